@@ -1,0 +1,85 @@
+# Everything starts here: `make help`. A fresh machine needs make and Python 3.11 or newer with venv, nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+VERSIONS := 3.11 3.12 3.13
+PYTEST_OPTIONS ?= -n 2
+
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+# ── Environments ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# .venv holds what a user gets; the tools of development come on top, for the targets that need them.
+
+.venv/.runtime-installed: pyproject.toml
+	@python="$$(tools/find-python)"; tools/install .venv "$$python" .
+	@touch $@
+
+.venv/.dev-installed: .venv/.runtime-installed
+	@tools/install .venv $(BIN)/python '.[dev]'
+	@touch $@
+
+# ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+.PHONY: help demo test bench torture test-all examples coverage format clean \
+	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.runtime-installed ## see durable execution survive a kill -9, in a minute
+	@$(BIN)/holdfast demo
+
+test: .venv/.dev-installed ## run the test suite
+	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+check: check-format check-lint check-mypy check-pyright check-layers check-tidiness ## what CI runs before the tests
+
+check-format: .venv/.dev-installed
+	@$(BIN)/ruff format --check .
+
+check-lint: .venv/.dev-installed
+	@$(BIN)/ruff check .
+
+check-mypy: .venv/.dev-installed
+	@$(BIN)/mypy
+
+check-pyright: .venv/.dev-installed
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+
+check-layers: .venv/.dev-installed
+	@$(BIN)/lint-imports --no-logo
+
+check-tidiness: .venv/.dev-installed
+	@$(BIN)/python -m pytest -q tests/test_tidiness.py tests/test_imports.py tests/docs
+
+bench: .venv/.dev-installed ## measure, and print the numbers
+	@$(BIN)/python -m benchmarks
+
+torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers
+	@$(BIN)/python -m tests.torture
+
+examples: .venv/.dev-installed ## run every example
+	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done
+
+test-all: ## run the suite on every Python from 3.11 to 3.13 found on this machine
+	@tools/test-all $(VERSIONS)
+
+coverage: .venv/.dev-installed ## run the suite and report the branches it missed
+	@rm -f .coverage .coverage.*
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+format: .venv/.dev-installed ## rewrite the sources as the checks want them
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet . || true
+
+clean: ## remove environments, caches and local state
+	rm -rf .venv .venv-* .venv*.lock .holdfast .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		.coverage .coverage.* build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,114 @@
+"""Holdfast: stateless Python functions with state that holds.
+
+Everything public is here, and loaded when it is first used: importing the package opens nothing and loads no backend.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.app import App as App
+    from holdfast.errors import CompensationFailed as CompensationFailed
+    from holdfast.errors import ConfigurationError as ConfigurationError
+    from holdfast.errors import DeterminismError as DeterminismError
+    from holdfast.errors import ExecutionCancelled as ExecutionCancelled
+    from holdfast.errors import ExecutionError as ExecutionError
+    from holdfast.errors import ExecutionFailed as ExecutionFailed
+    from holdfast.errors import ExecutionTerminated as ExecutionTerminated
+    from holdfast.errors import ExecutionTimedOut as ExecutionTimedOut
+    from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.errors import IdempotencyMismatch as IdempotencyMismatch
+    from holdfast.errors import InvalidInput as InvalidInput
+    from holdfast.errors import InvalidState as InvalidState
+    from holdfast.errors import InvalidToken as InvalidToken
+    from holdfast.errors import IOOutsideStep as IOOutsideStep
+    from holdfast.errors import NestedDurableCall as NestedDurableCall
+    from holdfast.errors import NondeterminismError as NondeterminismError
+    from holdfast.errors import NotFound as NotFound
+    from holdfast.errors import PayloadTooLarge as PayloadTooLarge
+    from holdfast.errors import SerializationError as SerializationError
+    from holdfast.errors import StepFailed as StepFailed
+    from holdfast.errors import StepInterrupted as StepInterrupted
+    from holdfast.errors import StepTimeout as StepTimeout
+    from holdfast.errors import StoreError as StoreError
+    from holdfast.errors import Terminal as Terminal
+    from holdfast.errors import WaitTimeout as WaitTimeout
+    from holdfast.kernel.host import Limits as Limits
+    from holdfast.ports import SqlCursor as SqlCursor
+    from holdfast.retry import Jitter as Jitter
+    from holdfast.retry import Retry as Retry
+    from holdfast.workflows.definition import Step as Step
+    from holdfast.workflows.definition import Workflow as Workflow
+    from holdfast.workflows.handle import Handle as Handle
+    from holdfast.workflows.handle import Status as Status
+    from holdfast.workflows.logging import get_logger as get_logger
+    from holdfast.workflows.operations.callback import Callback as Callback
+    from holdfast.workflows.operations.callback import callback as callback
+    from holdfast.workflows.operations.map import Batch as Batch
+    from holdfast.workflows.operations.map import map as map  # noqa: A004
+    from holdfast.workflows.operations.signal import signal as signal
+    from holdfast.workflows.operations.inline import step as step
+    from holdfast.workflows.operations.wait import continue_as_new as continue_as_new
+    from holdfast.workflows.operations.wait import now as now
+    from holdfast.workflows.operations.wait import patched as patched
+    from holdfast.workflows.operations.wait import poll as poll
+    from holdfast.workflows.operations.wait import query as query
+    from holdfast.workflows.operations.wait import random as random
+    from holdfast.workflows.operations.wait import sleep as sleep
+    from holdfast.workflows.operations.wait import uuid as uuid
+    from holdfast.workflows.operations.wait import wait_for as wait_for
+    from holdfast.workflows.saga import saga as saga
+    from holdfast.workflows.scope import StepInfo as StepInfo
+    from holdfast.workflows.scope import WorkflowInfo as WorkflowInfo
+    from holdfast.workflows.scope import current as current
+
+_ERRORS = (
+    "CompensationFailed ConfigurationError DeterminismError ExecutionCancelled ExecutionError ExecutionFailed "
+    "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
+    "IOOutsideStep NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError StepFailed "
+    "StepInterrupted StepTimeout StoreError Terminal WaitTimeout"
+)
+_WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
+
+_HOMES = {
+    "App": "app",
+    **dict.fromkeys(_ERRORS.split(), "errors"),
+    "Limits": "kernel.host",
+    "SqlCursor": "ports",
+    "Jitter": "retry",
+    "Retry": "retry",
+    "Step": "workflows.definition",
+    "Workflow": "workflows.definition",
+    "Handle": "workflows.handle",
+    "Status": "workflows.handle",
+    "get_logger": "workflows.logging",
+    "Callback": "workflows.operations.callback",
+    "callback": "workflows.operations.callback",
+    "Batch": "workflows.operations.map",
+    "map": "workflows.operations.map",
+    "signal": "workflows.operations.signal",
+    "step": "workflows.operations.inline",
+    **dict.fromkeys(_WAITS.split(), "workflows.operations.wait"),
+    "saga": "workflows.saga",
+    "StepInfo": "workflows.scope",
+    "WorkflowInfo": "workflows.scope",
+    "current": "workflows.scope",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605  one list of the names, above
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}") from None
+    value = getattr(import_module(f"holdfast.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

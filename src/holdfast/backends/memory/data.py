@@ -1,0 +1,44 @@
+"""What the homes of one simulated database share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from holdfast.items import HEAD, Item
+
+
+class MemoryData:
+    """What the homes of one simulated database share: its items, and who is listening."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, dict[str, Item]] = {}
+        self.created: dict[str, int] = {}
+        """The order in which the heads that are there were created."""
+        self.creations: int = 0
+        self.listeners: dict[str, Callable[[str | None], None]] = {}
+        """The open homes by owner name, and what each does with a ring."""
+
+    def find(self, partition: str, sort: str) -> Item | None:
+        """The item there, or ``None``."""
+        return self.partitions.get(partition, {}).get(sort)
+
+    def heads(self) -> Iterator[Item]:
+        """Every head, in no particular order."""
+        for partition in self.created:
+            yield self.partitions[partition][HEAD]
+
+    def set(self, item: Item) -> None:
+        """Store ``item``, new or in place of what is there."""
+        self.partitions.setdefault(item.partition, {})[item.sort] = item
+        if item.sort == HEAD and item.partition not in self.created:
+            self.creations += 1
+            self.created[item.partition] = self.creations
+
+    def remove(self, partition: str, sort: str) -> None:
+        """Forget the item, if it is there."""
+        entity = self.partitions.get(partition, {})
+        entity.pop(sort, None)
+        if sort == HEAD:
+            self.created.pop(partition, None)
+        if not entity:
+            self.partitions.pop(partition, None)

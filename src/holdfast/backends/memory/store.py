@@ -1,0 +1,150 @@
+"""The reference model of the ``Store`` port: dictionaries, and ``items.holds`` taken at its word.
+
+Every other store is tested against this one, so it prefers the obvious to the fast: ``due`` and ``scan`` look at
+every head.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.backends.memory.data import MemoryData
+from holdfast.errors import InvalidInput, Refused, StoreUnavailable
+from holdfast.items import HEAD, Item, Put, Update, Write, holds, updated
+from holdfast.ports import Page
+
+PAGE_ITEMS: Final = 1000
+"""The most items one page holds, whatever limit the caller names."""
+
+
+class MemoryStore:
+    """Items in dictionaries. A write applies when it is called, and is answered in the loop's next tick."""
+
+    def __init__(self, data: MemoryData) -> None:
+        self.data = data
+        self._closed = False
+
+    def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Store.write``."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Sequence[Item | None]] = loop.create_future()
+        try:
+            results = self._apply(writes)
+        except (Refused, InvalidInput, StoreUnavailable) as error:
+            loop.call_soon(_settle, answer, error)
+        else:
+            loop.call_soon(_settle, answer, results)
+        return answer
+
+    def _apply(self, writes: Sequence[Write]) -> list[Item | None]:
+        self._check_open()
+        places = [_place(write) for write in writes]
+        if len(set(places)) < len(places):
+            msg = "the writes of one call must touch different items"
+            raise InvalidInput(msg)
+        found = [self.data.find(*place) for place in places]
+        for index, (write, item) in enumerate(zip(writes, found, strict=True)):
+            if not holds(write.when, item) or (item is None and isinstance(write, Update)):
+                raise Refused(index, item)
+        return [self._apply_one(write, item) for write, item in zip(writes, found, strict=True)]
+
+    def _apply_one(self, write: Write, item: Item | None) -> Item | None:
+        if isinstance(write, Put):
+            self.data.set(write.item)
+            return None
+        if isinstance(write, Update):
+            assert item is not None  # else it was refused
+            changed = updated(item, write)
+            self.data.set(changed)
+            return changed if write.load else None
+        self.data.remove(write.partition, write.sort)
+        return None
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """See ``Store.get``."""
+        self._check_open()
+        return self.data.find(partition, sort)
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.query``."""
+        self._check_open()
+        entity = self.data.partitions.get(partition, {})
+        sorts = sorted(sort for sort in entity if sort.startswith(prefix) and (after is None or sort > after))
+        return _page([(sort, entity[sort]) for sort in sorts], limit)
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.due``."""
+        self._check_open()
+        found = [(when, head.partition, head) for head in self.data.heads() if (when := _due(head)) is not None]
+        start = None if after is None else (int(after.partition(":")[0]), after.partition(":")[2])
+        ordered = sorted(entry for entry in found if entry[0] <= before and (start is None or entry[:2] > start))
+        return _page([(f"{when}:{partition}", head) for when, partition, head in ordered], limit)
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """See ``Store.scan``."""
+        self._check_open()
+        numbered = sorted(((self.data.created[head.partition], head) for head in self.data.heads()), reverse=True)
+        wanted = [
+            (str(number), head)
+            for number, head in numbered
+            if head.partition.startswith(prefix) and status in {None, head.status}
+            if after is None or number < int(after)
+        ]
+        return _page(wanted, limit)
+
+    async def purge(self, now: int, limit: int = 1000) -> int:
+        """Delete up to ``limit`` items that expired at or before ``now``, heads with all their entries; how many."""
+        self._check_open()
+        doomed: list[tuple[str, str]] = []
+        for partition, entity in self.data.partitions.items():
+            head = entity.get(HEAD)
+            whole = head is not None and _expired(head, now)
+            # The head goes last, so that a purge that stops at its limit finds the rest next time.
+            doomed += [
+                (partition, sort)
+                for sort in sorted(entity, key=lambda sort: sort == HEAD)
+                if whole or (sort != HEAD and _expired(entity[sort], now))
+            ]
+        for place in doomed[:limit]:
+            self.data.remove(*place)
+        return len(doomed[:limit])
+
+    async def close(self) -> None:
+        """See ``Store.close``. The data stay with whoever holds the ``MemoryData``."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = "the store is closed; open the home again"
+            raise StoreUnavailable(msg)
+
+
+def _settle(answer: asyncio.Future[Sequence[Item | None]], outcome: list[Item | None] | Exception) -> None:
+    if answer.done():  # the caller went away
+        return
+    if isinstance(outcome, Exception):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
+def _place(write: Write) -> tuple[str, str]:
+    if isinstance(write, Put):
+        return write.item.partition, write.item.sort
+    return write.partition, write.sort
+
+
+def _due(head: Item) -> int | None:
+    return head.due_at if head.lease_until is None else head.lease_until
+
+
+def _expired(item: Item, now: int) -> bool:
+    return item.expires_at is not None and item.expires_at <= now
+
+
+def _page(found: list[tuple[str, Item]], limit: int) -> Page:
+    """The first items of ``found``, each given with the cursor that goes on behind it."""
+    kept = found[: max(1, min(limit, PAGE_ITEMS))]
+    return Page(tuple(item for _, item in kept), cursor=kept[-1][0] if len(kept) < len(found) else None)

@@ -1,0 +1,30 @@
+"""The SQLite home, the embedded default: one file, any number of processes on one machine (DESIGN §5)."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
+from holdfast.backends.sqlite.store import SqliteStore
+from holdfast.ports import Home
+
+
+async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
+    """Open the database file at ``path``, creating or migrating it, and this process's doorbell beside it.
+
+    Everything is readable and writable by this user alone. Open after ``fork``, never before. Raises
+    ``StoreUnusable`` with the reason and the remedy if the file cannot serve as a store: it is from a newer version,
+    of another application, corrupt, or not writable. The home belongs to the running event loop; close its doorbell
+    and its store when done.
+    """
+    store = SqliteStore.open(os.fspath(path))
+    owner = new_owner()
+    try:
+        doorbell = SocketDoorbell(store.path, owner)
+    except BaseException:
+        await store.close()
+        raise
+    return Home(url=f"sqlite:///{store.path}", owner=owner, store=store, doorbell=doorbell, transactions=store)
+
+
+__all__ = ["SocketDoorbell", "SqliteStore", "open_sqlite_home"]

@@ -1,0 +1,224 @@
+"""One transaction for many calls: each call applies as a whole or not at all, and none of them sees the others' fate.
+
+The unit of atomicity is the call, the unit of durability is the batch: its answers may leave only after the commit
+(G7), which is the business of whoever runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from holdfast.backends.sqlite.database import Database
+from holdfast.backends.sqlite.failures import explained
+from holdfast.backends.sqlite.statements import (
+    ADD_PLACEHOLDER,
+    GET_ENTRY,
+    GET_HEAD,
+    delete_statements,
+    put_statement,
+    update_statement,
+)
+from holdfast.backends.sqlite.transactions import Guard, GuardedCursor
+from holdfast.clock import elapsed_seconds
+from holdfast.errors import InvalidInput, Refused
+from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds
+
+Job = Callable[["BatchRunner"], Any]
+"""Something to do inside the transaction other than a list of writes: atomic like a call, it answers any value."""
+
+Call = Sequence[Write] | Job
+
+_NOTHING: Final[tuple[Item | None, ...]] = (None,)
+
+
+class Outcome(NamedTuple):
+    """What became of a call: an answer, or an error."""
+
+    answer: Any
+    error: Exception | None = None
+
+
+class TransactionLostError(Exception):
+    """SQLite rolled the whole transaction back because of one call; ``index`` is that call's place in the batch."""
+
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index, error)
+        self.index = index
+        self.error = error
+
+
+class BatchRunner:
+    """Applies batches on the writer's connection. Not thread-safe: one batch at a time, from one thread at a time."""
+
+    def __init__(self, connection: Database, path: str) -> None:
+        self.connection = connection
+        self.path = path
+        self.guard = Guard(connection)
+        self.commits = 0
+        """How many transactions were committed."""
+        self.statements = 0
+        """How many statements ran, without BEGIN and COMMIT."""
+        self.commit_seconds = 0.0
+        """How long the last COMMIT took: nearly all of it is waiting for the disk."""
+        self._run = connection.cursor().execute
+        self._changes = connection.changes
+
+    # ── The batch ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, calls: Sequence[Call]) -> list[Outcome]:
+        """Apply ``calls`` in their order in one transaction and commit it; answers their outcomes.
+
+        Raises ``apsw.BusyError``, with nothing applied, if another process holds the write lock.
+        """
+        culprits: dict[int, Outcome] = {}
+        while True:
+            try:
+                return self._run_once(calls, culprits)
+            except TransactionLostError as lost:
+                if isinstance(lost.error, apsw.BusyError):
+                    raise lost.error from None
+                if callable(calls[lost.index]):
+                    # A user's ROLLBACK must not cost the others their writes: once more, without it. Nothing of this
+                    # batch was answered yet, so nobody can tell.
+                    culprits[lost.index] = Outcome(None, lost.error)
+                    continue
+                # The disk failed or is full: so it would for the next call.
+                return [Outcome(None, explained(lost.error, self.path)) for _ in calls]
+            except apsw.BusyError:
+                raise
+            except apsw.Error as error:  # BEGIN or COMMIT
+                return [Outcome(None, explained(error, self.path)) for _ in calls]
+
+    def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
+        run = self._run
+        # IMMEDIATE: take the write lock now, when waiting is harmless, not at the first write, where SQLite may have
+        # to give up (https://sqlite.org/lang_transaction.html).
+        run("BEGIN IMMEDIATE")
+        try:
+            outcomes = [culprits.get(index) or self._attempt(index, call) for index, call in enumerate(calls)]
+            begun = elapsed_seconds()
+            run("COMMIT")
+            self.commit_seconds = elapsed_seconds() - begun
+        finally:
+            if self.connection.in_transaction:
+                run("ROLLBACK")
+        self.commits += 1
+        return outcomes
+
+    def _attempt(self, index: int, call: Call) -> Outcome:
+        try:
+            if callable(call):
+                return Outcome(self.atomically(lambda: call(self)))
+            if len(call) == 1:
+                # A single write is one statement, or statements of which only the last changes an item: atomic by
+                # itself (https://sqlite.org/lang_conflict.html, ABORT).
+                answer = self._apply_one(0, call[0])
+                return Outcome(_NOTHING if answer is None else (answer,))
+            return Outcome(self.atomically(lambda: self.apply(call)))
+        except Refused as refused:
+            return Outcome(None, refused)
+        except Exception as error:
+            if not self.connection.in_transaction:
+                raise TransactionLostError(index, error) from error
+            # What the user's own code raised reaches the caller as it is.
+            return Outcome(None, error if callable(call) else explained(error, self.path))
+
+    def atomically(self, action: Callable[[], Any]) -> Any:
+        """Run ``action``; if it raises, undo what it did (https://sqlite.org/lang_savepoint.html)."""
+        run = self._run
+        self.statements += 2
+        run("SAVEPOINT holdfast")
+        try:
+            answer = action()
+        except BaseException:
+            # After a rollback of the whole transaction the savepoint is gone with it.
+            if self.connection.in_transaction:
+                run("ROLLBACK TO holdfast")
+                run("RELEASE holdfast")
+            raise
+        run("RELEASE holdfast")
+        return answer
+
+    # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, writes: Sequence[Write]) -> list[Item | None]:
+        """Apply ``writes`` one after another. Raises ``Refused`` at the first whose condition does not hold."""
+        places = {
+            (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+            for write in writes
+        }
+        if len(places) < len(writes):
+            raise InvalidInput("the writes of one call must touch different items")
+        return [self._apply_one(index, write) for index, write in enumerate(writes)]
+
+    def _apply_one(self, index: int, write: Write) -> Item | None:
+        if isinstance(write, Put):
+            text, parameters = put_statement(write)
+            if not self._changes_a_row(text, parameters) and not (
+                write.item.sort != HEAD
+                and _holds_of_nothing(write.when)
+                # Either the item is there and the condition does not hold, or the head's row was missing.
+                and self._changes_a_row(ADD_PLACEHOLDER, (write.item.partition,))
+                and self._changes_a_row(text, parameters)
+            ):
+                raise Refused(index, self.find(write.item.partition, write.item.sort))
+            return None
+        if isinstance(write, Update):
+            text, parameters = update_statement(write)
+            if write.load:
+                self.statements += 1
+                rows = self._run(text, parameters).fetchall()
+                if rows:
+                    return Item(write.partition, write.sort, *rows[0])
+            elif self._changes_a_row(text, parameters):
+                return None
+            raise Refused(index, self.find(write.partition, write.sort))
+        for text, parameters in delete_statements(write):
+            if self._changes_a_row(text, parameters):
+                return None
+        found = self.find(write.partition, write.sort)
+        if found is not None or not _holds_of_nothing(write.when):
+            raise Refused(index, found)
+        return None
+
+    def find(self, partition: str, sort: str) -> Item | None:
+        """The item as this transaction sees it."""
+        if sort == HEAD:
+            rows = self._run(GET_HEAD, (partition,)).fetchall()
+        else:
+            rows = self._run(GET_ENTRY, (partition, sort)).fetchall()
+        self.statements += 1
+        return Item(partition, sort, *rows[0]) if rows else None
+
+    def _changes_a_row(self, text: str, parameters: Sequence[Any]) -> bool:
+        self.statements += 1
+        self._run(text, parameters)
+        return self._changes() > 0
+
+    def change(self, text: str, parameters: Sequence[Any]) -> int:
+        """Run a statement for a job; how many rows it changed."""
+        self.statements += 1
+        self._run(text, parameters)
+        return self._changes()
+
+    # ── Transactional steps ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def transact(self, work: Callable[[GuardedCursor], tuple[Sequence[Write], Any]]) -> Any:
+        """Run the user's SQL, then apply the writes it answers. Part of ``SqlTransactions.transact``."""
+        with self.guard.on() as cursor:
+            writes, value = work(cursor)
+        if not self.connection.in_transaction:
+            raise InvalidInput("the step's own SQL has rolled the transaction back")
+        current, _ = self.connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)
+        if current:
+            # Would fail only at COMMIT, and with it every other call (https://sqlite.org/foreignkeys.html#fk_deferred).
+            raise InvalidInput("the step's SQL leaves a deferred foreign key violated; insert what it refers to")
+        self.apply(writes)
+        return value
+
+
+def _holds_of_nothing(condition: Condition) -> bool:
+    return holds(condition, None)

@@ -1,0 +1,116 @@
+"""Conditions as SQL: what ``items.holds`` says in Python, said about the row that is there.
+
+Compiling has two halves, so that the text of a statement is built once per shape and then found in a dictionary:
+``shape_of`` turns a condition into a hashable shape and its parameters, ``sql_of`` turns a shape into SQL.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import InvalidInput
+from holdfast.items import (
+    Absent,
+    AllOf,
+    Always,
+    AnyOf,
+    Condition,
+    Exists,
+    Expired,
+    LeaseLapsed,
+    OwnerIs,
+    RevisionIs,
+    StatusIn,
+    Unowned,
+)
+
+Value = str | int | bytes | None
+"""What a parameter may be. Never part of the text of a statement."""
+
+Shape = tuple[type[Condition], int, tuple["Shape", ...]]
+"""The kind of a condition, how many parameters it takes, and the shapes inside it."""
+
+MAX_CONDITIONS: Final = 100
+"""The most parts one condition may have: SQLite bounds the depth of an expression (https://sqlite.org/limits.html)."""
+
+_NO_SHAPES: Final[tuple[Shape, ...]] = ()
+_ALWAYS: Final[Shape] = (Always, 0, _NO_SHAPES)
+_ABSENT: Final[Shape] = (Absent, 0, _NO_SHAPES)
+_EXISTS: Final[Shape] = (Exists, 0, _NO_SHAPES)
+_UNOWNED: Final[Shape] = (Unowned, 0, _NO_SHAPES)
+_REVISION: Final[Shape] = (RevisionIs, 1, _NO_SHAPES)
+_OWNER: Final[Shape] = (OwnerIs, 2, _NO_SHAPES)
+_LAPSED: Final[Shape] = (LeaseLapsed, 1, _NO_SHAPES)
+_EXPIRED: Final[Shape] = (Expired, 1, _NO_SHAPES)
+
+
+def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
+    """The shape of ``condition``; its values are added to ``parameters`` in the order of their places in the SQL."""
+    match condition:
+        case Absent():
+            return _ABSENT
+        case OwnerIs(owner, epoch):
+            parameters.append(owner)
+            parameters.append(epoch)
+            return _OWNER
+        case RevisionIs(revision):
+            parameters.append(revision)
+            return _REVISION
+        case Always():
+            return _ALWAYS
+        case Exists():
+            return _EXISTS
+        case Unowned():
+            return _UNOWNED
+        case LeaseLapsed(now):
+            parameters.append(now)
+            return _LAPSED
+        case Expired(now):
+            parameters.append(now)
+            return _EXPIRED
+        case StatusIn(statuses):
+            parameters.extend(statuses)
+            return StatusIn, len(statuses), _NO_SHAPES
+        case AllOf(conditions) | AnyOf(conditions):
+            before = len(parameters)
+            shapes = tuple([shape_of(each, parameters) for each in conditions])
+            if len(parameters) - before > MAX_CONDITIONS or len(shapes) > MAX_CONDITIONS:
+                raise InvalidInput(f"a condition has more than {MAX_CONDITIONS} parts")
+            return type(condition), len(parameters) - before, shapes
+
+
+def sql_of(shape: Shape) -> str:
+    """An expression over the columns of a row that is there: true if, and only if, the condition holds.
+
+    NULL counts as false (https://sqlite.org/lang_expr.html), which is right as the algebra has no "not".
+    """
+    kind, count, inside = shape
+    if kind is Always or kind is Exists:
+        return "1"
+    if kind is Absent:
+        return "0"
+    if kind is RevisionIs:
+        return "revision = ?"
+    if kind is OwnerIs:
+        return "owner = ? AND epoch = ?"
+    if kind is Unowned:
+        return "owner IS NULL"
+    if kind is LeaseLapsed:
+        return "lease_until < ?"
+    if kind is Expired:
+        return "expires_at <= ?"
+    if kind is StatusIn:
+        return f"status IN ({', '.join('?' * count)})"
+    # No conditions at all: AllOf holds, AnyOf does not.
+    joined, empty = (" AND ", "1") if kind is AllOf else (" OR ", "0")
+    return joined.join(f"({sql_of(each)})" for each in inside) or empty
+
+
+def holds_of_nothing(shape: Shape) -> bool:
+    """Whether the condition holds where there is no item. That depends on its shape alone."""
+    kind, _, inside = shape
+    if kind is AllOf:
+        return all(holds_of_nothing(each) for each in inside)
+    if kind is AnyOf:
+        return any(holds_of_nothing(each) for each in inside)
+    return kind is Always or kind is Absent

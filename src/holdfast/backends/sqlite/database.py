@@ -1,0 +1,94 @@
+"""The part of ``apsw.Connection`` that the store uses, with the types it uses it at.
+
+apsw's own stubs leave the types of rows so wide that every use of a row would need a cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import apsw
+
+Row = tuple[Any, ...]
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Rows(Protocol):
+    """The result of a statement, read as it is asked for (``apsw.Cursor``)."""
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows that were not read yet."""
+        ...
+
+    def fetchall(self) -> list[Row]:
+        """The rows that were not read yet; the statement is over."""
+        ...
+
+
+class Cursor(Rows, Protocol):
+    """Runs one statement after another (``apsw.Cursor``)."""
+
+    def execute(self, statements: str, bindings: Parameters = ()) -> Rows:
+        """Run up to the first row. What the cursor ran before is over."""
+        ...
+
+    def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - apsw's own signature
+        """End what it runs; ``force`` says that unread rows are no mistake."""
+        ...
+
+
+class Database(Protocol):
+    """An open database (``apsw.Connection``)."""
+
+    authorizer: Callable[[int, str | None, str | None, str | None, str | None], int] | None
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        ...
+
+    def execute(self, statements: str, bindings: Parameters = (), *, prepare_flags: int = 0) -> Rows:
+        """Run up to the first row, on a cursor of its own."""
+        ...
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+        ...
+
+    def changes(self) -> int:
+        """How many rows the last INSERT, UPDATE or DELETE changed."""
+        ...
+
+    def pragma(self, name: str, value: int | str | None = None) -> Any:
+        """Read a setting, or change it."""
+        ...
+
+    def status(self, op: int) -> tuple[int, int]:
+        """A counter of the connection: its current and its highest value."""
+        ...
+
+    def config(self, op: int, value: int) -> int:
+        """Change an option that is no pragma."""
+        ...
+
+    def readonly(self, name: str) -> bool:
+        """Whether the database cannot be written."""
+        ...
+
+    def set_busy_timeout(self, milliseconds: int) -> None:
+        """How long a statement waits for locks of others."""
+        ...
+
+    def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - apsw's own signature
+        """Close the file; ``force`` says that unfinished statements are no mistake."""
+        ...
+
+
+def connect(path: str, *, statement_cache: int) -> Database:
+    """Open the file at the real path ``path``, which must be there.
+
+    No URI flag, so that a name that begins with "file:" is only a name. No symbolic links: the path is real already.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    return cast("Database", apsw.Connection(path, flags=flags, statementcachesize=statement_cache))

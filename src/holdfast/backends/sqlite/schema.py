@@ -1,0 +1,79 @@
+"""The tables of the SQLite store, as named blocks of SQL. ``MIGRATIONS[n]`` turns version n into version n + 1.
+
+All names begin with ``holdfast_``: users keep tables of their own in the same file, and a transactional step may
+change those, and only those.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TABLE_PREFIX: Final = "holdfast_"
+
+APPLICATION_ID: Final = 0x484F4C44
+"""Marks the file as ours (https://sqlite.org/pragma.html#pragma_application_id); reads "HOLD" in a dump."""
+
+# One row per entity. `number` is the order of creation and the short key that entries use: an append at the end of a
+# B-tree is two to four times as fast as an insert among scattered text keys. A row with `revision` NULL is a
+# placeholder: it only lends its number to entries that came before their head, and counts as absent everywhere else.
+# `look_at` is when somebody should look at the head; it is computed, so it can never disagree with its sources
+# (https://sqlite.org/gencol.html). `body` comes last, so that reading a header never touches its overflow pages.
+HEADS: Final = """
+CREATE TABLE holdfast_heads (
+    number      INTEGER PRIMARY KEY,
+    partition   TEXT NOT NULL UNIQUE,
+    revision    INTEGER,
+    status      TEXT,
+    owner       TEXT,
+    lease_until INTEGER,
+    epoch       INTEGER,
+    due_at      INTEGER,
+    expires_at  INTEGER,
+    look_at     INTEGER AS (coalesce(lease_until, due_at)) VIRTUAL,
+    body        BLOB
+) STRICT
+"""
+
+# Everything that is not a head: journal segments, messages, events. A rowid table with a unique index, so that the
+# bodies are appended and only the small (head, sort) pairs are kept in order.
+ENTRIES: Final = """
+CREATE TABLE holdfast_entries (
+    number      INTEGER PRIMARY KEY,
+    head        INTEGER NOT NULL REFERENCES holdfast_heads (number),
+    sort        TEXT NOT NULL,
+    revision    INTEGER NOT NULL,
+    status      TEXT NOT NULL,
+    owner       TEXT,
+    lease_until INTEGER,
+    epoch       INTEGER NOT NULL,
+    due_at      INTEGER,
+    expires_at  INTEGER,
+    body        BLOB NOT NULL,
+    UNIQUE (head, sort)
+) STRICT
+"""
+
+# Answers `due`. Partial, so that a head that waits for nothing costs nothing here
+# (https://sqlite.org/partialindex.html).
+HEADS_DUE: Final = "CREATE INDEX holdfast_heads_due ON holdfast_heads (look_at) WHERE look_at IS NOT NULL"
+
+# Lead `purge` to what has expired without reading the rest.
+HEADS_EXPIRED: Final = """
+CREATE INDEX holdfast_heads_expired ON holdfast_heads (expires_at) WHERE expires_at IS NOT NULL
+"""
+ENTRIES_EXPIRED: Final = """
+CREATE INDEX holdfast_entries_expired ON holdfast_entries (expires_at) WHERE expires_at IS NOT NULL
+"""
+
+# Leads `purge` to placeholders that no entry needs any more.
+PLACEHOLDERS: Final = "CREATE INDEX holdfast_heads_absent ON holdfast_heads (number) WHERE revision IS NULL"
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),
+)
+
+SCHEMA_VERSION: Final = len(MIGRATIONS)
+"""Kept in ``user_version`` (https://sqlite.org/pragma.html#pragma_user_version)."""
+
+# How many tables the file holds that are not ours (and whether it is new).
+COUNT_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'holdfast\\_%' ESCAPE '\\'"

@@ -1,0 +1,297 @@
+"""Writes and reads as SQL statements.
+
+The text of a statement depends only on its shape: which table, which fields, which kind of condition. It is put
+together from the blocks below once per shape and then found in a dictionary. Values are parameters, always.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from msgspec import UNSET
+
+from holdfast.backends.sqlite.conditions import Shape, Value, holds_of_nothing, shape_of, sql_of
+from holdfast.items import HEAD, Delete, Put, Update
+
+Key = TypeVar("Key")
+Text = TypeVar("Text")
+
+MAX_TEXTS: Final = 2000
+"""Programs use some dozens of shapes. One that makes them up without end only pays for compiling again."""
+
+# ── Reads ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# The fields of an item in the order of ``Item``, without partition and sort key.
+FIELDS: Final = "revision, status, owner, lease_until, epoch, due_at, expires_at, body"
+
+# One head. A placeholder has no revision and counts as absent.
+GET_HEAD: Final = f"SELECT {FIELDS} FROM holdfast_heads WHERE partition = ? AND revision IS NOT NULL"
+
+# One other item. The head's number stands in for the partition.
+GET_ENTRY: Final = f"""
+SELECT {FIELDS} FROM holdfast_entries
+WHERE head = (SELECT number FROM holdfast_heads WHERE partition = ?) AND sort = ?
+"""
+
+# The items of one partition except its head, from the sort key ?2 up to, but without, ?3. Text is compared byte by
+# byte, which for UTF-8 is the order of code points, as in Python (https://sqlite.org/datatype3.html#collation).
+QUERY_ENTRIES: Final = f"""
+SELECT sort, {FIELDS} FROM holdfast_entries
+WHERE head = (SELECT number FROM holdfast_heads WHERE partition = ?1) AND sort >= ?2 AND sort < ?3
+ORDER BY sort LIMIT ?4
+"""
+
+# The same with the head: one statement, so that head and entries are of one moment.
+QUERY: Final = f"""
+SELECT '@' AS sort, {FIELDS} FROM holdfast_heads
+WHERE partition = ?1 AND revision IS NOT NULL AND '@' >= ?2 AND '@' < ?3
+UNION ALL {QUERY_ENTRIES}
+"""
+
+# Heads to look at until ?1, earliest first, behind the place (?2, ?3): a row value makes the cursor exact although
+# many heads are due at the same time (https://sqlite.org/rowvalue.html#scrolling_window_queries).
+DUE: Final = f"""
+SELECT look_at, number, partition, {FIELDS} FROM holdfast_heads
+WHERE look_at <= ?1 AND (look_at, number) > (?2, ?3)
+ORDER BY look_at, number LIMIT ?4
+"""
+
+# Where a scan begins below ?1, and where the numbers begin at all.
+SCAN_BOUNDS: Final = """
+SELECT (SELECT max(number) FROM holdfast_heads WHERE number < ?), (SELECT min(number) FROM holdfast_heads)
+"""
+
+# The heads numbered from ?1 to ?2 whose partition lies in [?3, ?4), newest first. The plus keeps SQLite from looking
+# them up by partition (https://sqlite.org/optoverview.html#uplus): it would have to read and sort them all.
+SCAN: Final = f"""
+SELECT number, partition, {FIELDS} FROM holdfast_heads
+WHERE number BETWEEN ?1 AND ?2 AND revision IS NOT NULL
+  AND +partition >= ?3 AND +partition < ?4 AND (?5 IS NULL OR status = ?5)
+ORDER BY number DESC LIMIT ?6
+"""
+
+# ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Numbered parameters first; those of the condition follow with the next free numbers
+# (https://sqlite.org/lang_expr.html#varparam). {braces} are filled in with blocks of this module, nothing else.
+
+_EXCLUDED: Final = """
+    revision = excluded.revision, status = excluded.status, owner = excluded.owner,
+    lease_until = excluded.lease_until, epoch = excluded.epoch, due_at = excluded.due_at,
+    expires_at = excluded.expires_at, body = excluded.body"""
+
+# A head that may be new. One statement whether the row is missing, a placeholder or a head
+# (https://sqlite.org/lang_upsert.html).
+_PUT_HEAD: Final = f"""
+INSERT INTO holdfast_heads (partition, {FIELDS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (partition) DO UPDATE SET {_EXCLUDED}
+WHERE revision IS NULL OR ({{condition}})
+"""
+
+# Another item that may be new. Inserts nothing if there is no row to take the head's number from: see ADD_PLACEHOLDER.
+_PUT_ENTRY: Final = f"""
+INSERT INTO holdfast_entries (head, sort, {FIELDS})
+SELECT number, ?10, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM holdfast_heads WHERE partition = ?1
+ON CONFLICT (head, sort) DO UPDATE SET {_EXCLUDED}
+WHERE {{condition}}
+"""
+
+# The same if it must be new: the commonest write of all, a journal segment.
+_PUT_NEW_ENTRY: Final = f"""
+INSERT INTO holdfast_entries (head, sort, {FIELDS})
+SELECT number, ?10, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM holdfast_heads WHERE partition = ?1
+ON CONFLICT (head, sort) DO NOTHING
+"""
+
+_ALL_FIELDS: Final = """
+    revision = ?2, status = ?3, owner = ?4, lease_until = ?5, epoch = ?6, due_at = ?7, expires_at = ?8, body = ?9"""
+
+_THIS_HEAD: Final = "partition = ?1 AND revision IS NOT NULL"
+_THIS_ENTRY: Final = "head = (SELECT number FROM holdfast_heads WHERE partition = ?1) AND sort = {sort}"
+
+# An item in place of the one that must be there.
+_REPLACE_HEAD: Final = f"UPDATE holdfast_heads SET {_ALL_FIELDS} WHERE {_THIS_HEAD} AND ({{condition}})"
+_REPLACE_ENTRY: Final = (
+    f"UPDATE holdfast_entries SET {_ALL_FIELDS} WHERE {_THIS_ENTRY.format(sort='?10')} AND ({{condition}})"
+)
+
+# Some fields of an item that must be there.
+_UPDATE_HEAD: Final = f"""
+UPDATE holdfast_heads SET revision = revision + ?2, epoch = epoch + ?3{{fields}}
+WHERE {_THIS_HEAD} AND ({{condition}})"""
+_UPDATE_ENTRY: Final = f"""
+UPDATE holdfast_entries SET revision = revision + ?3, epoch = epoch + ?4{{fields}}
+WHERE {_THIS_ENTRY.format(sort="?2")} AND ({{condition}})"""
+_RETURNING: Final = f" RETURNING {FIELDS}"
+
+_DELETE_ENTRY: Final = f"DELETE FROM holdfast_entries WHERE {_THIS_ENTRY.format(sort='?2')} AND ({{condition}})"
+
+# A head goes for good if nothing depends on its number; else it stays behind as a placeholder.
+_DELETE_HEAD: Final = f"""
+DELETE FROM holdfast_heads WHERE {_THIS_HEAD} AND ({{condition}})
+  AND NOT EXISTS (SELECT 1 FROM holdfast_entries WHERE head = holdfast_heads.number)
+"""
+_EMPTY_HEAD: Final = f"""
+UPDATE holdfast_heads SET revision = NULL, status = NULL, owner = NULL, lease_until = NULL, epoch = NULL,
+    due_at = NULL, expires_at = NULL, body = NULL
+WHERE {_THIS_HEAD} AND ({{condition}})
+"""
+
+# Lends a number to the entries of a partition that has no head yet.
+ADD_PLACEHOLDER: Final = "INSERT INTO holdfast_heads (partition) VALUES (?) ON CONFLICT (partition) DO NOTHING"
+
+# ── Expiry ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# The entries of expired heads, then those heads, then entries that expired on their own; ?1 is now, ?2 the limit.
+
+PURGE: Final = (
+    """
+DELETE FROM holdfast_entries WHERE number IN (
+    SELECT holdfast_entries.number FROM holdfast_heads JOIN holdfast_entries ON head = holdfast_heads.number
+    WHERE holdfast_heads.expires_at <= ?1 LIMIT ?2)
+""",
+    """
+DELETE FROM holdfast_heads WHERE number IN (
+    SELECT number FROM holdfast_heads
+    WHERE expires_at <= ?1 AND NOT EXISTS (SELECT 1 FROM holdfast_entries WHERE head = holdfast_heads.number)
+    LIMIT ?2)
+""",
+    """
+DELETE FROM holdfast_entries WHERE number IN (SELECT number FROM holdfast_entries WHERE expires_at <= ?1 LIMIT ?2)
+""",
+)
+
+# Placeholders whose entries are gone.
+PURGE_PLACEHOLDERS: Final = """
+DELETE FROM holdfast_heads WHERE number IN (
+    SELECT number FROM holdfast_heads
+    WHERE revision IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast_entries WHERE head = holdfast_heads.number)
+    LIMIT ?)
+"""
+
+# ── Compiling ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+Statement = tuple[str, list[Value]]
+"""A text and its parameters."""
+
+PutKey = tuple[bool, Shape]
+"""Whether it is a head, and the condition."""
+
+UpdateKey = tuple[bool, int, bool, Shape]
+"""Whether it is a head, one bit per field that is set, whether it loads, and the condition."""
+
+DeleteKey = tuple[str, Shape]
+"""Which block, and the condition."""
+
+# Pure functions of their keys, so one set of texts serves every store of the process.
+_put_texts: Final[dict[PutKey, str]] = {}
+_update_texts: Final[dict[UpdateKey, str]] = {}
+_delete_texts: Final[dict[DeleteKey, str]] = {}
+
+
+def put_statement(write: Put) -> Statement:
+    """Changes one row if the condition holds; none if it does not, or if an entry's head has no row yet."""
+    item = write.item
+    parameters: list[Value] = [
+        item.partition,
+        item.revision,
+        item.status,
+        item.owner,
+        item.lease_until,
+        item.epoch,
+        item.due_at,
+        item.expires_at,
+        item.body,
+    ]
+    is_head = item.sort == HEAD
+    if not is_head:
+        parameters.append(item.sort)
+    key: PutKey = (is_head, shape_of(write.when, parameters))
+    return _put_texts.get(key) or _remember(_put_texts, key, _put_text(key)), parameters
+
+
+def _put_text(key: PutKey) -> str:
+    is_head, shape = key
+    condition = sql_of(shape)
+    if not holds_of_nothing(shape):
+        return (_REPLACE_HEAD if is_head else _REPLACE_ENTRY).format(condition=condition)
+    if is_head:
+        return _PUT_HEAD.format(condition=condition)
+    return _PUT_NEW_ENTRY if condition == "0" else _PUT_ENTRY.format(condition=condition)
+
+
+def update_statement(write: Update) -> Statement:
+    """Changes one row if it is there and the condition holds; with ``load`` it returns the row's new fields."""
+    parameters: list[Value] = [write.partition]
+    is_head = write.sort == HEAD
+    if not is_head:
+        parameters.append(write.sort)
+    parameters.append(write.add_revision)
+    parameters.append(write.add_epoch)
+    # One bit per field that is set, in the order of SETTABLE.
+    fields = 0
+    if write.status is not UNSET:
+        fields |= 1
+        parameters.append(write.status)
+    if write.owner is not UNSET:
+        fields |= 2
+        parameters.append(write.owner)
+    if write.lease_until is not UNSET:
+        fields |= 4
+        parameters.append(write.lease_until)
+    if write.due_at is not UNSET:
+        fields |= 8
+        parameters.append(write.due_at)
+    if write.expires_at is not UNSET:
+        fields |= 16
+        parameters.append(write.expires_at)
+    if write.body is not UNSET:
+        fields |= 32
+        parameters.append(write.body)
+    key: UpdateKey = (is_head, fields, write.load, shape_of(write.when, parameters))
+    return _update_texts.get(key) or _remember(_update_texts, key, _update_text(key)), parameters
+
+
+def _update_text(key: UpdateKey) -> str:
+    is_head, fields, load, shape = key
+    names = ("status", "owner", "lease_until", "due_at", "expires_at", "body")
+    changed = "".join(f", {name} = ?" for bit, name in enumerate(names) if fields & 1 << bit)
+    text = (_UPDATE_HEAD if is_head else _UPDATE_ENTRY).format(fields=changed, condition=sql_of(shape))
+    return text + _RETURNING if load else text
+
+
+def delete_statements(write: Delete) -> tuple[Statement, ...]:
+    """To be tried in turn until one of them changes a row."""
+    is_head = write.sort == HEAD
+    parameters: list[Value] = [write.partition] if is_head else [write.partition, write.sort]
+    shape = shape_of(write.when, parameters)
+    blocks = (_DELETE_HEAD, _EMPTY_HEAD) if is_head else (_DELETE_ENTRY,)
+    return tuple((_delete_text(block, shape), parameters) for block in blocks)
+
+
+def _delete_text(block: str, shape: Shape) -> str:
+    key = (block, shape)
+    return _delete_texts.get(key) or _remember(_delete_texts, key, block.format(condition=sql_of(shape)))
+
+
+def _remember(texts: dict[Key, Text], key: Key, text: Text) -> Text:
+    if len(texts) >= MAX_TEXTS:
+        texts.clear()
+    texts[key] = text
+    return text
+
+
+def end_of_prefix(prefix: str) -> str | bytes:
+    """The least value behind every text that begins with ``prefix``, for comparisons in SQL.
+
+    Where no text is behind them all, the empty blob is: SQLite orders blobs behind text
+    (https://sqlite.org/datatype3.html#sort_order).
+    """
+    last = len(prefix) - 1
+    while last >= 0:
+        following = ord(prefix[last]) + 1
+        if following == 0xD800:  # surrogates are no characters: the one after U+D7FF is U+E000
+            following = 0xE000
+        if following <= 0x10FFFF:
+            return prefix[:last] + chr(following)
+        last -= 1
+    return b""

@@ -1,0 +1,213 @@
+"""The ``Store`` and ``SqlTransactions`` ports on one SQLite file.
+
+Writes go through one connection in group commits, reads through another, at once and on the event loop: in WAL mode
+neither waits for the other, and a read sees every commit that came before it (https://sqlite.org/isolation.html).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from holdfast.backends.sqlite.batch import BatchRunner
+from holdfast.backends.sqlite.connection import (
+    READER_PRAGMAS,
+    WRITER_PRAGMAS,
+    open_connections,
+    settings_in_force,
+)
+from holdfast.backends.sqlite.database import Database, Row
+from holdfast.backends.sqlite.failures import explained
+from holdfast.backends.sqlite.statements import (
+    DUE,
+    GET_ENTRY,
+    GET_HEAD,
+    PURGE,
+    PURGE_PLACEHOLDERS,
+    QUERY,
+    QUERY_ENTRIES,
+    SCAN,
+    SCAN_BOUNDS,
+    end_of_prefix,
+)
+from holdfast.backends.sqlite.writer import Writer
+from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.items import HEAD, Item, Write
+from holdfast.ports import Page, SqlCursor
+
+T = TypeVar("T")
+
+PAGE_ITEMS: Final = 1000
+"""The most items one page holds, whatever limit the caller names."""
+
+PAGE_BYTES: Final = 4 * 2**20
+"""A page ends once its bodies are together larger than this."""
+
+SCAN_ROWS: Final = 10_000
+"""The most heads one page of a scan looks at: it may come back short, or empty, with a cursor to go on from."""
+
+
+class SqliteStore:
+    """Items in one SQLite file. Belongs to the event loop on which it was made."""
+
+    def __init__(self, path: str, writer: Database, reader: Database) -> None:
+        self.path = path
+        self.runner = BatchRunner(writer, path)
+        self._writer = Writer(self.runner)
+        self._submit = self._writer.submit
+        self._reader = reader
+        self._reads = 0
+        self._closed = False
+
+    @classmethod
+    def open(cls, path: str) -> SqliteStore:
+        """Open the file, creating or migrating it as needed; ``StoreUnusable`` says why it cannot be used."""
+        return cls(*open_connections(path))
+
+    @property
+    def commits(self) -> int:
+        """How many transactions were committed so far."""
+        return self.runner.commits
+
+    @property
+    def statements(self) -> int:
+        """How many statements ran so far, reads included, BEGIN and COMMIT not."""
+        return self.runner.statements + self._reads
+
+    # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Store.write``. Calls of one tick of the event loop share a commit."""
+        return self._submit(writes)
+
+    def transact(self, work: Callable[[SqlCursor], tuple[Sequence[Write], T]]) -> asyncio.Future[T]:
+        """See ``SqlTransactions.transact``. ``work`` may run in another thread, and may be run again if another
+        call of its batch made SQLite roll back: it may use its cursor and must have no other effects.
+        """
+        return self._submit(lambda runner: runner.transact(work))
+
+    async def purge(self, now: int, limit: int = PAGE_ITEMS) -> int:
+        """Delete up to ``limit`` items that expired at or before ``now`` (milliseconds), heads with all their entries.
+
+        Answers how many; call again until it is 0.
+        """
+        deleted: int = await self._submit(lambda runner: _purge(runner, now, limit))
+        return deleted
+
+    # ── Reads ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """See ``Store.get``."""
+        rows = self._read(GET_HEAD, (partition,)) if sort == HEAD else self._read(GET_ENTRY, (partition, sort))
+        return Item(partition, sort, *rows[0]) if rows else None
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.query``. The cursor is the sort key of the last item."""
+        # Behind `after` means from its immediate successor on, which is itself and a zero character.
+        first = prefix if after is None else max(prefix, after + "\0")
+        text = QUERY if HEAD.startswith(prefix) else QUERY_ENTRIES
+        count = _page_size(limit)
+        parameters = (partition, first, end_of_prefix(prefix), count + 1)
+        return self._read_page(text, parameters, count, lambda row: (row[0], Item(partition, *row)))
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.due``. Heads due at the same time come in the order of their creation."""
+        when, number = (-(2**63), 0) if after is None else _numbers(after, 2)
+        count = _page_size(limit)
+        parameters = (before, when, number, count + 1)
+        return self._read_page(DUE, parameters, count, lambda row: (f"{row[0]}:{row[1]}", Item(row[2], HEAD, *row[3:])))
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """See ``Store.scan``. Newest first. A page may be short, or empty, although there are more."""
+        (behind,) = (2**63 - 1,) if after is None else _numbers(after, 1)
+        ((newest, oldest),) = self._read(SCAN_BOUNDS, (behind,))
+        if newest is None:
+            return Page(())
+        last = max(newest - SCAN_ROWS + 1, oldest)
+        count = _page_size(limit)
+        parameters = (last, newest, prefix, end_of_prefix(prefix), status, count + 1)
+        page = self._read_page(SCAN, parameters, count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:])))
+        if page.cursor is None and last > oldest:
+            return Page(page.items, cursor=str(last))
+        return page
+
+    def _read(self, text: str, parameters: Sequence[Any]) -> list[Row]:
+        self._count_read()
+        try:
+            return self._reader.execute(text, parameters).fetchall()
+        except Exception as error:
+            raise explained(error, self.path) from error
+
+    def _read_page(
+        self, text: str, parameters: Sequence[Any], count: int, entry: Callable[[Row], tuple[str, Item]]
+    ) -> Page:
+        """The first ``count`` items, fewer if they are large. ``entry`` gives a row's cursor and its item."""
+        self._count_read()
+        items: list[Item] = []
+        behind: str | None = None
+        size_bytes = 0
+        rows = self._reader.cursor()
+        try:
+            for row in rows.execute(text, parameters):
+                if len(items) == count or size_bytes > PAGE_BYTES:
+                    return Page(tuple(items), behind)
+                behind, item = entry(row)
+                items.append(item)
+                size_bytes += len(item.body)
+            return Page(tuple(items))
+        except Exception as error:
+            raise explained(error, self.path) from error
+        finally:
+            # A statement left half-way would hold its snapshot, and with it the log, for ever.
+            rows.close(force=True)
+
+    def _count_read(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store is closed; open the home again")
+        self._reads += 1
+
+    # ── Care ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def integrity(self) -> list[str]:
+        """What is wrong with the file or the settings in force, one line each; reads the whole file.
+
+        For ``holdfast doctor``. Raises ``StoreUnusable`` if the file cannot even be read.
+        """
+        found = [row[0] for row in self._read("PRAGMA quick_check", ()) if row[0] != "ok"]
+        for table, number, parent, _ in self._read("PRAGMA foreign_key_check", ()):
+            found.append(f"row {number} of {table} refers to a missing row of {parent}")
+        found += [f"reader: {line}" for line in settings_in_force(self._reader, READER_PRAGMAS)]
+        found += [f"writer: {line}" for line in settings_in_force(self.runner.connection, WRITER_PRAGMAS)]
+        return found
+
+    async def close(self) -> None:
+        """See ``Store.close``. The last process to close the file copies the log back into it and removes it."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._writer.close()
+        self._reader.close(force=True)
+        self.runner.connection.close(force=True)
+
+
+def _purge(runner: BatchRunner, now: int, limit: int) -> int:
+    deleted = 0
+    for statement in PURGE:
+        deleted += runner.change(statement, (now, max(0, limit - deleted)))  # a negative LIMIT would be none at all
+    runner.change(PURGE_PLACEHOLDERS, (limit,))
+    return deleted
+
+
+def _page_size(limit: int) -> int:
+    return max(1, min(limit, PAGE_ITEMS))
+
+
+def _numbers(cursor: str, count: int) -> list[int]:
+    try:
+        numbers = [int(part) for part in cursor.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store")
+    return numbers

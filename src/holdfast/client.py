@@ -1,0 +1,124 @@
+"""Looking up executions, and answering callbacks: what a client does that is not bound to one workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+
+from holdfast.codec import codec_for
+from holdfast.errors import InvalidInput, Refused, StepFailed
+from holdfast.failure import describe
+from holdfast.kernel.persist import write_until_known
+from holdfast.workflows.handle import Status, status_of
+from holdfast.workflows.messages import TRIES, nudge
+from holdfast.workflows.operations.callback import invalid_token, token_scope, verify_token
+from holdfast.workflows.record import (
+    NO_VALUE,
+    OPEN,
+    PARTITION_PREFIX,
+    STATUSES,
+    CallbackAnswer,
+    callback_sort,
+    decode_record,
+    partition_of,
+    post,
+)
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+    from holdfast.workflows.access import Access
+
+LARGEST_PAGE: Final = 1_000
+
+
+class StatusPage(Struct, frozen=True):
+    """Some executions, newest first; pass ``cursor`` as ``after`` for the next ones, ``None`` means that was all."""
+
+    executions: tuple[Status, ...]
+    cursor: str | None
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which executions to list. Everything given must hold."""
+
+    workflow: str | None = None
+    status: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    tags: dict[str, str] = {}
+
+    def admits(self, status: Status) -> bool:
+        return (
+            (self.since is None or status.created_at >= self.since)
+            and (self.until is None or status.created_at < self.until)
+            and self.tags.items() <= status.tags.items()
+        )
+
+
+async def list_executions(access: Access, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
+    """One page of executions. Status and workflow are found by the store, times and tags among what it finds."""
+    if not 1 <= limit <= LARGEST_PAGE:
+        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
+    if selection.status is not None and selection.status not in STATUSES:
+        raise InvalidInput(f"no status is called {selection.status!r}; there are: {', '.join(STATUSES)}")
+    prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, "")
+    found: list[Status] = []
+    while True:
+        page = await access.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
+        found += [status for status in map(status_of, page.items) if selection.admits(status)]
+        after = page.cursor
+        if after is None or len(found) >= limit:
+            return StatusPage(tuple(found), after)
+
+
+class CallbackHandle:
+    """The outside of a callback: whoever holds the token may answer it, once."""
+
+    def __init__(self, token: str, connect: Callable[[], Access]) -> None:
+        self._token = token
+        self._connect = connect
+
+    async def complete(self, value: Any = None) -> None:
+        """Answer with a value. Raises ``InvalidToken`` if the token is wrong, used up, or its execution has ended."""
+        access = self._connect()
+        data, _ = codec_for(type(value)).copy(value, "the callback's value", access.limit_bytes)
+        await self._answer(access, value=Raw(data))
+
+    async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:
+        """Answer with a failure: the body sees ``StepFailed`` with this type and message."""
+        await self._answer(self._connect(), error=StepFailed(error_type, message))
+
+    async def heartbeat(self) -> None:
+        """Say that the work goes on; the callback's heartbeat time-out starts anew."""
+        access = self._connect()
+        scope, head = await self._verified(access)
+        answer = CallbackAnswer(run=scope.run, op=scope.op)
+        writes = post(scope.partition, access.sender.next_sort(), answer, access.clock.now_ms())
+        await access.home.store.write(*writes)
+        nudge(head.partition, access.home, access.host)
+
+    async def _answer(self, access: Access, *, value: Raw = NO_VALUE, error: Exception | None = None) -> None:
+        scope, head = await self._verified(access)
+        answer = CallbackAnswer(
+            run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
+        )
+        writes = post(scope.partition, callback_sort(scope.run, scope.op), answer, access.clock.now_ms())
+        try:
+            await write_until_known(access.home.store, *writes, ours=lambda _there: False, tries=TRIES)
+        except Refused:
+            raise invalid_token() from None
+        nudge(head.partition, access.home, access.host)
+
+    async def _verified(self, access: Access) -> tuple[Any, Item]:
+        scope = token_scope(self._token)
+        head = await access.home.store.get(scope.partition)
+        if head is None or not scope.partition.startswith(PARTITION_PREFIX):
+            raise invalid_token()
+        record = decode_record(head.body)
+        verify_token(self._token, record.secret)
+        if head.status not in OPEN or record.run != scope.run:
+            raise invalid_token()
+        return scope, head

@@ -1,0 +1,26 @@
+"""Time, injected. The rest of the package never reads a clock of its own (lint enforces it)."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where "now" comes from."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        ...
+
+
+class SystemClock:
+    """The machine's wall clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+def elapsed_seconds() -> float:
+    """A monotonic reading, for measuring how long something took."""
+    return time.perf_counter()

@@ -1,0 +1,166 @@
+"""Typed JSON by type hints (G12): encode, decode, and copy with proof that nothing was lost.
+
+A codec is built once per type hint, when a function is registered, and fails then if the hint promises what JSON cannot
+keep. Nothing is ever pickled, evaluated or imported by a name found in data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isfinite
+from types import NoneType
+from typing import Any, Final, Generic, Never, NoReturn, TypeVar, overload
+
+from msgspec import ValidationError, json
+
+from holdfast import faults, jsontext
+from holdfast.errors import SerializationError
+from holdfast.exactness import difference
+from holdfast.hints import UNBOUNDED_LEVELS, name_of, survey
+from holdfast.shapes import is_model, load_model
+
+T = TypeVar("T")
+
+CODECS_REMEMBERED: Final = 4096
+"""How many codecs are kept by hint; a hint that has fallen out is surveyed again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codec(Generic[T]):
+    """How values of one type hint become JSON and come back. Immutable, and safe to use from several threads.
+
+    ``name`` is the hint as written. A value whose exact type is in ``atoms`` survives JSON unseen (a float if it is
+    finite). ``unordered`` says that values may hold sets or keys that only ``canonical_by_parts`` brings in order, and
+    ``bounded`` that they cannot nest deeper than the limit.
+
+    Carried are: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
+    pydantic v2 models, enums of all str or all int, ``Literal``, ``datetime``, ``date``, ``time``, ``timedelta``,
+    ``Decimal``, ``UUID``, ``bytes``, ``set``, ``frozenset``, ``tuple``, integers of any size, generics and unions of
+    these as far as JSON can tell the members apart. Not: nan, infinities, text with lone surrogates, more than 64
+    levels. Without a hint, or under ``Any`` and ``object``: plain JSON types only.
+    """
+
+    hint: Any
+    name: str
+    atoms: frozenset[type]
+    unordered: bool
+    bounded: bool
+    _decode: Callable[[bytes], T] = field(repr=False)
+
+    def encode(self, value: T, what: str = "the value") -> bytes:
+        """The value as JSON. Does not check that it fits the hint; ``copy`` does.
+
+        Raises ``SerializationError`` if some part of it has no JSON form, or it nests too deep.
+
+        >>> codec_for(list[int]).encode([1, 2])
+        b'[1,2]'
+        """
+        try:
+            data = jsontext.encode(value)
+        except Exception as error:
+            raise faults.unencodable(value, what, error) from error
+        if jsontext.nests_too_deep(data):
+            raise faults.too_deep(what)
+        return data
+
+    def decode(self, data: bytes, what: str = "the stored value") -> T:
+        """The value that JSON describes, of the hinted type.
+
+        Raises ``SerializationError``, and nothing else, whatever ``data`` hold.
+
+        >>> codec_for(tuple[int, ...]).decode(b"[1, 2]")
+        (1, 2)
+        """
+        if not self.bounded and jsontext.nests_too_deep(data):
+            raise faults.too_deep(what)
+        try:
+            return self._decode(data)
+        except Exception as error:
+            complaint = faults.complaint_of(error)
+            at = f" at {complaint.path}" if complaint.path else ""
+            raise SerializationError(
+                f"{what} does not fit the type {self.name}{at}: {complaint.text}. If the type has changed since it "
+                f"was written, keep it able to read the older form (new fields with defaults)"
+            ) from error
+
+    def copy(self, value: T, what: str, limit_bytes: int) -> tuple[bytes, T]:
+        """The value as JSON and as read back from it, proven equal in type and value at every level (G2).
+
+        Hand the copy on, and keep the bytes: then the first run sees exactly what every replay will see. What counts
+        as equal is said in ``exactness``. ``what`` names the value in errors: ``"result of step 'charge'"``.
+
+        Raises ``PayloadTooLarge`` if it takes more than ``limit_bytes``, and ``SerializationError`` if it does not fit
+        the hint or does not come back as it was.
+
+        >>> codec_for(list[int]).copy([1, 2], "result of step 'count'", limit_bytes=100)
+        (b'[1,2]', [1, 2])
+        """
+        try:
+            data = jsontext.encode(value)
+        except Exception as error:
+            raise faults.unencodable(value, what, error) from error
+        if len(data) > limit_bytes:
+            raise faults.too_large(len(data), limit_bytes, what)
+        kind = type(value)
+        if kind in self.atoms and (kind is not float or isfinite(value)):  # type: ignore[arg-type]  # it is a float
+            return data, value
+        if jsontext.nests_too_deep(data):
+            raise faults.too_deep(what)
+        try:
+            copy = self._decode(data)
+            found = difference(value, copy)
+        except Exception as error:
+            raise SerializationError(faults.misfit(value, self.name, what, faults.complaint_of(error))) from error
+        if found is not None:
+            raise faults.not_exact(found, value, self.name, what)
+        return data, copy
+
+
+@overload
+def codec_for(hint: type[T]) -> Codec[T]: ...
+@overload
+def codec_for(hint: Any) -> Codec[Any]: ...
+def codec_for(hint: Any) -> Codec[Any]:
+    """The codec of a type hint, the same one for the same hint.
+
+    Raises ``SerializationError``, naming the hint and what to do, if JSON could not carry every value of it.
+
+    >>> codec_for(dict[str, int]).name
+    'dict[str, int]'
+    """
+    try:
+        return _remembered(hint)
+    except TypeError:  # some Annotated hints cannot be hashed
+        return _build(hint)
+
+
+def decoder_of(hint: Any) -> Callable[[bytes], Any]:
+    """The bare decoder for a hint that was surveyed before; it knows pydantic models."""
+    return json.Decoder(hint, dec_hook=_decode_other).decode
+
+
+def _build(hint: Any) -> Codec[Any]:
+    # A function that never returns has no result to carry, and is allowed to say so.
+    seen_as = NoneType if hint is None or hint is Never or hint is NoReturn else hint
+    found = survey(seen_as)
+    return Codec(
+        hint=hint,
+        name=name_of(hint),
+        atoms=found.atoms,
+        unordered=found.unordered,
+        bounded=found.levels < UNBOUNDED_LEVELS,
+        _decode=decoder_of(seen_as),
+    )
+
+
+_remembered = lru_cache(CODECS_REMEMBERED)(_build)
+
+
+def _decode_other(kind: type, data: Any) -> Any:
+    if kind is object:
+        return data
+    if is_model(kind):
+        return load_model(kind, data)
+    raise ValidationError(f"{name_of(kind)} has no JSON form")

@@ -1,0 +1,109 @@
+"""Leases: who may work on an item now, and under which epoch.
+
+A lease decides only how soon somebody else may try; safety rests on the epoch, which every later write of the owner
+carries (G3, G9). Claiming a lease that was not released is a *takeover*: its owner may still be awake somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError, Refused
+from holdfast.items import HEAD, UNOWNED, AllOf, Condition, Item, LeaseLapsed, OwnerIs, StatusIn, Update
+from holdfast.ports import Store
+
+
+class Fenced(HoldfastError):
+    """Another owner holds a newer epoch. Write nothing more and forget what was in memory."""
+
+    code = "fenced"
+
+
+class Claimed(Struct, frozen=True):
+    """The lease is ours; ``item`` is as the claim left it. ``takeover``: its last owner never released it."""
+
+    item: Item
+    takeover: bool
+
+
+class Held(Struct, frozen=True):
+    """Somebody else holds it until ``until`` (milliseconds)."""
+
+    owner: str
+    until: int
+
+
+class Closed(Struct, frozen=True):
+    """It is not there, or in a status that nobody works on any more."""
+
+    item: Item | None
+
+
+Claim = Claimed | Held | Closed
+
+NEVER: Final = 0
+
+
+async def claim(
+    store: Store,
+    partition: str,
+    *,
+    owner: str,
+    now: int,
+    until: int,
+    claimable: tuple[str, ...],
+    running: str,
+    alive: Callable[[str], bool],
+) -> Claim:
+    """Try to become the owner of a head; one write unless it was left behind by another.
+
+    ``claimable`` are the statuses worth working on, ``running`` the one to set. A lease of an owner that ``alive``
+    says is gone is taken over at once, others when they have lapsed. A claim whose answer was lost counts as left
+    behind by ourselves: taking it over again costs one epoch and is always safe.
+    """
+    open_head = StatusIn(claimable)
+
+    def attempt(when: Condition) -> Update:
+        return Update(
+            partition=partition,
+            when=AllOf((when, open_head)),
+            status=running,
+            owner=owner,
+            lease_until=until,
+            add_epoch=1,
+            load=True,
+        )
+
+    try:
+        return Claimed(_loaded(await store.write(attempt(UNOWNED))), takeover=False)
+    except Refused as refused:
+        there = refused.item
+    if there is None or there.status not in claimable:
+        return Closed(there)
+    if there.owner is None:
+        return Held("", NEVER)
+    held = OwnerIs(there.owner, there.epoch)
+    if there.owner == owner or not alive(there.owner):
+        when: Condition = held
+    elif there.lease_until is not None and there.lease_until < now:
+        when = AllOf((held, LeaseLapsed(now)))
+    else:
+        return Held(there.owner, there.lease_until or NEVER)
+    try:
+        return Claimed(_loaded(await store.write(attempt(when))), takeover=True)
+    except Refused as refused:
+        return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
+
+
+def renewal(partition: str, owner: str, epoch: int, until: int) -> Update:
+    """The write that extends a lease; refused if it is no longer ours."""
+    return Update(partition=partition, sort=HEAD, when=OwnerIs(owner, epoch), lease_until=until)
+
+
+def _loaded(items: object) -> Item:
+    (item,) = items  # type: ignore[misc]
+    assert isinstance(item, Item)
+    return item

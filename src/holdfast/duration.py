@@ -1,0 +1,53 @@
+"""Durations as people write them: ``"90s"``, ``"1h30m"``, a ``timedelta``, or a number of seconds."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+from typing import Final
+
+from holdfast.errors import InvalidInput
+
+Duration = str | float | timedelta
+"""What every public function takes where it asks for a length of time."""
+
+UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+LONGEST_SECONDS: Final = 3660 * 86_400.0
+"""About ten years: anything longer is a mistake in a unit, not a wish."""
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
+
+
+def seconds(duration: Duration) -> float:
+    """The length in seconds.
+
+    >>> seconds("1h30m"), seconds("250ms"), seconds(2), seconds(timedelta(minutes=1))
+    (5400.0, 0.25, 2.0, 60.0)
+
+    Raises ``InvalidInput`` for text of another shape, for negative lengths, NaN, and above ``LONGEST_SECONDS``.
+    """
+    match duration:
+        case str():
+            value = _parse(duration)
+        case timedelta():
+            value = duration.total_seconds()
+        case bool():
+            raise InvalidInput(f"a duration is a number of seconds, a text such as '5m' or a timedelta, not {duration}")
+        case int() | float():
+            value = float(duration)
+    if math.isnan(value) or not 0 <= value <= LONGEST_SECONDS:
+        raise InvalidInput(f"a duration lies between 0 and {LONGEST_SECONDS / 86_400:.0f} days, not {duration!r}")
+    return value
+
+
+def milliseconds(duration: Duration) -> int:
+    """The length in whole milliseconds, rounded up, so that nothing comes early (G8)."""
+    return math.ceil(round(seconds(duration) * 1000, 6))
+
+
+def _parse(text: str) -> float:
+    parts = list(_PART.finditer(text.strip()))
+    if not parts or "".join(part.group(0) for part in parts) != text.strip():
+        raise InvalidInput(f"{text!r} is no duration; write for example '250ms', '30s', '5m', '1h30m', '7d'")
+    return sum(float(part.group(1)) * UNIT_SECONDS[part.group(2)] for part in parts)

@@ -1,0 +1,213 @@
+"""Failures as data: an error is recorded as text and plain values, and rebuilt without ever looking a class up by name
+in the program (G2, G12).
+
+A stored type name is only a key into the registry of classes that the app has named beforehand. Whatever else it says,
+nothing is imported, searched for or evaluated, and the failure comes back as ``StepFailed``.
+"""
+
+from __future__ import annotations
+
+import builtins
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from holdfast import errors
+from holdfast.codec import Codec, codec_for
+from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StepFailed
+
+MESSAGE_LIMIT_BYTES: Final = 16 * 1024
+TYPE_LIMIT_BYTES: Final = 1024
+VALUES_LIMIT_BYTES: Final = 16 * 1024
+"""For the arguments of an error, and again for its attributes; larger ones are not kept."""
+TRACEBACK_LIMIT_BYTES: Final = 4 * 1024
+TRACEBACK_LIMIT_FRAMES: Final = 30
+CAUSES_LIMIT_LEVELS: Final = 3
+"""How many errors of a chain are kept, the outermost included."""
+
+_CUT: Final = "… (cut)"
+_PLAIN: Final[Codec[Any]] = codec_for(Any)
+
+
+class ErrorRecord(Struct, frozen=True, omit_defaults=True):
+    """An error as data. Small: messages are cut at 16 KB, tracebacks to their last 4 KB, chains at three errors.
+
+    ``type`` is ``module.QualifiedName``. ``args`` are what the class can be called with to make the error again, and
+    ``attributes`` what was set on it, each only if plain JSON carries it exactly; else ``None``.
+    """
+
+    type: str
+    message: str
+    args: tuple[Any, ...] | None = None
+    attributes: dict[str, Any] | None = None
+    traceback: str = ""
+    cause: ErrorRecord | None = None
+
+
+def describe(error: BaseException) -> ErrorRecord:
+    """The record of an error: never fails, whatever the error's own methods do.
+
+    >>> describe(KeyError("sku-9"))
+    ErrorRecord(type='builtins.KeyError', message="'sku-9'", args=('sku-9',), attributes=None, traceback='', cause=None)
+    """
+    return _describe(error, CAUSES_LIMIT_LEVELS)
+
+
+class ErrorRegistry:
+    """The error classes that may come back from a record: builtins, Holdfast's own, and those the app registers.
+
+    >>> registry = ErrorRegistry()
+    >>> registry.rebuild(describe(KeyError("sku-9")))
+    KeyError('sku-9')
+    >>> registry.rebuild(ErrorRecord(type="os.system", message="rm"))
+    StepFailed('os.system', 'rm')
+    """
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[Exception]] = {}
+        for namespace in (builtins, errors):
+            for found in vars(namespace).values():
+                if isinstance(found, type) and issubclass(found, Exception):
+                    self._classes[_name_of(found)] = found
+
+    def register(self, cls: type[Exception]) -> None:
+        """Let errors of exactly this class come back as themselves. Registering a class again changes nothing.
+
+        Raises ``ConfigurationError`` for what is no exception class, ``DuplicateName`` if another class of the same
+        qualified name is registered.
+        """
+        given: Any = cls  # whatever its annotation says
+        if not (isinstance(given, type) and issubclass(given, Exception)):
+            raise ConfigurationError(f"only classes derived from Exception can be raised by a step, not {cls!r}")
+        known = self._classes.setdefault(_name_of(cls), cls)
+        if known is not cls:
+            raise DuplicateName(
+                f"two error classes are called {_name_of(cls)}: records could not tell them apart. Rename one, or "
+                f"define it once at module level"
+            )
+
+    def rebuild(self, record: ErrorRecord) -> Exception:
+        """The error a record describes: same class, same message (G2), its causes as ``__cause__``.
+
+        ``StepFailed`` with the recorded type and message stands in for a class that is not registered by exactly this
+        name, or whose instances cannot be made to say this message again.
+        """
+        cls = self._classes.get(record.type)
+        rebuilt = None if cls is None else _instance(cls, record)
+        if rebuilt is None:
+            rebuilt = StepFailed(record.type, record.message)
+        if record.cause is not None:
+            rebuilt.__cause__ = self.rebuild(record.cause)
+        return rebuilt
+
+
+def _name_of(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+# ── Describing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _describe(error: BaseException, levels: int) -> ErrorRecord:
+    cause = error.__cause__ if error.__suppress_context__ or error.__cause__ is not None else error.__context__
+    return ErrorRecord(
+        type=_head(_name_of(type(error)), TYPE_LIMIT_BYTES),
+        message=_head(_message_of(error), MESSAGE_LIMIT_BYTES),
+        args=None if (args := _plain(list(_constructor_args(error)))) is None else tuple(args),
+        attributes=_plain(dict(vars(error))) or None,
+        traceback=_traceback_of(error),
+        cause=None if cause is None or levels == 1 else _describe(cause, levels - 1),
+    )
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure it was to describe
+        return f"(the error's own __str__ failed; its arguments were {len(error.args)})"
+
+
+def _constructor_args(error: BaseException) -> tuple[Any, ...]:
+    """What to call the class with. Classes say so by ``__reduce__``: OSError names its file only there."""
+    try:
+        reduced = error.__reduce__()
+    except Exception:  # noqa: BLE001 - a class may refuse; its plain arguments are the next best
+        return error.args
+    match reduced:
+        case (made_by, tuple(), *_) if made_by is type(error):
+            return cast("tuple[Any, ...]", reduced[1])
+        case _:
+            return error.args
+
+
+def _plain(values: Any) -> Any:
+    """The values if plain JSON carries them exactly and within the limit, else ``None``."""
+    try:
+        return _PLAIN.copy(values, "the error", VALUES_LIMIT_BYTES)[1]
+    except InvalidInput:
+        return None
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        # The last frames are where it happened; a RecursionError has a thousand before them.
+        text = "".join(traceback.format_tb(error.__traceback__, -TRACEBACK_LIMIT_FRAMES))
+    except Exception:  # noqa: BLE001 - reading source lines can fail in many ways
+        return ""
+    data = _unicode(text)
+    if len(data) <= TRACEBACK_LIMIT_BYTES:
+        return data.decode()
+    return f"{_CUT}\n" + data[len(_CUT.encode()) + 1 - TRACEBACK_LIMIT_BYTES :].decode(errors="ignore")
+
+
+def _head(text: str, limit_bytes: int) -> str:
+    data = _unicode(text)
+    if len(data) <= limit_bytes:
+        return data.decode()
+    return data[: limit_bytes - len(_CUT.encode())].decode(errors="ignore") + _CUT
+
+
+def _unicode(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")  # lone surrogates, as in names of files, are no Unicode
+
+
+# ── Rebuilding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _instance(cls: type[Exception], record: ErrorRecord) -> Exception | None:
+    """An instance of exactly this class with exactly the recorded message, if there is a way to make one."""
+    for make in _ways(cls, record):
+        try:
+            made = make()
+            made.__dict__.update(record.attributes or {})
+            if type(made) is cls and _head(str(made), MESSAGE_LIMIT_BYTES) == record.message:
+                return made
+        except Exception:  # noqa: BLE001, S112 - a constructor or __str__ that fails means: not this way
+            continue
+    return None
+
+
+def _ways(cls: type[Exception], record: ErrorRecord) -> Iterator[Callable[[], Exception]]:
+    if (args := record.args) is not None:
+        yield lambda: cls(*args)
+        yield lambda: _bare(cls, args)
+    yield lambda: _bare(cls, (record.message,))
+    yield lambda: _bare(cls, (_Verbatim(record.message),))
+
+
+def _bare(cls: type[Exception], args: tuple[Any, ...]) -> Exception:
+    """An instance that never ran ``__init__``, which may want other arguments than it hands to Exception."""
+    made = cls.__new__(cls, *args)
+    made.args = args
+    return made
+
+
+class _Verbatim(str):
+    """A message that also represents itself so: ``KeyError`` shows the ``repr`` of its only argument."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -1,0 +1,194 @@
+"""Items, conditions and writes: the whole vocabulary of the store (DESIGN idea 1).
+
+An item is (partition, sort) → header + body. A write changes one item under one condition. Everything durable in
+Holdfast (a head, a lease, a journal segment, a message) is an item and a condition; there is no second mechanism.
+
+Conditions are data, and ``holds`` is their one meaning: a store that can express them in its own language must agree
+with it, and the conformance suite checks that it does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+HEAD: Final = "@"
+"""The sort key of an entity's head."""
+
+
+class Item(Struct, frozen=True, gc=False):
+    """One durable record. Times are integers: milliseconds since the epoch.
+
+    ``revision`` counts the changes that others must notice; ``epoch`` is the fencing token and never goes back (G3).
+    ``lease_until`` belongs to ``owner``: both set, or both ``None``. ``due_at`` is when somebody should look at this
+    head. After ``expires_at`` the item counts as absent to its readers and may be deleted by the store at any time.
+    """
+
+    partition: str
+    sort: str = HEAD
+    revision: int = 0
+    status: str = ""
+    owner: str | None = None
+    lease_until: int | None = None
+    epoch: int = 0
+    due_at: int | None = None
+    expires_at: int | None = None
+    body: bytes = b""
+
+
+# ── Conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Always(Struct, frozen=True):
+    """No condition: the write applies whatever is there."""
+
+
+class Absent(Struct, frozen=True):
+    """Nothing is there."""
+
+
+class Exists(Struct, frozen=True):
+    """Something is there."""
+
+
+class RevisionIs(Struct, frozen=True):
+    """It is there and has not changed since it had this revision."""
+
+    revision: int
+
+
+class OwnerIs(Struct, frozen=True):
+    """It is there and this owner still holds it under this epoch."""
+
+    owner: str
+    epoch: int
+
+
+class Unowned(Struct, frozen=True):
+    """It is there and nobody holds it: its last lease was released."""
+
+
+class LeaseLapsed(Struct, frozen=True):
+    """It is there, and its lease ran out before ``now`` (milliseconds) without being released."""
+
+    now: int
+
+
+class StatusIn(Struct, frozen=True):
+    """It is there and has one of these statuses."""
+
+    statuses: tuple[str, ...]
+
+
+class Expired(Struct, frozen=True):
+    """It is there and its ``expires_at`` is at or before ``now`` (milliseconds)."""
+
+    now: int
+
+
+class AllOf(Struct, frozen=True):
+    """Every one of these holds."""
+
+    conditions: tuple[Condition, ...]
+
+
+class AnyOf(Struct, frozen=True):
+    """At least one of these holds."""
+
+    conditions: tuple[Condition, ...]
+
+
+Condition = Always | Absent | Exists | RevisionIs | OwnerIs | Unowned | LeaseLapsed | StatusIn | Expired | AllOf | AnyOf
+
+ALWAYS: Final = Always()
+ABSENT: Final = Absent()
+EXISTS: Final = Exists()
+UNOWNED: Final = Unowned()
+
+
+def holds(condition: Condition, item: Item | None) -> bool:
+    """Whether ``condition`` is true of the item that is there (``None``: nothing is)."""
+    match condition:
+        case Always():
+            return True
+        case Absent():
+            return item is None
+        case AllOf(conditions):
+            return all(holds(each, item) for each in conditions)
+        case AnyOf(conditions):
+            return any(holds(each, item) for each in conditions)
+    if item is None:
+        return False
+    match condition:
+        case Exists():
+            return True
+        case RevisionIs(revision):
+            return item.revision == revision
+        case OwnerIs(owner, epoch):
+            return item.owner == owner and item.epoch == epoch
+        case Unowned():
+            return item.owner is None
+        case LeaseLapsed(now):
+            return item.lease_until is not None and item.lease_until < now
+        case StatusIn(statuses):
+            return item.status in statuses
+        case Expired(now):
+            return item.expires_at is not None and item.expires_at <= now
+
+
+# ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Put(Struct, frozen=True):
+    """Store the whole item, new or in place of the one that is there, if ``when`` holds."""
+
+    item: Item
+    when: Condition = ALWAYS
+
+
+class Update(Struct, frozen=True, kw_only=True):
+    """Change the named fields of an item that is there, if ``when`` holds.
+
+    A field left ``UNSET`` keeps its value; ``add_revision`` and ``add_epoch`` are added in place. With ``load`` the
+    store answers with the item as it is afterwards. An update of an item that is not there is refused.
+    """
+
+    partition: str
+    sort: str = HEAD
+    when: Condition = EXISTS
+    status: str | UnsetType = UNSET
+    owner: str | UnsetType | None = UNSET
+    lease_until: int | UnsetType | None = UNSET
+    due_at: int | UnsetType | None = UNSET
+    expires_at: int | UnsetType | None = UNSET
+    body: bytes | UnsetType = UNSET
+    add_revision: int = 0
+    add_epoch: int = 0
+    load: bool = False
+
+
+class Delete(Struct, frozen=True):
+    """Remove the item if ``when`` holds. Removing what is not there is no error under ``ALWAYS``."""
+
+    partition: str
+    sort: str
+    when: Condition = ALWAYS
+
+
+Write = Put | Update | Delete
+
+SETTABLE: Final = ("status", "owner", "lease_until", "due_at", "expires_at", "body")
+"""The fields an ``Update`` may set, in the order stores write them."""
+
+
+def updated(item: Item, update: Update) -> Item:
+    """``item`` as it is after ``update``."""
+    changes = {name: value for name in SETTABLE if (value := getattr(update, name)) is not UNSET}
+    return replace(
+        item,
+        revision=item.revision + update.add_revision,
+        epoch=item.epoch + update.add_epoch,
+        **changes,
+    )

@@ -1,0 +1,112 @@
+"""JSON text: values to bytes, as they come or in canonical form, and how deep a text nests.
+
+Nothing here knows a type hint; ``codec`` does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+from msgspec import json
+
+from holdfast.shapes import dump_model, fields_of, is_model
+
+NESTING_LIMIT_LEVELS: Final = 64
+"""How deep lists and objects may nest. Deeper data are a mistake or an attack, and every recursion has to end."""
+
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_STRING: Final = re.compile(rb'"[^"]*"')
+_NO_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+
+
+def _encode_other(value: Any) -> Any:
+    kind = cast("type[Any]", type(value))
+    if is_model(kind):
+        return dump_model(value)
+    raise TypeError(f"{kind.__qualname__} is no type that JSON can carry")
+
+
+encode: Final = json.Encoder(enc_hook=_encode_other).encode
+"""Encode a value as it comes: dicts keep their order. Raises whatever msgspec or a model raises."""
+
+_encode_sorted: Final = json.Encoder(enc_hook=_encode_other, order="sorted").encode
+
+
+def canonical(value: Any) -> bytes:
+    """Encode so that equal values give equal bytes: keys, fields and members of sets in sorted order.
+
+    Takes no longer than ``encode`` as long as msgspec can sort what it meets. For hints with sets of anything, or keys
+    that are not text, use ``canonical_by_parts``.
+
+    >>> canonical({"b": 1, "a": {3, 2}})
+    b'{"a":[2,3],"b":1}'
+    """
+    try:
+        return _encode_sorted(value)
+    except TypeError:
+        return canonical_by_parts(value)
+
+
+def canonical_by_parts(value: Any) -> bytes:
+    """What ``canonical`` does, for all values: also sets whose members have no order, and keys that are not text.
+
+    >>> canonical_by_parts({2: frozenset({"b", "a"}), 10: None})
+    b'{"10":null,"2":["a","b"]}'
+    """
+    return _encode_sorted(_with_sorted_sets(value, json.decode(encode(value))))
+
+
+def _with_sorted_sets(value: Any, tree: Any) -> Any:
+    """``tree`` is ``value`` as plain JSON data. Answers it with what was a set in order of its members' encoding.
+
+    msgspec sorts sets by ``<``, which fails for members without an order, and for sets of frozensets, where ``<``
+    means "subset", gives an order that differs from run to run. Parts that cannot be matched stay as they are.
+    """
+    if isinstance(value, dict) and isinstance(tree, dict):
+        values, keys = cast("dict[Any, Any]", value).values(), cast("dict[str, Any]", tree)
+        if len(values) == len(keys):
+            return {key: _with_sorted_sets(one, part) for one, (key, part) in zip(values, keys.items(), strict=True)}
+        return keys
+    if isinstance(value, set | frozenset | list | tuple) and isinstance(tree, list):
+        members, parts = cast("list[Any]", value), cast("list[Any]", tree)
+        found = [_with_sorted_sets(one, part) for one, part in zip(members, parts, strict=True)]
+        return sorted(found, key=_encode_sorted) if isinstance(value, set | frozenset) else found
+    return _with_sorted_fields(value, tree)
+
+
+def _with_sorted_fields(value: object, tree: Any) -> Any:
+    fields = fields_of(type(value))
+    if fields is None:
+        return tree
+    if isinstance(tree, dict):
+        keys = cast("dict[str, Any]", tree)
+        return keys | {key: _with_sorted_sets(getattr(value, name), keys[key]) for name, key in fields if key in keys}
+    if isinstance(tree, list):  # a Struct written as an array, maybe after its tag
+        parts = cast("list[Any]", tree)
+        tags = max(0, len(parts) - len(fields))
+        return parts[:tags] + [
+            _with_sorted_sets(getattr(value, name), part) for (name, _), part in zip(fields, parts[tags:], strict=False)
+        ]
+    return tree
+
+
+def nests_too_deep(data: bytes) -> bool:
+    """Whether lists and objects nest more than ``NESTING_LIMIT_LEVELS`` deep in this JSON text.
+
+    >>> nests_too_deep(b"[" * 64 + b"]" * 64), nests_too_deep(b"[" * 65 + b"]" * 65)
+    (False, True)
+    """
+    if len(data) <= 2 * NESTING_LIMIT_LEVELS or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT_LEVELS:
+        return False
+    if b"\\" in data:
+        data = _ESCAPE.sub(b"", data)
+    brackets = data.translate(None, _NO_STRUCTURE).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = _STRING.sub(b"", brackets)
+    # Each round strips the innermost level; a text is as deep as the rounds it takes. All loops run in C.
+    for _ in range(NESTING_LIMIT_LEVELS):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)

@@ -1,0 +1,357 @@
+"""One body in memory: a pure function of the entries it is given (DESIGN idea 6).
+
+No I/O happens here. The body runs on a private loop until nothing is ready; what it then waits for are requests that
+the outside answers with entries, one at a time. Replay is feeding it the journal: at every quiescent point the
+earliest recorded entry among the requested ones is delivered, so races, timeouts and ``asyncio.wait`` repeat
+themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from holdfast.errors import Evicted, NondeterminismError
+from holdfast.failure import ErrorRecord
+from holdfast.kernel.entries import DELIVERIES, Cancelled, Delivery, Done, Entry, Failed, Marked, Received
+from holdfast.kernel.loop import DurableFuture, DurableLoop, Handle, Timer
+
+Decode = Callable[[bytes], Any]
+
+
+class TimerDue(Struct, frozen=True):
+    """The command behind every timer: fire at ``due_at`` (milliseconds), never earlier (G8)."""
+
+    due_at: int
+
+
+class Operation(DurableFuture):
+    """Something the body asked of the outside. ``command`` says what, for whoever performs it."""
+
+    def __init__(self, loop: DurableLoop, id: str, kind: str, command: Any, fingerprint: str, decode: Decode) -> None:
+        super().__init__(loop=loop)
+        self.id = id
+        self.kind = kind
+        self.command = command
+        self.fingerprint = fingerprint
+        self._decode = decode
+        self.withdrawn: Callable[[Operation], None] | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        was_cancelled = super().cancel(msg)
+        if was_cancelled and self.withdrawn is not None:
+            self.withdrawn(self)
+        return was_cancelled
+
+    def settle(self, entry: Done | Failed, value: Any, rebuild: Callable[[ErrorRecord], Exception]) -> None:
+        """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already."""
+        match entry:
+            case Done():
+                self.set_result(self._decode(bytes(entry.value)) if value is UNSET else value)
+            case Failed(error=error):
+                self.set_exception(rebuild(error))
+
+
+class DueTimer:
+    """A timer the body started. It is no future: firing it makes a callback of asyncio's ready."""
+
+    kind: Final = "timer"
+    fingerprint: Final = ""
+
+    __slots__ = ("_handle", "_loop", "command", "id")
+
+    def __init__(self, loop: DurableLoop, id: str, command: TimerDue, handle: Handle) -> None:
+        self.id = id
+        self.command = command
+        self._loop = loop
+        self._handle = handle
+
+    def done(self) -> bool:
+        return self._handle.cancelled()
+
+    def settle(self, _entry: Done | Failed, _value: Any, _rebuild: Callable[[ErrorRecord], Exception]) -> None:
+        self._loop.schedule(self._handle)
+
+
+Request = Operation | DueTimer
+
+
+class Running(Struct, frozen=True):
+    """The body waits for something."""
+
+
+class Returned(Struct, frozen=True):
+    """The body ended with a value."""
+
+    value: Any
+
+
+class Raised(Struct, frozen=True):
+    """The body ended with an error, ``ControlFlow`` included."""
+
+    error: BaseException
+
+
+Outcome = Running | Returned | Raised
+RUNNING: Final = Running()
+
+
+class Activation:
+    """A body, its loop, what it has asked for and what the journal still holds for it.
+
+    ``strict`` says that this very code wrote the journal: then every entry must be wanted exactly in its turn, and
+    anything else is ``NondeterminismError``. Other code is matched by identity instead: steps may have been added,
+    removed or moved, but one that changed its kind or arguments is an error (G13).
+    """
+
+    def __init__(
+        self,
+        body: Callable[[], Coroutine[Any, Any, Any]],
+        *,
+        recorded: Sequence[Entry],
+        started_at: int,
+        seed: str,
+        strict: bool,
+        rebuild: Callable[[ErrorRecord], Exception],
+    ) -> None:
+        self.loop = DurableLoop(started_at / 1000, self._start_timer)
+        self.loop.activation = self
+        self.context: Any = None
+        self.rebuild = rebuild
+        self.asked: list[Request] = []
+        self.withdrawn: list[Request] = []
+        self.marked: list[Marked] = []
+        self.closed_callbacks: list[str] = []
+        self.cancelled: Cancelled | None = None
+        self.broken: NondeterminismError | None = None
+        self.queries: dict[str, Callable[[], Any]] = {}
+        self.requested: dict[str, Request] = {}
+        self._body = body
+        self._seed = seed
+        self._strict = strict
+        self._random: Random | None = None
+        self._mailboxes: dict[str, asyncio.Queue[Raw]] = {}
+        self._patches: dict[str, bool] = {}
+        self._load(recorded)
+
+    def _load(self, recorded: Sequence[Entry]) -> None:
+        self._recorded: list[Delivery] = [entry for entry in recorded if isinstance(entry, DELIVERIES)]
+        self._positions: dict[str, int] = {}
+        self._deliverable: list[int] = []
+        self._delivered = 0
+        self._live = not self._recorded
+        for position, entry in enumerate(self._recorded):
+            if isinstance(entry, (Done, Failed)):
+                self._positions[entry.op] = position
+            else:
+                self._deliverable.append(position)
+        self._old_marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
+
+    # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> None:
+        """Start the body and replay all that is recorded."""
+        self._main = self.loop.create_task(self._body())
+        self._advance()
+
+    def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
+        """Give the body one new entry and run it until it waits again."""
+        self._apply(entry, value)
+        self._advance()
+
+    def wants(self, operation_id: str) -> bool:
+        """Whether the body still waits for this operation."""
+        return operation_id in self.requested
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded entries are still to be delivered: effects such as logging stay quiet until then."""
+        return not self._live and self._delivered < len(self._recorded)
+
+    @property
+    def outcome(self) -> Outcome:
+        if not self._main.done() or self.loop.live_tasks:
+            return RUNNING
+        if self._main.cancelled():
+            return Raised(asyncio.CancelledError())
+        error = self._main.exception()
+        return Returned(self._main.result()) if error is None else Raised(error)
+
+    @property
+    def waiting_for_messages(self) -> tuple[str, ...]:
+        """The names of the signals somebody in the body waits for."""
+        return tuple(name for name, box in self._mailboxes.items() if getattr(box, "_getters", ()))
+
+    # ── What it wants, since it was last asked ──────────────────────────────────────────────────────────────────────
+
+    def take_asked(self) -> list[Request]:
+        """The operations newly asked for that are still wanted."""
+        asked, self.asked = self.asked, []
+        return [request for request in asked if request.id in self.requested]
+
+    def take_withdrawn(self) -> list[Request]:
+        """The operations nobody waits for any more."""
+        withdrawn, self.withdrawn = self.withdrawn, []
+        return withdrawn
+
+    def take_marked(self) -> list[Marked]:
+        marked, self.marked = self.marked, []
+        return marked
+
+    def take_closed_callbacks(self) -> list[str]:
+        closed, self.closed_callbacks = self.closed_callbacks, []
+        return closed
+
+    def withdraw_all(self) -> None:
+        """The body has ended: whatever it asked for and did not wait for is not wanted."""
+        self.withdrawn += self.requested.values()
+        self.requested.clear()
+
+    def abandon(self) -> list[str]:
+        """Forget every request without a trace: the body and its journal disagree."""
+        abandoned = list(self.requested)
+        self.requested.clear()
+        self.asked.clear()
+        return abandoned
+
+    def unread_messages(self) -> list[tuple[str, Raw]]:
+        """The messages nobody has taken, by name."""
+        return [(name, box.get_nowait()) for name, box in self._mailboxes.items() for _ in range(box.qsize())]
+
+    def evict(self) -> None:
+        """Leave memory. The body's ``finally`` blocks run, their durable operations do not."""
+        self.loop.evict()
+        self.requested.clear()
+
+    def _advance(self) -> None:
+        self.loop.run_until_quiescent()
+        while self._delivered < len(self._recorded) and self.broken is None:
+            if (entry := self._next_recorded()) is None:
+                break
+            self._delivered += 1
+            self._apply(entry, UNSET)
+            self.loop.run_until_quiescent()
+        self._live = True
+        if self._main.done() and self.loop.live_tasks:
+            self._cancel_leftover_tasks()
+
+    def _next_recorded(self) -> Delivery | None:
+        if self._strict:
+            return self._next_in_order()
+        while self._deliverable:
+            entry = self._recorded[heappop(self._deliverable)]
+            if isinstance(entry, (Received, Cancelled)) or entry.op in self.requested:
+                return entry
+        return None
+
+    def _next_in_order(self) -> Delivery | None:
+        entry = self._recorded[self._delivered]
+        if isinstance(entry, (Received, Cancelled)) or entry.op in self.requested:
+            return entry
+        wanted = ", ".join(sorted(self.requested)) or "nothing"
+        ended = " and has ended" if self._main.done() else ""
+        self._break(
+            f"the journal says that {entry.op} ({entry.kind}) came next, but the code now waits for {wanted}{ended}. "
+            "The same code took another path: look for random(), time(), environment or global state in the body, and "
+            "use hf.random(), hf.now() or a step instead"
+        )
+        return None
+
+    def _apply(self, entry: Delivery, value: Any) -> None:
+        self.loop.now = max(self.loop.now, entry.at / 1000)
+        match entry:
+            case Done() | Failed():
+                self.requested.pop(entry.op).settle(entry, value, self.rebuild)
+            case Received():
+                self.mailbox(entry.name).put_nowait(entry.value)
+            case Cancelled():
+                self.cancelled = entry
+                self._main.cancel(entry.reason)
+
+    def _cancel_leftover_tasks(self) -> None:
+        for task in list(self.loop.live_tasks.values()):
+            task.cancel("the workflow body has ended")
+        self.loop.run_until_quiescent()
+
+    def _break(self, message: str) -> NondeterminismError:
+        self.broken = self.broken or NondeterminismError(message)
+        return self.broken
+
+    # ── For operations, called from the body ────────────────────────────────────────────────────────────────────────
+
+    def request(self, kind: str, name: str, command: Any, *, fingerprint: str = "", decode: Decode) -> Operation:
+        """Ask the outside for something. Await what comes back."""
+        if self.loop.evicting:
+            raise Evicted
+        operation = Operation(self.loop, self.loop.current_path(name), kind, command, fingerprint, decode)
+        operation.withdrawn = self._withdraw
+        self._register(operation)
+        return operation
+
+    def mailbox(self, name: str) -> asyncio.Queue[Raw]:
+        """The messages called ``name`` that nobody has taken yet, first in, first out."""
+        if name not in self._mailboxes:
+            self._mailboxes[name] = asyncio.Queue()
+        return self._mailboxes[name]
+
+    def patched(self, id: str) -> bool:
+        """True on an execution that never passed here under code without this patch."""
+        if id not in self._patches:
+            live = not self.replaying
+            if live and id not in self._old_marks:
+                self.marked.append(Marked(id, self.now_ms))
+            self._patches[id] = live or id in self._old_marks
+        return self._patches[id]
+
+    @property
+    def now_ms(self) -> int:
+        """The time recorded with the last delivered entry, in milliseconds."""
+        return math.floor(self.loop.now * 1000 + 0.5)
+
+    @property
+    def random(self) -> Random:
+        """A generator that yields the same numbers on every replay."""
+        if self._random is None:
+            self._random = Random(self._seed)
+        return self._random
+
+    def _start_timer(self, when: float, handle: Handle) -> Timer:
+        if self.loop.evicting:
+            raise Evicted
+        due_at = math.ceil(round(when * 1000, 3))
+        timer = DueTimer(self.loop, self.loop.current_path("timer"), TimerDue(due_at), handle)
+        self._register(timer)
+        return Timer(when, handle, lambda: self._withdraw(timer))
+
+    def _register(self, request: Request) -> None:
+        self.requested[request.id] = request
+        position = self._positions.get(request.id)
+        if position is None:
+            self.asked.append(request)
+            return
+        self._check_same(self._recorded[position], request)
+        heappush(self._deliverable, position)
+
+    def _check_same(self, entry: Delivery, request: Request) -> None:
+        assert isinstance(entry, (Done, Failed))
+        if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
+            return
+        changed = (
+            f"was a {entry.kind} and is now a {request.kind}"
+            if entry.kind != request.kind
+            else f"was called with other arguments (digest {entry.fingerprint}, now {request.fingerprint})"
+        )
+        raise self._break(
+            f"{request.id}: the journal and the code disagree: it {changed}. Keep what finished executions' code "
+            'asked for, or fork with hf.patched("name"), or give the changed step a new name'
+        )
+
+    def _withdraw(self, request: Request) -> None:
+        if self.requested.pop(request.id, None) is not None:
+            self.withdrawn.append(request)

@@ -1,0 +1,296 @@
+"""An entity in memory: its program, its journal, what has arrived for it, and this process's hold on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from msgspec import UNSET, Struct
+
+from holdfast.items import Item, Write
+from holdfast.kernel.entries import Entry
+from holdfast.kernel.journal import Journal
+from holdfast.ports import SqlCursor
+
+
+class Stranded(Exception):
+    """There is code for this entity here, but not of the version it is pinned to."""
+
+
+class Timed(Struct, frozen=True):
+    """Something to do at ``due_at`` (milliseconds): fire a timer, or look at an operation again."""
+
+    due_at: int
+    op: str
+
+
+class Arrival(Struct, frozen=True):
+    """An entry on its way into the journal and the body; ``value`` is its decoded result if that is at hand."""
+
+    entry: Entry
+    value: Any = UNSET
+
+
+class Effect(Struct, frozen=True):
+    """Something to do in the world, once all that was recorded before is durable (G7).
+
+    ``intent`` is recorded before it starts. ``perform`` answers what it led to, or when to perform it again unless the
+    outcome has come by itself until then, or ``None`` if nothing is to come.
+    """
+
+    op: str
+    perform: Callable[[], Coroutine[Any, Any, Arrival | Timed | None]]
+    intent: Entry | None = None
+
+
+class SqlEffect(Struct, frozen=True):
+    """Something to do inside the store's own transaction: its record commits with it, exactly once (G10).
+
+    ``work`` answers what it led to; ``failed`` turns an error of it into an arrival.
+    """
+
+    op: str
+    work: Callable[[SqlCursor], Arrival]
+    failed: Callable[[Exception], Arrival]
+
+
+AnyEffect = Effect | SqlEffect
+
+
+class Asked(Struct, frozen=True):
+    """What a program newly wants: effects, timers, what it no longer wants, and notes and writes for the store."""
+
+    effects: Sequence[AnyEffect] = ()
+    timers: Sequence[Timed] = ()
+    withdrawn: Sequence[str] = ()
+    notes: Sequence[Entry] = ()
+    writes: Sequence[Write] = ()
+
+
+class Conclusion(Struct, frozen=True):
+    """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
+
+    ``posts`` are messages to others, written afterwards if they can be: whoever waits for one also looks by himself.
+    """
+
+    status: str
+    body: bytes
+    due_at: int | None = None
+    expires_at: int | None = None
+    posts: Sequence[tuple[str, Sequence[Write]]] = ()
+
+
+class Program(Protocol):
+    """What runs inside a turn. It never touches the store: values go in, values come out."""
+
+    run: int
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        """Start, replaying ``entries``."""
+        ...
+
+    def deliver(self, arrival: Arrival) -> bool:
+        """Hand over one arrival and run until it waits again; false if it is not wanted any more."""
+        ...
+
+    def read(self, message: Item) -> Arrival | None:
+        """What an inbox message means to it; ``None`` if nothing."""
+        ...
+
+    def acknowledge(self, message: Item) -> Write:
+        """The write that takes the message out of the inbox."""
+        ...
+
+    def asked(self) -> Asked:
+        """What it newly wants since it was last asked."""
+        ...
+
+    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
+        """What a timer that is due means: a firing, another attempt, or nothing any more."""
+        ...
+
+    def wants(self, op: str) -> bool:
+        """Whether it still waits for this operation."""
+        ...
+
+    def concluded(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
+        """The end; ``tail`` are the last entries, which no segment holds."""
+        ...
+
+    def evict(self) -> None:
+        """Leave memory."""
+        ...
+
+
+class Entity:
+    """One entity that this process has in memory. ``held`` says that we own its lease, under ``epoch``."""
+
+    __slots__ = (
+        "_waker",
+        "arrivals",
+        "effects",
+        "epoch",
+        "flushing",
+        "fresh",
+        "handing_over",
+        "head",
+        "held",
+        "journal",
+        "lost",
+        "partition",
+        "paused",
+        "pending",
+        "program",
+        "receipts",
+        "revision",
+        "taken_over",
+        "timers",
+        "turn",
+        "unread",
+        "writes",
+    )
+
+    def __init__(self, partition: str) -> None:
+        self.partition = partition
+        self.head: Item | None = None
+        self.program: Program | None = None
+        self.journal: Journal | None = None
+        self.held = self.lost = self.fresh = self.taken_over = self.paused = self.unread = self.handing_over = False
+        self.epoch = 0
+        self.revision = 0
+        self.arrivals: deque[Arrival] = deque()
+        self.pending: list[AnyEffect] = []
+        self.effects: dict[str, asyncio.Task[None]] = {}
+        self.timers: list[tuple[int, str]] = []
+        self.receipts: dict[str, Write] = {}
+        self.writes: list[Write] = []
+        self.flushing: asyncio.Task[None] | None = None
+        self.turn: asyncio.Task[None] | None = None
+        self._waker: asyncio.Future[bool] | None = None
+
+    # ── Our hold on it ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hold(self, item: Item) -> None:
+        """Note what a claim, or our own creation of the head, says."""
+        self.unread = self.unread or item.revision != self.revision
+        self.held, self.lost, self.paused = True, False, False
+        self.epoch, self.revision, self.head = item.epoch, item.revision, item
+        if self.journal is not None:
+            self.journal.epoch = item.epoch
+
+    def forget(self) -> None:
+        """Drop what is in memory; the store has the truth."""
+        self.held = False
+        for task in self.effects.values():
+            task.cancel()
+        if self.program is not None:
+            self.program.evict()
+        self.program = self.journal = self.head = None
+        for collection in (self.effects, self.arrivals, self.pending, self.timers, self.receipts, self.writes):
+            collection.clear()
+
+    # ── Waking its turn ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take something in and see to it that the turn looks."""
+        self.arrivals.append(arrival)
+        self.wake()
+
+    def look(self) -> None:
+        """The inbox or the head may hold something new."""
+        self.unread = True
+        self.wake()
+
+    def lose(self) -> None:
+        """The lease is no longer ours."""
+        self.lost = True
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(True)
+
+    async def woken(self, timeout_seconds: float | None) -> bool:
+        """Wait until ``wake``; false if nothing happened within the time (``None``: however long it takes)."""
+        if self.arrivals or self.unread or self.lost:
+            return True
+        loop = asyncio.get_running_loop()
+        waker = self._waker = loop.create_future()
+        timer = None
+        if timeout_seconds is not None:
+            timer = loop.call_later(timeout_seconds, lambda: waker.done() or waker.set_result(False))
+        try:
+            return await waker
+        finally:
+            self._waker = None
+            if timer is not None:
+                timer.cancel()
+
+    # ── What it has to do ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether effects were asked for that this process will not perform."""
+        return bool(self.pending) or self.handing_over
+
+    @property
+    def busy(self) -> bool:
+        """Whether effects or writes are under way."""
+        return bool(self.effects) or self.flushing is not None
+
+    def start(self, effect: Effect) -> None:
+        """Let an effect happen beside the others."""
+        self.effects[effect.op] = asyncio.get_running_loop().create_task(self._perform(effect))
+
+    async def _perform(self, effect: Effect) -> None:
+        try:
+            came = await effect.perform()
+        finally:
+            if self.effects.get(effect.op) is asyncio.current_task():
+                del self.effects[effect.op]
+        match came:
+            case Arrival():
+                self.arrivals.append(came)
+            case Timed(due_at, op):
+                self.add_timer(due_at, op)
+            case None:
+                pass
+        self.wake()
+
+    def interrupt(self) -> None:
+        """Stop what is under way, so that another process can take it up."""
+        self.handing_over = bool(self.effects)
+        for task in self.effects.values():
+            task.cancel()
+        self.effects.clear()
+        self.wake()
+
+    def withdraw(self, op: str) -> None:
+        """The body no longer waits for this operation."""
+        if (task := self.effects.pop(op, None)) is not None:
+            task.cancel()
+        self.pending = [effect for effect in self.pending if effect.op != op]
+
+    def add_timer(self, due_at: int, op: str) -> None:
+        heappush(self.timers, (due_at, op))
+
+    def pop_due(self, now: int) -> list[str]:
+        """The operations whose time has come, in the order of their times."""
+        due: list[str] = []
+        while self.timers and self.timers[0][0] <= now:
+            due.append(heappop(self.timers)[1])
+        return due
+
+    def next_due(self) -> int | None:
+        """The earliest time something is to be done, in milliseconds."""
+        while self.timers and self.program is not None and not self.program.wants(self.timers[0][1]):
+            heappop(self.timers)
+        return self.timers[0][0] if self.timers else None
+

@@ -1,0 +1,114 @@
+"""What a journal holds: one small class per kind of fact, stored as tagged JSON.
+
+Times are milliseconds since the epoch. ``op`` is an operation's identity: task path, name and occurrence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.failure import ErrorRecord
+
+
+class Done(Struct, frozen=True, tag="done", omit_defaults=True):
+    """An operation ended well. ``value`` is its encoded result; what has no result, a timer say, has none."""
+
+    op: str
+    at: int
+    kind: str
+    value: Raw = Raw(b"null")
+    fingerprint: str = ""
+    attempts: int = 1
+    began: int = 0
+
+
+class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):
+    """An operation ended badly and will not be tried again."""
+
+    op: str
+    at: int
+    kind: str
+    error: ErrorRecord
+    fingerprint: str = ""
+    attempts: int = 1
+    began: int = 0
+
+
+class Tried(Struct, frozen=True, tag="tried", omit_defaults=True):
+    """An attempt failed; the next one starts no earlier than ``again_at``."""
+
+    op: str
+    at: int
+    attempt: int
+    error: ErrorRecord
+    again_at: int
+
+
+class Intended(Struct, frozen=True, tag="intended"):
+    """An at-most-once operation is about to start (written before its effect, G10)."""
+
+    op: str
+    at: int
+
+
+class Progressed(Struct, frozen=True, tag="progressed"):
+    """A running step reported how far it is; its next attempt is handed the details."""
+
+    op: str
+    at: int
+    details: Raw
+
+
+class Received(Struct, frozen=True, tag="received", omit_defaults=True):
+    """A message was taken from the inbox. ``id`` is the sender's, for dropping repeats."""
+
+    id: str
+    name: str
+    at: int
+    value: Raw = Raw(b"null")
+
+
+class Cancelled(Struct, frozen=True, tag="cancelled", omit_defaults=True):
+    """Somebody asked the execution to stop, or its time ran out (``timed_out``)."""
+
+    at: int
+    reason: str = ""
+    timed_out: bool = False
+
+
+class Marked(Struct, frozen=True, tag="marked"):
+    """The body passed ``patched(id)`` for the first time, on code that knows this patch."""
+
+    id: str
+    at: int
+
+
+class Truncated(Struct, frozen=True, tag="truncated"):
+    """Only the first ``keep`` entries before this one still count: the execution was retried from there."""
+
+    keep: int
+    at: int
+
+
+Entry = Done | Failed | Tried | Intended | Progressed | Received | Cancelled | Marked | Truncated
+Delivery = Done | Failed | Received | Cancelled
+"""The entries that a body waits for; the others are notes that the kernel keeps."""
+
+DELIVERIES: Final = (Done, Failed, Received, Cancelled)
+
+encode_entries: Final = msgspec.json.Encoder().encode
+decode_entries: Final = msgspec.json.Decoder(list[Entry]).decode
+
+
+def standing(entries: list[Entry]) -> list[Entry]:
+    """The entries that still count, in order: those that a later ``Truncated`` dropped are left out."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, Truncated):
+            del kept[entry.keep :]
+        else:
+            kept.append(entry)
+    return kept

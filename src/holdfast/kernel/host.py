@@ -1,0 +1,272 @@
+"""A process's side of all the entities it works on: who is in memory, who is looked at, whose lease is extended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.clock import Clock
+from holdfast.coordination.lease import renewal
+from holdfast.errors import Refused, StoreError
+from holdfast.items import Item, Write
+from holdfast.kernel.entity import Arrival, Conclusion, Entity, Program
+from holdfast.kernel.turn import turn
+from holdfast.ports import Home
+from holdfast.telemetry import Telemetry
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much a process takes on, and how long it waits. Each is a default that an app may change.
+
+    ``lease_ms`` decides how soon others may take over from a process that hangs; ``linger_seconds`` how long an entity
+    that waits keeps its lease before it is suspended; ``resident`` how many suspended ones stay in memory;
+    ``running`` how many are worked on at once; ``sweep_seconds`` how often overdue heads are looked for.
+    """
+
+    lease_ms: int = 15_000
+    linger_seconds: float = 0.2
+    sweep_seconds: float = 5.0
+    courtesy_ms: int = 100
+    blocked_seconds: float = 0.1
+    resident: int = 20_000
+    running: int = 2_000
+    retry_turn_seconds: float = 1.0
+
+
+class Programs(Protocol):
+    """What the kernel must know of a programming model."""
+
+    claimable: tuple[str, ...]
+    running: str
+    suspended: str
+    stranded: str
+
+    def serves(self, partition: str) -> bool:
+        """Whether there is code here for this entity."""
+        ...
+
+    def open(self, head: Item, host: Host) -> Program:
+        """The program of one entity, not yet begun."""
+        ...
+
+
+class Host:
+    """Takes hints and turns them into turns. One per open worker."""
+
+    def __init__(self, home: Home, programs: Programs, clock: Clock, telemetry: Telemetry, limits: Limits) -> None:
+        self.home = home
+        self.programs = programs
+        self.clock = clock
+        self.telemetry = telemetry
+        self.limits = limits
+        self.draining = False
+        self.entities: dict[str, Entity] = {}
+        self._suspended: OrderedDict[str, None] = OrderedDict()
+        self._waiting: OrderedDict[str, None] = OrderedDict()
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._turns = 0
+        self._watchers: dict[str, dict[object, Callable[[Conclusion], object]]] = {}
+        self._posts: set[asyncio.Task[None]] = set()
+
+    # ── Hints in ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self, partition: str) -> None:
+        """Something may have happened to this entity."""
+        if (alarm := self._alarms.pop(partition, None)) is not None:
+            alarm.cancel()
+        entity = self.entities.get(partition)
+        if entity is not None and entity.turn is not None:
+            entity.look()
+        elif self.draining or not self.programs.serves(partition):
+            return
+        elif self._turns >= self.limits.running:
+            self._waiting[partition] = None
+        else:
+            self._begin_turn(entity or self._admit(partition))
+
+    def look_at(self, partition: str, due_at: int) -> None:
+        """Look at an entity at a time (milliseconds), or a little later, never earlier."""
+        delay_seconds = max(0, due_at - self.clock.now_ms()) / 1000
+        if delay_seconds > 2 * self.limits.sweep_seconds:
+            return  # the sweep will come by before
+        if (alarm := self._alarms.pop(partition, None)) is not None:
+            alarm.cancel()
+        self._alarms[partition] = asyncio.get_running_loop().call_later(delay_seconds, self.look, partition)
+
+    def adopt(self, head: Item) -> None:
+        """Work on a head that was created with our lease already in it."""
+        entity = self._admit(head.partition)
+        entity.hold(head)
+        entity.unread = False
+        entity.fresh = True
+        self._begin_turn(entity)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a new entity can be worked on at once."""
+        return not self.draining and self._turns < self.limits.running
+
+    def resident(self, partition: str) -> bool:
+        """Whether the entity's program is in memory here."""
+        entity = self.entities.get(partition)
+        return entity is not None and entity.program is not None
+
+    def watch(self, partition: str, key: object, ended: Callable[[Conclusion], object]) -> None:
+        """Call ``ended`` once when this process sees the entity conclude. One callback per ``key``."""
+        self._watchers.setdefault(partition, {})[key] = ended
+
+    def unwatch(self, partition: str, key: object) -> None:
+        """Take a ``watch`` back."""
+        watchers = self._watchers.get(partition, {})
+        watchers.pop(key, None)
+        if not watchers:
+            self._watchers.pop(partition, None)
+
+    def deliver(self, partition: str, arrival: Arrival) -> None:
+        """Something has come for an entity. If it is not in memory it is looked at, and finds out by itself."""
+        entity = self.entities.get(partition)
+        if entity is None or entity.program is None:
+            self.look(partition)
+            return
+        entity.arrive(arrival)
+        if entity.turn is None:
+            self._begin_turn(entity)
+
+    # ── Turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _admit(self, partition: str) -> Entity:
+        entity = self.entities[partition] = Entity(partition)
+        return entity
+
+    def _begin_turn(self, entity: Entity) -> None:
+        self._suspended.pop(entity.partition, None)
+        self._turns += 1
+        entity.turn = asyncio.get_running_loop().create_task(turn(entity, self))
+        entity.turn.add_done_callback(lambda task: self._turn_ended(entity, task))
+
+    def _turn_ended(self, entity: Entity, task: asyncio.Task[None]) -> None:
+        self._turns -= 1
+        entity.turn = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failed(entity, error)
+        if entity.unread and not entity.held:
+            entity.unread = False
+            self.look(entity.partition)
+        if self._waiting and self._turns < self.limits.running:
+            self.look(self._waiting.popitem(last=False)[0])
+
+    # ── How a turn ends ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def suspended(self, entity: Entity, due_at: int | None) -> None:
+        """The entity waits; it stays in memory while there is room."""
+        self.telemetry.emit("suspended", partition=entity.partition, due_at=due_at)
+        self._suspended[entity.partition] = None
+        if due_at is not None:
+            self.look_at(entity.partition, due_at)
+        while len(self._suspended) > self.limits.resident:
+            oldest, _ = self._suspended.popitem(last=False)
+            self.telemetry.emit("evicted", partition=oldest)
+            self.forget(self.entities[oldest])
+
+    def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
+        """The entity ended, or goes on as a new run."""
+        self.forget(entity)
+        self.home.doorbell.ring(entity.partition)
+        for partition, writes in conclusion.posts:
+            if not self.resident(partition):
+                self._post(partition, writes)
+        if conclusion.due_at is not None:
+            self.look(entity.partition)
+            return
+        self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
+        for ended in self._watchers.pop(entity.partition, {}).values():
+            ended(conclusion)
+
+    def _post(self, partition: str, writes: Sequence[Write]) -> None:
+        async def post() -> None:
+            with contextlib.suppress(StoreError):  # only a hint: the receiver also looks by himself
+                await self.home.store.write(*writes)
+                self.home.doorbell.ring(partition)
+                self.look(partition)
+
+        task = asyncio.get_running_loop().create_task(post())
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+
+    def forget(self, entity: Entity) -> None:
+        """Drop an entity from memory."""
+        entity.forget()
+        self._suspended.pop(entity.partition, None)
+        if self.entities.get(entity.partition) is entity:
+            del self.entities[entity.partition]
+
+    def failed(self, entity: Entity, error: BaseException) -> None:
+        """A turn could not be finished: forget the entity and look again soon."""
+        detail = "" if isinstance(error, StoreError) else "".join(traceback.format_exception(error))
+        self.telemetry.emit("turn_failed", partition=entity.partition, error=f"{error!r} {detail}")
+        self.forget(entity)
+        if not self.draining:
+            self.look_at(entity.partition, self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000))
+
+    # ── Leases and shutdown ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def renew(self) -> None:
+        """Extend every lease we hold, all in one batch; whoever lost his stops."""
+        until = self.clock.now_ms() + self.limits.lease_ms
+        held = [entity for entity in self.entities.values() if entity.held]
+        await asyncio.gather(*(self._renew(entity, until) for entity in held))
+
+    async def _renew(self, entity: Entity, until: int) -> None:
+        epoch = entity.epoch
+        try:
+            await self.home.store.write(renewal(entity.partition, self.home.owner, epoch, until))
+        except Refused:
+            if entity.held and entity.epoch == epoch:
+                entity.lose()
+        except StoreError:
+            return  # not known; the next renewal or write will tell
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Start no more effects, let running ones finish within the grace period, and hand everything over."""
+        self.draining = True
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        turns = self._wake_all()
+        if turns:
+            await asyncio.wait(turns, timeout=grace_seconds)
+        for entity in list(self.entities.values()):
+            entity.interrupt()
+        if turns := self._wake_all():
+            await asyncio.wait(turns, timeout=grace_seconds)
+        self.abandon()
+
+    def _wake_all(self) -> list[asyncio.Task[None]]:
+        running = [entity for entity in self.entities.values() if entity.turn is not None]
+        for entity in running:
+            entity.wake()
+        return [entity.turn for entity in running if entity.turn is not None]
+
+    def abandon(self) -> None:
+        """Stop at once. Leases stay behind; whoever comes next takes over."""
+        self.draining = True
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        for entity in list(self.entities.values()):
+            if entity.turn is not None:
+                entity.turn.cancel()
+            self.forget(entity)
+
+    def held_by_us(self, partition: str) -> bool:
+        """Whether we own the entity's lease now."""
+        entity = self.entities.get(partition)
+        return entity is not None and entity.held
+
+    def partitions(self) -> Iterable[str]:
+        """The entities in memory."""
+        return tuple(self.entities)

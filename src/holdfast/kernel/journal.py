@@ -1,0 +1,114 @@
+"""The journal of one entity: segments appended at the next free place, each under its writer's epoch (DESIGN idea 5).
+
+A segment is written once, at position n, if nothing is there. A writer that finds its place taken by a newer epoch
+has been fenced out; one that finds an older owner's segment adopts it and goes on behind it, which only happens while
+taking over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, Item, Put, Write
+from holdfast.kernel.entries import Entry, decode_entries, encode_entries, standing
+from holdfast.kernel.persist import write_until_known
+from holdfast.ports import Store
+
+SEGMENT_PREFIX: Final = "j#"
+LONGEST_SEGMENT_ENTRIES: Final = 2_000
+"""More than this go into several segments; a torn series is only an earlier checkpoint."""
+
+
+def segment_sort(run: int, position: int) -> str:
+    """The sort key of a segment: runs apart, positions in order."""
+    return f"{SEGMENT_PREFIX}{run:06d}#{position:010d}"
+
+
+class Journal:
+    """What is recorded of one run, and what is about to be.
+
+    ``record`` only buffers; ``commit`` makes the buffer durable. ``entries`` are those loaded from the store.
+    """
+
+    __slots__ = ("_owner", "_partition", "_run", "_store", "buffer", "entries", "epoch", "position")
+
+    def __init__(self, store: Store, partition: str, run: int, owner: str, epoch: int) -> None:
+        self._store = store
+        self._partition = partition
+        self._run = run
+        self._owner = owner
+        self.epoch = epoch
+        self.position = 0
+        self.entries: list[Entry] = []
+        self.buffer: list[Entry] = []
+
+    async def load(self) -> None:
+        """Read every segment of the run, once."""
+        after: str | None = None
+        loaded: list[Entry] = []
+        while True:
+            page = await self._store.query(self._partition, prefix=f"{SEGMENT_PREFIX}{self._run:06d}#", after=after)
+            for item in page.items:
+                loaded += decode_entries(item.body)
+            self.position += len(page.items)
+            if (after := page.cursor) is None:
+                break
+        self.entries = standing(loaded)
+
+    async def fence(self) -> None:
+        """Claim the next place with an empty segment, before anything else is done after a takeover (G3)."""
+        while True:
+            try:
+                await self._append(())
+                return
+            except Refused as refused:
+                assert refused.item is not None
+                if refused.item.epoch >= self.epoch:
+                    raise Fenced(f"{self._partition} is owned under epoch {refused.item.epoch}") from None
+                self.entries = standing(self.entries + decode_entries(refused.item.body))
+                self.position += 1
+
+    def record(self, entry: Entry) -> None:
+        """Remember an entry; it becomes durable with the next commit."""
+        self.buffer.append(entry)
+
+    async def commit(self, *others: Write) -> None:
+        """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``."""
+        if not self.buffer:
+            if others:
+                await write_until_known(self._store, *others, ours=lambda _there: False)
+            return
+        while self.buffer:
+            entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
+            try:
+                await self._append(entries, *(() if self.buffer else others))
+            except Refused as refused:
+                raise Fenced(f"{self._partition}: {refused}") from None
+
+    def take(self) -> list[Entry]:
+        """The recorded entries, for a writer that makes them durable in another way."""
+        entries, self.buffer = self.buffer, []
+        return entries
+
+    def segment(self, entries: Sequence[Entry]) -> Put:
+        """The write that appends ``entries`` at the next place; ``advance`` once it is applied."""
+        item = Item(
+            partition=self._partition,
+            sort=segment_sort(self._run, self.position),
+            owner=self._owner,
+            epoch=self.epoch,
+            body=encode_entries(entries),
+        )
+        return Put(item, ABSENT)
+
+    def advance(self) -> None:
+        """Count a segment that somebody else wrote for us."""
+        self.position += 1
+
+    async def _append(self, entries: Sequence[Entry], *others: Write) -> None:
+        put = self.segment(entries)
+        await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
+        self.position += 1

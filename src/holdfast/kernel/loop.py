@@ -1,0 +1,273 @@
+"""The private, deterministic event loop on which a workflow body runs (DESIGN §6).
+
+It implements what tasks, futures and timers need, so that plain ``gather``, ``TaskGroup``, ``timeout``, ``Event``,
+``Queue`` and ``Semaphore`` work. Whatever would touch the world raises ``IOOutsideStep``. Order is reproducible:
+callbacks run first in, first out, tasks and futures hash by the order of their creation, and time stands still while
+the body runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any, Final, NoReturn
+
+from holdfast.errors import DeterminismError, Evicted, IOOutsideStep
+
+
+class Handle:
+    """A callback waiting for its turn; asyncio asks of it only that it can be cancelled."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def run(self) -> None:
+        if not self._cancelled:
+            self._context.run(self._callback, *self._args)
+
+
+class DurableFuture(asyncio.Future[Any]):
+    """A future whose place in a set depends on when it was made, not on where it lies in memory."""
+
+    def __init__(self, *, loop: DurableLoop) -> None:
+        super().__init__(loop=loop)
+        self.order = loop.next_order()
+
+    def __hash__(self) -> int:
+        return self.order
+
+
+class DurableTask(asyncio.Task[Any]):
+    """A task that knows its path: the names and occurrences of the tasks above it and of its own coroutine."""
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        *,
+        loop: DurableLoop,
+        path: str,
+        context: contextvars.Context | None,
+    ) -> None:
+        self.path = path
+        self.order = loop.next_order()
+        self._occurrences: dict[str, int] = {}
+        super().__init__(coroutine, loop=loop, name=path, context=context)
+
+    def __hash__(self) -> int:
+        return self.order
+
+    def child_path(self, name: str) -> str:
+        """The path of the next thing called ``name`` that this task makes: ``path/name#occurrence``."""
+        occurrence = self._occurrences.get(name, 0)
+        self._occurrences[name] = occurrence + 1
+        return f"{self.path}{name}#{occurrence}"
+
+
+class Timer:
+    """What ``call_at`` answers. Cancelling it withdraws the durable timer behind it."""
+
+    __slots__ = ("_cancel", "_handle", "_when")
+
+    def __init__(self, when: float, handle: Handle, cancel: Callable[[], object]) -> None:
+        self._when = when
+        self._handle = handle
+        self._cancel = cancel
+
+    def when(self) -> float:
+        return self._when
+
+    def cancel(self) -> None:
+        if not self._handle.cancelled():
+            self._handle.cancel()
+            self._cancel()
+
+    def cancelled(self) -> bool:
+        return self._handle.cancelled()
+
+
+class DurableLoop(asyncio.AbstractEventLoop):
+    """An event loop for one activation of one workflow body. ``start_timer`` asks the outside for a durable timer."""
+
+    def __init__(self, now: float, start_timer: Callable[[float, Handle], Timer]) -> None:
+        self.now = now
+        self.evicting = False
+        self.activation: Any = None
+        self.live_tasks: dict[int, DurableTask] = {}
+        self.unhandled: list[dict[str, Any]] = []
+        self._start_timer = start_timer
+        self._ready: deque[Handle] = deque()
+        self._order = 0
+        self._callbacks = 0
+
+    # ── What asyncio's own classes call ─────────────────────────────────────────────────────────────────────────────
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle:
+        handle = Handle(callback, args, context or contextvars.copy_context())
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle | Timer:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle | Timer:
+        if when <= self.now:
+            return self.call_soon(callback, *args, context=context)
+        return self._start_timer(when, Handle(callback, args, context or contextvars.copy_context()))
+
+    def time(self) -> float:
+        return self.now
+
+    def create_future(self) -> DurableFuture:
+        return DurableFuture(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, Any], *, context: contextvars.Context | None = None, **_options: object
+    ) -> DurableTask:
+        """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
+        refuse_unordered_start(coro)
+        parent = asyncio.current_task(self)
+        label = getattr(coro, "__name__", type(coro).__name__)
+        path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
+        task = DurableTask(coro, loop=self, path=path, context=context)
+        self.live_tasks[task.order] = task
+        task.add_done_callback(self._forget)
+        return task
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.evicting:
+            self.unhandled.append(context)
+
+    # ── What the activation calls ───────────────────────────────────────────────────────────────────────────────────
+
+    def schedule(self, handle: Handle) -> None:
+        """Make a callback ready, as a timer does that has fired."""
+        self._ready.append(handle)
+
+    def next_order(self) -> int:
+        self._order += 1
+        return self._order
+
+    def current_path(self, name: str) -> str:
+        """The identity of the next operation called ``name`` in the task that is running."""
+        task = asyncio.current_task(self)
+        if isinstance(task, DurableTask):
+            return task.child_path(name)
+        self._callbacks += 1
+        return f"callback/{name}#{self._callbacks}"
+
+    def run_until_quiescent(self) -> None:
+        """Run callbacks until none is ready. Leaves the host's loop and task as it found them."""
+        host_loop = asyncio._get_running_loop()
+        host_task = asyncio.current_task(host_loop) if host_loop is not None else None
+        hooks = sys.get_asyncgen_hooks()
+        if host_loop is not None and host_task is not None:
+            asyncio._leave_task(host_loop, host_task)
+        asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            ready = self._ready
+            while ready:
+                ready.popleft().run()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(host_loop)
+            if host_loop is not None and host_task is not None:
+                asyncio._enter_task(host_loop, host_task)
+
+    def evict(self) -> None:
+        """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
+        self.evicting = True
+        self._ready.clear()
+        for task in reversed(list(self.live_tasks.values())):
+            close_quietly(task.get_coro())
+        self.live_tasks.clear()
+        self._ready.clear()
+
+    def _forget(self, task: asyncio.Future[Any]) -> None:
+        self.live_tasks.pop(task.order, None)  # type: ignore[attr-defined]
+
+
+def close_quietly(coroutine: Any) -> None:
+    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more."""
+    for _ in range(100):
+        try:
+            coroutine.throw(Evicted())
+        except BaseException:
+            return
+
+
+# asyncio.as_completed puts what it is given into a set before it starts it, so bare coroutines start in the order of
+# their addresses: every second replay would differ. Tasks hash by creation, so they are fine.
+_AS_COMPLETED: Final = frozenset(
+    code
+    for code in (
+        getattr(asyncio.as_completed, "__code__", None),
+        getattr(getattr(asyncio.tasks, "_AsCompletedIterator", None), "__init__", None).__code__  # type: ignore[union-attr]
+        if hasattr(asyncio.tasks, "_AsCompletedIterator")
+        else None,
+    )
+    if code is not None
+)
+_FRAMES_TO_AS_COMPLETED: Final = 6
+
+
+def refuse_unordered_start(coroutine: object) -> None:
+    """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat."""
+    if not isinstance(coroutine, CoroutineType):
+        return
+    frame = sys._getframe(2)
+    for _ in range(_FRAMES_TO_AS_COMPLETED):
+        if frame.f_code in _AS_COMPLETED:
+            coroutine.close()
+            raise DeterminismError(
+                "asyncio.as_completed starts bare coroutines in no fixed order, so a replay would differ; "
+                "give it tasks: asyncio.as_completed([asyncio.create_task(c) for c in coroutines])"
+            )
+        if frame.f_back is None:
+            return
+        frame = frame.f_back
+
+
+def _refuse(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: DurableLoop, *_args: object, **_kwargs: object) -> NoReturn:
+        raise IOOutsideStep(
+            f"the workflow body called loop.{name}: sockets, threads, files and processes belong in a step, because "
+            "the body is run again on every replay; move the call into a function decorated with @app.step"
+        )
+
+    return refuse
+
+
+for _name in dir(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in vars(DurableLoop):
+        setattr(DurableLoop, _name, _refuse(_name))

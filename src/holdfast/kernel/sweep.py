@@ -1,0 +1,94 @@
+"""The sweep: finds what hints have missed. Everything durable is found again here, whoever died (DESIGN idea 4)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from holdfast.errors import StoreError
+from holdfast.items import Item
+from holdfast.kernel.host import Host
+
+
+class Sweeper:
+    """Looks for due heads and renews leases, at a steady, slow beat. One per open worker."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._tasks: list[asyncio.Task[None]] = []
+        self._peers: frozenset[str] = frozenset()
+
+    async def start(self) -> None:
+        """Sweep once, for everything a dead process left behind, then keep the beat."""
+        limits = self._host.limits
+        self._host.home.doorbell.listen(self.heard)
+        self._peers = self._host.home.doorbell.peers()
+        await self.sweep(horizon_ms=limits.lease_ms + 1)
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(_beat(limits.sweep_seconds, self._sweep_again)),
+            loop.create_task(_beat(limits.lease_ms / 3000, self._host.renew)),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def heard(self, partition: str | None) -> None:
+        """Another process rang."""
+        if partition is None:
+            self._tasks.append(asyncio.get_running_loop().create_task(self.sweep(0)))
+        elif self._host.resident(partition):
+            self._host.look(partition)
+        elif self._host.programs.serves(partition):
+            self._host.look_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+
+    def _courtesy_ms(self, partition: str) -> int:
+        """Workers that hear the same ring come one after another, so that the first is not disturbed by the rest."""
+        workers = sorted((*self._peers, self._host.home.owner))
+        rank = (workers.index(self._host.home.owner) + sum(partition.encode())) % len(workers)
+        return rank * self._host.limits.courtesy_ms
+
+    async def _sweep_again(self) -> None:
+        peers = self._host.home.doorbell.peers()
+        somebody_died, self._peers = bool(self._peers - peers), peers
+        horizon_ms = int(self._host.limits.sweep_seconds * 1000)
+        await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms)
+
+    async def sweep(self, horizon_ms: int) -> None:
+        """Look at every head that is due, or will be within the horizon, and at the leases of the dead."""
+        before = self._host.clock.now_ms() + horizon_ms
+        after: str | None = None
+        living: dict[str, bool] = {}
+        while True:
+            try:
+                page = await self._host.home.store.due(before, after=after)
+            except StoreError:
+                return  # the next beat tries again
+            for head in page.items:
+                self._consider(head, living)
+            if (after := page.cursor) is None:
+                return
+
+    def _consider(self, head: Item, living: dict[str, bool]) -> None:
+        host = self._host
+        if host.held_by_us(head.partition) or not host.programs.serves(head.partition):
+            return
+        if head.owner is None:
+            host.look_at(head.partition, (head.due_at or 0) + (0 if host.resident(head.partition) else 1))
+            return
+        if head.owner not in living:
+            living[head.owner] = host.home.doorbell.alive(head.owner)
+        if head.owner == host.home.owner or not living[head.owner]:
+            host.look(head.partition)
+        else:
+            host.look_at(head.partition, (head.lease_until or 0) + 1)
+
+
+async def _beat(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await work()

@@ -1,0 +1,393 @@
+"""The turn: the only way an entity moves. ``claim → read → run → commit → settle``, top to bottom.
+
+Nothing here trusts memory over the store: every write is conditional on our epoch, so a turn that has lost its lease
+finds out at its next write (``Fenced``), forgets what it had and leaves the entity to the newer owner (G3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final, TypeGuard
+
+from msgspec import UNSET
+
+from holdfast.clock import elapsed_seconds
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
+from holdfast.coordination.lease import claim as claim_lease
+from holdfast.errors import Refused, StoreError, StoreUnavailable
+from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update
+from holdfast.kernel.entity import Arrival, Effect, Entity, SqlEffect, Stranded
+from holdfast.kernel.entries import DELIVERIES, Tried, decode_entries
+from holdfast.kernel.journal import Journal
+from holdfast.kernel.persist import write_until_known
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.items import Write
+    from holdfast.kernel.entity import Program
+    from holdfast.kernel.host import Host
+    from holdfast.ports import SqlCursor
+
+INBOX_PREFIX: Final = "i#"
+USED: Final = "used"
+"""The status of an inbox message that was taken and stays only so that a repeat of it is refused."""
+
+STRANDED_RECHECK_MS: Final = 60_000
+
+LONGEST_TAIL_ENTRIES: Final = 50
+"""So many last entries ride in the head when an entity ends; more of them get a segment of their own."""
+
+
+async def turn(entity: Entity, host: Host) -> None:
+    """Work on one entity until it waits for something far away, has ended, or belongs to somebody else."""
+    try:
+        if not entity.held and not await claim(entity, host):
+            return
+        program = entity.program or await read(entity, host)
+        while True:
+            await receive(entity, program, host)
+            run(entity, program, host)
+            if entity.pending and not (entity.paused or host.draining):
+                await commit(entity)
+                await start(entity, program, host)
+            elif program.concluded() and not (entity.busy or entity.paused):
+                if await conclude(entity, program, host):
+                    return
+            elif not await wait(entity, host) and await settle(entity, host):
+                return
+    except Fenced:
+        host.telemetry.emit("fenced", partition=entity.partition)
+        host.forget(entity)
+    except Stranded as stranded:
+        await strand(entity, str(stranded), host)
+    except StoreError as error:
+        host.failed(entity, error)
+
+
+# ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def claim(entity: Entity, host: Host) -> bool:
+    """Become the owner. What is still in memory stays valid if nobody else was in between."""
+    now = host.clock.now_ms()
+    outcome = await claim_lease(
+        host.home.store,
+        entity.partition,
+        owner=host.home.owner,
+        now=now,
+        until=now + host.limits.lease_ms,
+        claimable=host.programs.claimable,
+        running=host.programs.running,
+        alive=host.home.doorbell.alive,
+    )
+    match outcome:
+        case Claimed(item, takeover):
+            host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
+            if takeover or item.epoch != entity.epoch + 1:
+                entity.forget()
+                entity.taken_over = takeover
+            entity.hold(item)
+            return True
+        case Held(_, until):
+            host.look_at(entity.partition, until)
+        case Closed():
+            pass
+    host.forget(entity)
+    return False
+
+
+# ── read ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def read(entity: Entity, host: Host) -> Program:
+    """Load the journal, once, and let the program replay it. After a takeover it is fenced first: the last owner may
+    still be awake somewhere (G3)."""
+    assert entity.head is not None
+    program = entity.program = host.programs.open(entity.head, host)
+    journal = entity.journal = Journal(
+        host.home.store, entity.partition, program.run, host.home.owner, entity.epoch
+    )
+    if not entity.fresh:
+        await journal.load()
+        entity.unread = True
+    if entity.taken_over:
+        await journal.fence()
+    entity.fresh, entity.taken_over, entity.head = False, False, None
+    program.begin(journal.entries)
+    journal.entries = []
+    return program
+
+
+# ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def receive(entity: Entity, program: Program, host: Host) -> None:
+    """Look at the head and the inbox again if somebody rang. The head first: a later ring moves its revision on."""
+    if entity.lost:
+        raise Fenced(f"{entity.partition}: its lease could not be renewed")
+    if not entity.unread:
+        return
+    entity.unread = False
+    head = await host.home.store.get(entity.partition)
+    if head is None or head.epoch != entity.epoch:
+        raise Fenced(f"{entity.partition} has a newer owner")
+    entity.revision = head.revision
+    entity.paused = head.status not in host.programs.claimable
+    after: str | None = None
+    while True:
+        page = await host.home.store.query(entity.partition, prefix=INBOX_PREFIX, after=after)
+        for message in page.items:
+            _take_in(message, entity, program)
+        if (after := page.cursor) is None:
+            return
+
+
+def _take_in(message: Item, entity: Entity, program: Program) -> None:
+    if message.sort in entity.receipts or message.status == USED:
+        return
+    entity.receipts[message.sort] = program.acknowledge(message)
+    if (arrival := program.read(message)) is not None:
+        entity.arrivals.append(arrival)
+
+
+def run(entity: Entity, program: Program, host: Host) -> None:
+    """Deliver all that has arrived or fallen due, one by one, each to quiescence; gather what is asked for."""
+    began = elapsed_seconds()
+    _gather(entity, program)
+    now = host.clock.now_ms()
+    for op in entity.pop_due(now):
+        match program.due(op, now):
+            case None:
+                pass
+            case Effect() | SqlEffect() as effect:
+                entity.pending.append(effect)
+            case arrival:
+                entity.arrivals.append(arrival)
+    while entity.arrivals:
+        _deliver(entity.arrivals.popleft(), entity, program)
+    if (blocked := elapsed_seconds() - began) > host.limits.blocked_seconds:
+        host.telemetry.emit("body_blocked", partition=entity.partition, seconds=round(blocked, 3))
+
+
+def _deliver(arrival: Arrival, entity: Entity, program: Program) -> None:
+    journal = entity.journal
+    assert journal is not None
+    entry = arrival.entry
+    if isinstance(entry, DELIVERIES):
+        if program.deliver(arrival):
+            journal.record(entry)
+            _gather(entity, program)
+        return
+    journal.record(entry)
+    if isinstance(entry, Tried):
+        entity.add_timer(entry.again_at, entry.op)
+
+
+def _gather(entity: Entity, program: Program) -> None:
+    asked = program.asked()
+    assert entity.journal is not None
+    for note in asked.notes:
+        entity.journal.record(note)
+    for timed in asked.timers:
+        entity.add_timer(timed.due_at, timed.op)
+    for op in asked.withdrawn:
+        entity.withdraw(op)
+    entity.writes += asked.writes
+    entity.pending += asked.effects
+
+
+# ── commit ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def commit(entity: Entity) -> None:
+    """Make everything recorded durable, intents included, before any effect starts (G7)."""
+    assert entity.journal is not None
+    if entity.flushing is not None:
+        await asyncio.wait((entity.flushing,))
+    for effect in entity.pending:
+        if isinstance(effect, Effect) and effect.intent is not None:
+            entity.journal.record(effect.intent)
+    await entity.journal.commit(*_other_writes(entity))
+
+
+def flush(entity: Entity) -> None:
+    """Make everything recorded durable without waiting for it: nothing depends on it yet."""
+    assert entity.journal is not None
+    if entity.flushing is None and (entity.journal.buffer or entity.receipts or entity.writes):
+        entity.flushing = asyncio.get_running_loop().create_task(_flush(entity))
+
+
+async def _flush(entity: Entity) -> None:
+    assert entity.journal is not None
+    try:
+        await entity.journal.commit(*_other_writes(entity))
+    except (StoreError, Fenced):
+        entity.lose()
+    finally:
+        entity.flushing = None
+        entity.wake()
+
+
+def _other_writes(entity: Entity) -> Sequence[Write]:
+    writes = (*entity.receipts.values(), *entity.writes)
+    entity.receipts.clear()
+    entity.writes.clear()
+    return writes
+
+
+async def start(entity: Entity, program: Program, host: Host) -> None:
+    """Let the effects happen: beside each other, or inside the store's own transaction, one after the other."""
+    effects, entity.pending = entity.pending, []
+    for effect in effects:
+        match effect:
+            case Effect():
+                entity.start(effect)
+            case SqlEffect():
+                await _transact(effect, entity, program, host)
+
+
+async def _transact(effect: SqlEffect, entity: Entity, program: Program, host: Host) -> None:
+    """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
+    journal, transactions = entity.journal, host.home.transactions
+    assert journal is not None
+    assert transactions is not None
+
+    def work(cursor: SqlCursor) -> tuple[Sequence[Write], Arrival]:
+        arrival = effect.work(cursor)
+        return (journal.segment([arrival.entry]),), arrival
+
+    while True:
+        try:
+            arrival = await transactions.transact(work)
+        except StoreUnavailable:
+            continue
+        except Refused as refused:
+            arrival = _own_arrival(refused.item, entity, host)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
+            entity.arrivals.append(effect.failed(error))
+            return
+        journal.advance()
+        program.deliver(arrival)
+        return
+
+
+def _own_arrival(there: Item | None, entity: Entity, host: Host) -> Arrival:
+    if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
+        raise Fenced(f"{entity.partition}: its journal has a newer writer")
+    (entry,) = decode_entries(there.body)
+    return Arrival(entry)
+
+
+# ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def wait(entity: Entity, host: Host) -> bool:
+    """Wait for something to do; false if nothing is under way and nothing comes for a while."""
+    flush(entity)
+    now, due = host.clock.now_ms(), entity.next_due()
+    near_seconds = None if due is None else max(0, due - now) / 1000
+    if entity.paused or host.draining:
+        timeout = None if entity.busy else 0.0
+    elif entity.busy:
+        timeout = near_seconds
+    else:
+        linger = host.limits.linger_seconds
+        timeout = linger if near_seconds is None else min(near_seconds, linger)
+    if await entity.woken(timeout) or entity.busy:
+        return True
+    return due is not None and due <= host.clock.now_ms() and not (entity.paused or host.draining)
+
+
+async def settle(entity: Entity, host: Host) -> bool:
+    """Let go of the lease and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
+    due = host.clock.now_ms() if entity.interrupted and not entity.paused else entity.next_due()
+    update = Update(
+        partition=entity.partition,
+        when=_still_ours(entity, host),
+        owner=None,
+        lease_until=None,
+        due_at=due,
+        status=UNSET if entity.paused else host.programs.suspended,
+    )
+    try:
+        await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, entity))
+    except Refused as refused:
+        _look_again_if_ours(refused, entity, host)
+        return False
+    entity.held = False
+    host.suspended(entity, due)
+    return True
+
+
+async def conclude(entity: Entity, program: Program, host: Host) -> bool:
+    """Write the end: outcome, last entries and what others must learn of it, in one write with the release."""
+    journal = entity.journal
+    assert journal is not None
+    if len(journal.buffer) > LONGEST_TAIL_ENTRIES:
+        await journal.commit()
+    tail = journal.take()
+    conclusion = program.conclusion(tail, host.clock.now_ms())
+    update = Update(
+        partition=entity.partition,
+        when=_still_ours(entity, host),
+        status=conclusion.status,
+        body=conclusion.body,
+        owner=None,
+        lease_until=None,
+        due_at=conclusion.due_at,
+        expires_at=conclusion.expires_at,
+    )
+    others = (*entity.receipts.values(), *entity.writes)
+    try:
+        await write_until_known(
+            host.home.store,
+            update,
+            *others,
+            ours=lambda there: _released_by_us(there, entity) and there.body == conclusion.body,
+        )
+    except Refused as refused:
+        journal.buffer = tail
+        _look_again_if_ours(refused, entity, host)
+        return False
+    host.concluded(entity, conclusion)
+    return True
+
+
+async def strand(entity: Entity, reason: str, host: Host) -> None:
+    """Let go of an entity that needs other code, visibly, and look again once in a while."""
+    host.telemetry.emit("stranded", partition=entity.partition, reason=reason)
+    update = Update(
+        partition=entity.partition,
+        when=OwnerIs(host.home.owner, entity.epoch),
+        status=host.programs.stranded,
+        owner=None,
+        lease_until=None,
+        due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
+    )
+    with contextlib.suppress(StoreError):  # then the lease runs out by itself
+        await host.home.store.write(update)
+    host.forget(entity)
+
+
+def _still_ours(entity: Entity, host: Host) -> AllOf:
+    return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
+
+
+def _released_by_us(there: Item | None, entity: Entity) -> TypeGuard[Item]:
+    return (
+        there is not None
+        and there.owner is None
+        and there.epoch == entity.epoch
+        and there.revision == entity.revision
+    )
+
+
+def _look_again_if_ours(refused: Refused, entity: Entity, host: Host) -> None:
+    there = refused.item
+    if there is None or there.owner != host.home.owner or there.epoch != entity.epoch:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+    entity.look()

@@ -1,0 +1,110 @@
+"""The ports: what Holdfast asks of the world it runs on. The whole contract of a backend is on this page.
+
+A *home* is one set of backends, named by a URL. Features compose these few verbs and never add to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from holdfast.items import HEAD, Item, Write
+
+T = TypeVar("T")
+
+
+class Page(Struct, frozen=True):
+    """Some items in order, and where to go on: pass ``cursor`` as ``after``; ``None`` means that was the end."""
+
+    items: tuple[Item, ...]
+    cursor: str | None = None
+
+
+class Store(Protocol):
+    """Items under conditions. Every read sees every write that was acknowledged before it began."""
+
+    def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
+        """Apply all writes or none, durably, in the order of the calls; the writes of one call touch different items.
+
+        Answers one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
+        the first write whose condition does not hold, and ``StoreUnavailable`` when the outcome is not known.
+        """
+        ...
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """The item there, or ``None``. The body is included; expiry is for the caller to judge."""
+        ...
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """The items of one partition whose sort key begins with ``prefix``, in the order of their sort keys."""
+        ...
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """Heads somebody should look at, earliest first: leased with ``lease_until``, else with ``due_at``, at or
+        before ``before`` (milliseconds). A store whose doorbell redelivers may leave out the leased ones.
+        """
+        ...
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """The heads whose partition begins with ``prefix``, newest first where the store knows the order."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the writes already accepted and let go of everything."""
+        ...
+
+
+class Doorbell(Protocol):
+    """Hints that an entity may have moved. A ring may be lost, late, early or doubled: state is truth."""
+
+    def ring(self, partition: str) -> None:
+        """Tell every other process of this home to look at the entity; returns at once."""
+        ...
+
+    def listen(self, heard: Callable[[str | None], None]) -> None:
+        """Call ``heard`` on the event loop for each ring of another process; ``None`` stands for "look at all"."""
+        ...
+
+    def alive(self, owner: str) -> bool:
+        """False only if the process that owns leases under this name is known to be gone."""
+        ...
+
+    def peers(self) -> frozenset[str]:
+        """The owner names of the other open homes that can be heard from here."""
+        ...
+
+    async def close(self) -> None:
+        """Stop listening; leases under this home's owner name now count as left by a dead process."""
+        ...
+
+
+class SqlCursor(Protocol):
+    """What a transactional step is given: the user's own SQL in the transaction that records the step."""
+
+    def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """Run one statement and answer an iterable of rows."""
+        ...
+
+
+class SqlTransactions(Protocol):
+    """An extra that only a SQL store has: writes decided by SQL that commits with them."""
+
+    def transact(self, work: Callable[[SqlCursor], tuple[Sequence[Write], T]]) -> Awaitable[T]:
+        """Run ``work`` inside the store's next transaction and apply the writes it answers, all or nothing.
+
+        ``work`` is synchronous and short: it runs while the store holds its write lock. If it raises, or a write is
+        refused, everything it did is rolled back and the error reaches the caller.
+        """
+        ...
+
+
+class Home(Struct, frozen=True):
+    """One set of backends and this process's name in it. ``owner`` is unique per open home."""
+
+    url: str
+    owner: str
+    store: Store
+    doorbell: Doorbell
+    transactions: SqlTransactions | None = None

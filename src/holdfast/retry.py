@@ -1,0 +1,83 @@
+"""Retry policies as data: they are stored, shown and compared, and they never run anything themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from holdfast.duration import Duration, seconds
+from holdfast.errors import DeterminismError, InvalidInput, StepInterrupted, Terminal
+
+PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError, AssertionError, NotImplementedError, SyntaxError)
+"""Trying again does not mend these."""
+
+
+class Jitter(StrEnum):
+    """How much of a delay is left to chance: none, its upper half, or all of it."""
+
+    NONE = "none"
+    HALF = "half"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """When to try a step again.
+
+    Attempt ``n`` is followed by a delay of ``initial * backoff ** (n - 1)``, at most ``max_delay``, thinned by
+    ``jitter``. ``Terminal`` errors, programming errors and classes in ``never`` are not retried; if ``only`` is given,
+    nothing else is. The default makes three attempts.
+
+    >>> Retry(max_attempts=5, initial="1s", max_delay="3s", jitter=Jitter.NONE).delays_seconds()
+    (1.0, 2.0, 3.0, 3.0)
+    """
+
+    max_attempts: int = 3
+    initial: Duration = 1.0
+    backoff: float = 2.0
+    max_delay: Duration = 60.0
+    jitter: Jitter = Jitter.HALF
+    only: tuple[type[BaseException], ...] = ()
+    never: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise InvalidInput(f"max_attempts counts the first attempt too: at least 1, not {self.max_attempts}")
+        if self.backoff < 1:
+            raise InvalidInput(f"backoff multiplies each delay: at least 1, not {self.backoff}")
+        seconds(self.initial)
+        seconds(self.max_delay)
+
+    def retries(self, error: BaseException, attempt: int) -> bool:
+        """Whether to try again after ``attempt`` (1 is the first) ended in ``error``."""
+        if attempt >= self.max_attempts or not isinstance(error, Exception):
+            return False
+        if isinstance(error, (Terminal, DeterminismError, StepInterrupted, *PROGRAMMING_ERRORS, *self.never)):
+            return bool(self.only) and isinstance(error, self.only)
+        return not self.only or isinstance(error, self.only)
+
+    def delay_seconds(self, attempt: int, random: Random) -> float:
+        """How long to wait after ``attempt``, jitter included."""
+        delay = self._full_delay_seconds(attempt)
+        match self.jitter:
+            case Jitter.NONE:
+                return delay
+            case Jitter.HALF:
+                return delay * (0.5 + random.random() / 2)
+            case Jitter.FULL:
+                return delay * random.random()
+
+    def delays_seconds(self) -> tuple[float, ...]:
+        """Every delay of this policy without jitter, for showing it."""
+        return tuple(self._full_delay_seconds(attempt) for attempt in range(1, self.max_attempts))
+
+    def _full_delay_seconds(self, attempt: int) -> float:
+        try:
+            return min(seconds(self.initial) * self.backoff ** (attempt - 1), seconds(self.max_delay))
+        except OverflowError:
+            return seconds(self.max_delay)
+
+
+NO_RETRY: Final = Retry(max_attempts=1)

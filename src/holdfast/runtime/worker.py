@@ -1,0 +1,72 @@
+"""A worker: an open home, a host that takes turns, and a sweep that finds what hints have missed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from holdfast.kernel.host import Host, Limits
+from holdfast.kernel.sweep import Sweeper
+from holdfast.workflows.execution import Workflows
+
+if TYPE_CHECKING:
+    from holdfast.telemetry import Telemetry
+    from holdfast.workflows.access import Access
+
+DEFAULT_GRACE_SECONDS: Final = 10.0
+STEP_THREADS: Final = 32
+
+
+class Worker:
+    """Works on the executions of one app in this process, between ``start`` and ``stop``."""
+
+    def __init__(self, access: Access, telemetry: Telemetry, limits: Limits) -> None:
+        self._access = access
+        self._pool = ThreadPoolExecutor(STEP_THREADS, thread_name_prefix="holdfast-step")
+        programs = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
+        self.host = Host(access.home, programs, access.clock, telemetry, limits)
+        self.sweeper = Sweeper(self.host)
+
+    async def start(self) -> None:
+        """Take up everything that is due or was left behind, and listen from now on."""
+        self._access.host = self.host
+        await self.sweeper.start()
+
+    async def stop(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Finish running steps within the grace period, hand the rest over, and let go of every lease."""
+        await self.sweeper.stop()
+        await self.host.drain(grace_seconds)
+        self._end()
+
+    def abandon(self) -> None:
+        """Stop at once; leases are left behind for others to take over."""
+        self.host.abandon()
+        self._end()
+
+    def _end(self) -> None:
+        self._access.host = None
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def stop_requested() -> None:
+    """Wait for SIGTERM or SIGINT. A second one ends the process at once, leases left behind."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def ask() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL)
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask)
+    try:
+        await asked.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,83 @@
+"""Shapes: the fields of a class as JSON knows them, and pydantic models, which are known by their methods alone.
+
+Everything here is asked about classes of the running program, never about names found in data (G12).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeGuard, cast
+
+from msgspec import Struct, json
+
+CLASSES_REMEMBERED: Final = 4096
+"""How many classes keep what was found out about them; more than any program has."""
+
+
+class Model(Protocol):
+    """What Holdfast uses of a pydantic v2 model. pydantic itself is never imported."""
+
+    def model_dump(self, *, mode: str, by_alias: bool, round_trip: bool) -> Any:
+        """The model as plain JSON data."""
+        ...
+
+    @classmethod
+    def model_validate(cls, data: Any, /) -> Model:
+        """A model made from plain data; raises ``ValueError`` if they do not fit."""
+        ...
+
+
+def is_model(kind: type) -> TypeGuard[type[Model]]:
+    """Whether ``kind`` behaves like a pydantic v2 model."""
+    return callable(getattr(kind, "model_dump", None)) and callable(getattr(kind, "model_validate", None))
+
+
+def dump_model(model: Model) -> Any:
+    """The model as plain JSON data that ``load_model`` understands: by alias, without computed fields."""
+    return model.model_dump(mode="json", by_alias=True, round_trip=True)
+
+
+def load_model(kind: type[Model], data: Any) -> Model:
+    """The model those data describe; raises ``ValueError`` if they do not fit."""
+    # pydantic's strict models take text for a date from JSON, but not from a Python dict: these data were JSON.
+    from_json: Callable[[bytes], Model] | None = getattr(kind, "model_validate_json", None)
+    return kind.model_validate(data) if from_json is None else from_json(json.encode(data))
+
+
+def fields_of(kind: type) -> tuple[tuple[str, str], ...] | None:
+    """The fields of a structured class as (attribute, key in JSON), or ``None`` if it is no structured class.
+
+    Structured are ``msgspec.Struct``, dataclasses, attrs classes and pydantic models. What a pydantic model keeps
+    beside its fields (extra and private values) counts as fields without a key (``""``).
+
+    >>> @dataclasses.dataclass
+    ... class Point:
+    ...     x: int
+    ...     y: int
+    >>> fields_of(Point), fields_of(int)
+    ((('x', 'x'), ('y', 'y')), None)
+    """
+    return _fields_of(kind)
+
+
+@lru_cache(CLASSES_REMEMBERED)
+def _fields_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
+    if issubclass(kind, Struct):
+        return tuple(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    if dataclasses.is_dataclass(kind):
+        return tuple((field.name, field.name) for field in dataclasses.fields(kind))
+    attributes = cast("tuple[Any, ...] | None", getattr(kind, "__attrs_attrs__", None))
+    if attributes is not None:
+        return tuple((attribute.name, attribute.name) for attribute in attributes)
+    fields = cast("dict[str, Any] | None", getattr(kind, "model_fields", None))
+    if is_model(kind) and isinstance(fields, dict):
+        named = tuple((name, _alias_of(name, field)) for name, field in fields.items())
+        return (*named, ("__pydantic_extra__", ""), ("__pydantic_private__", ""))
+    return None
+
+
+def _alias_of(name: str, field: Any) -> str:
+    alias = getattr(field, "serialization_alias", None) or getattr(field, "alias", None)
+    return alias if isinstance(alias, str) else name

@@ -1,0 +1,59 @@
+"""What Holdfast tells about itself: counted events, and whoever subscribes to them.
+
+| event | fields | means |
+|---|---|---|
+| ``claimed`` | partition, takeover | this process became an entity's owner |
+| ``fenced`` | partition | it lost an entity to a newer owner and stopped |
+| ``suspended`` | partition, due_at | an entity waits for something far away |
+| ``ended`` | partition, status | an entity ended |
+| ``evicted`` | partition | a waiting entity left memory |
+| ``stranded`` | partition, reason | no code here may continue this entity |
+| ``body_blocked`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
+| ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
+| ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
+| ``unhandled`` | partition, message | a task of a body failed and nobody looked at it |
+
+Fields carry ids and numbers only: never payloads, results or tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+LOGGED: Final = {
+    "fenced": logging.INFO,
+    "stranded": logging.WARNING,
+    "body_blocked": logging.WARNING,
+    "turn_failed": logging.ERROR,
+    "unhandled": logging.WARNING,
+}
+"""The events that also go to the ``holdfast`` logger, and how loudly."""
+
+_logger = logging.getLogger("holdfast")
+
+Subscriber = Callable[[str, dict[str, object]], None]
+
+
+class Telemetry:
+    """Counts events and passes them on. One per open app."""
+
+    __slots__ = ("_subscribers", "counts")
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call ``subscriber(event, fields)`` for every event, on the thread it happens on. It must not block."""
+        self._subscribers.append(subscriber)
+
+    def emit(self, event: str, **fields: object) -> None:
+        """Count one event and pass it on."""
+        self.counts[event] += 1
+        if event in LOGGED:
+            _logger.log(LOGGED[event], "%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
+        for subscriber in self._subscribers:
+            subscriber(event, fields)

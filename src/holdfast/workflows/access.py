@@ -1,0 +1,98 @@
+"""What handles and starts use of an open app: its home, its worker if it has one, and who waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.errors import NotFound
+from holdfast.workflows.messages import Sender
+from holdfast.workflows.record import ENDED, describe_partition
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.kernel.entity import Conclusion
+    from holdfast.kernel.host import Host
+    from holdfast.ports import Home
+    from holdfast.workflows.registry import Registry
+
+LOOK_AGAIN_SECONDS: Final = 2.0
+"""How often whoever waits for another process looks by himself, in case a ring was lost."""
+
+
+class Ended(NamedTuple):
+    """The status and body of an execution's head when it ended."""
+
+    status: str
+    body: bytes
+
+
+class Access:
+    """An open app, as workflows see it. ``host`` is there only while the app runs a worker."""
+
+    def __init__(self, home: Home, registry: Registry, clock: Clock, limit_bytes: int) -> None:
+        self.home = home
+        self.registry = registry
+        self.clock = clock
+        self.limit_bytes = limit_bytes
+        self.sender = Sender(clock)
+        self.host: Host | None = None
+        self._waiting: dict[str, dict[object, asyncio.Future[Ended | None]]] = {}
+
+    def heard(self, partition: str | None) -> None:
+        """Another process rang: whoever waits for that entity looks again."""
+        places = tuple(self._waiting) if partition is None else (partition,)
+        for place in places:
+            for future in self._waiting.get(place, {}).values():
+                if not future.done():
+                    future.set_result(None)
+
+    async def ended(self, partition: str) -> Ended:
+        """Wait until the execution has ended, wherever it runs."""
+        while True:
+            future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
+            self._watch(partition, future)
+            try:
+                if (ended := await self._look(partition)) or (ended := await _patiently(future)):
+                    return ended
+            finally:
+                self._unwatch(partition, future)
+
+    async def _look(self, partition: str) -> Ended | None:
+        if self.host is not None and self.host.held_by_us(partition):
+            return None  # this process will see the end itself
+        head = await self.home.store.get(partition)
+        if head is None:
+            raise NotFound(f"there is no {describe_partition(partition)}")
+        return Ended(head.status, head.body) if head.status in ENDED else None
+
+    def _watch(self, partition: str, future: asyncio.Future[Ended | None]) -> None:
+        self._waiting.setdefault(partition, {})[future] = future
+        if self.host is not None:
+
+            def ended(conclusion: Conclusion) -> None:
+                if not future.done():
+                    future.set_result(Ended(conclusion.status, conclusion.body))
+
+            self.host.watch(partition, future, ended)
+
+    def _unwatch(self, partition: str, future: asyncio.Future[Ended | None]) -> None:
+        waiting = self._waiting.get(partition, {})
+        waiting.pop(future, None)
+        if not waiting:
+            self._waiting.pop(partition, None)
+        if self.host is not None:
+            self.host.unwatch(partition, future)
+
+
+async def _patiently(future: asyncio.Future[Ended | None]) -> Ended | None:
+    timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, _give_up, future)
+    try:
+        return await future
+    finally:
+        timer.cancel()
+
+
+def _give_up(future: asyncio.Future[Ended | None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,227 @@
+"""Steps and workflows as users declare them: their code, their policy, and what calling them means where."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.duration import Duration, milliseconds, seconds
+from holdfast.errors import InvalidInput
+from holdfast.retry import Retry
+from holdfast.signature import Signature, signature_of
+from holdfast.workflows.handle import Handle
+from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.operations.child import call_child, start_child
+from holdfast.workflows.operations.step import call_step
+from holdfast.workflows.scope import current_activation, refuse_in_step
+from holdfast.workflows.versioning import VersionPolicy, code_version
+
+if TYPE_CHECKING:
+    from holdfast.workflows.access import Access
+
+P = ParamSpec("P")
+R = TypeVar("R")
+U = TypeVar("U")
+
+
+class StepPolicy(Struct, frozen=True, kw_only=True):
+    """How a step is performed. Times are in seconds; ``None`` means no limit."""
+
+    retry: Retry = Retry()
+    timeout_seconds: float | None = None
+    heartbeat_seconds: float | None = None
+    at_most_once: bool = False
+    transactional: bool = False
+
+
+class Undo(Struct, frozen=True):
+    """How a step is undone. ``ambiguous``: also when it is not known whether the step took effect."""
+
+    step: Step[..., Any]
+    ambiguous: bool
+
+
+class Step(Generic[P, R]):
+    """A function whose result is recorded: inside a workflow it runs once it is awaited, and never again after that.
+
+    Outside a workflow, awaiting it just runs the function. ``function`` is the function itself.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, Coroutine[Any, Any, R]] | Callable[P, R],
+        *,
+        name: str | None = None,
+        policy: StepPolicy | None = None,
+    ) -> None:
+        self.function: Callable[..., Any] = function
+        self.name = name or function.__name__
+        self.policy = policy or StepPolicy()
+        self.signature: Signature = signature_of(function)
+        self.is_async = asyncio.iscoroutinefunction(function)
+        self.undone_by: Undo | None = None
+        self.__doc__ = function.__doc__
+        self.__name__ = self.name
+        self.__wrapped__ = function
+        if self.policy.transactional and self.is_async:
+            raise InvalidInput(
+                f"step {self.name!r}: a transactional step runs inside the store's transaction, where nothing can be "
+                "awaited; write it as a plain def"
+            )
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        activation = current_activation()
+        if activation is not None:
+            coroutine = call_step(activation, self, args, kwargs)
+            coroutine.__name__ = self.name
+            return coroutine
+        refuse_in_step(f"step {self.name!r}")
+        return self._plainly(args, kwargs)
+
+    async def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        result = self.function(*args, **kwargs)
+        return await result if self.is_async else result
+
+    @overload
+    def undo(self, function: Callable[[R], U], /) -> Callable[[R], U]: ...
+    @overload
+    def undo(self, function: Callable[[], U], /) -> Callable[[], U]: ...
+    @overload
+    def undo(
+        self, /, *, ambiguous: bool = ..., retry: Retry | None = ..., timeout: Duration | None = ...
+    ) -> Callable[[Callable[..., U]], Callable[..., U]]: ...
+    def undo(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        ambiguous: bool = False,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+    ) -> Any:
+        """Declare how this step is undone when a saga fails. The function takes the step's result, or nothing.
+
+        With ``ambiguous`` it also runs when it is not known whether the step took effect (a timeout, an interrupted
+        at-most-once step, retries that ran out); its argument is then ``None``. It is retried ten times by default.
+        """
+
+        def declare(undo_function: Callable[..., Any]) -> Callable[..., Any]:
+            if self.undone_by is not None:
+                raise InvalidInput(f"step {self.name!r} already has an undo: {self.undone_by.step.name!r}")
+            policy = StepPolicy(retry=retry or UNDO_RETRY, timeout_seconds=_optional_seconds(timeout))
+            self.undone_by = Undo(Step(undo_function, name=f"{self.name}.undo", policy=policy), ambiguous)
+            return undo_function
+
+        return declare if function is None else declare(function)
+
+
+UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)
+
+
+class WorkflowPolicy(Struct, frozen=True, kw_only=True):
+    """How a workflow's executions are kept. ``None`` means no limit."""
+
+    timeout_ms: int | None = None
+    versions: VersionPolicy = VersionPolicy.COMPATIBLE
+    retention_ms: int | None = None
+
+
+class Workflow(Generic[P, R]):
+    """A durable function. Start it for a handle, or await it: in a workflow that makes a child."""
+
+    def __init__(
+        self,
+        function: Callable[P, Coroutine[Any, Any, R]],
+        connect: Callable[[], Access],
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        policy: WorkflowPolicy | None = None,
+    ) -> None:
+        if not asyncio.iscoroutinefunction(function):
+            raise InvalidInput(f"a workflow is an async def: {function.__qualname__} is not")
+        self.function: Callable[..., Coroutine[Any, Any, R]] = function
+        self.name = name or function.__name__
+        self.version = version or code_version(function)
+        self.policy = policy or WorkflowPolicy()
+        self.signature: Signature = signature_of(function)
+        self._connect = connect
+        self.__doc__ = function.__doc__
+        self.__name__ = self.name
+        self.__wrapped__ = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        activation = current_activation()
+        if activation is not None:
+            coroutine = call_child(activation, self, args, kwargs)
+            coroutine.__name__ = self.name
+            return coroutine
+        refuse_in_step(f"workflow {self.name!r}")
+        return self._start_and_wait(args, kwargs)
+
+    async def _start_and_wait(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        handle: Handle[R] = await self.start(*args, **kwargs)
+        return await handle.result()
+
+    async def start(
+        self,
+        *args: Any,
+        id: str | None = None,
+        tags: dict[str, str] | None = None,
+        timeout: Duration | None = None,
+        **kwargs: Any,
+    ) -> Handle[R]:
+        """Start an execution, durably, and answer a handle on it (G1).
+
+        The same ``id`` and input again answer the same execution, whatever became of it; another input raises
+        ``IdempotencyMismatch`` (G11). Without ``id`` it gets a fresh one. Arguments are checked against the hints.
+        Inside a workflow body the new execution is detached: it lives on when its starter ends.
+        """
+        options = StartOptions(id=id, tags=tags or {}, timeout_ms=_optional_ms(timeout))
+        activation = current_activation()
+        if activation is not None:
+            return self.handle(await start_child(activation, self, args, kwargs, options))
+        refuse_in_step(f"{self.name}.start")
+        access = self._connect()
+        order = Launch(
+            id=check_id(options.id) if options.id is not None else ids.new_id(),
+            input=self.signature.bind(args, kwargs, f"workflow {self.name!r}", access.limit_bytes),
+            tags=options.tags,
+            timeout_ms=options.timeout_ms,
+        )
+        await launch(access.home, access.host, self, order, access.clock)
+        return self.handle(order.id)
+
+    def handle(self, id: str) -> Handle[R]:
+        """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""
+        return Handle(self, id, self._connect)
+
+
+class StartOptions(Struct, frozen=True, kw_only=True):
+    """What a start may say beside the workflow's arguments."""
+
+    id: str | None = None
+    tags: dict[str, str] = {}
+    timeout_ms: int | None = None
+
+
+LONGEST_ID_CHARACTERS = 500
+
+
+def check_id(id: str) -> str:
+    """Ids become keys in the store: not empty, bounded, printable."""
+    if not id or len(id) > LONGEST_ID_CHARACTERS or not id.isprintable():
+        raise InvalidInput(f"an execution's id has 1 to {LONGEST_ID_CHARACTERS} printable characters, not {id[:60]!r}")
+    return id
+
+
+def _optional_seconds(duration: Duration | None) -> float | None:
+    return None if duration is None else seconds(duration)
+
+
+def _optional_ms(duration: Duration | None) -> int | None:
+    return None if duration is None else milliseconds(duration)

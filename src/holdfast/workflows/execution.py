@@ -1,0 +1,306 @@
+"""The program of a workflow execution: between the kernel's entries and the user's body."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
+from holdfast.failure import describe
+from holdfast.items import Delete, Item, Put, Update, Write
+from holdfast.kernel.activation import RUNNING as STILL_RUNNING
+from holdfast.kernel.activation import Raised, Request, Returned, TimerDue
+from holdfast.kernel.entity import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
+from holdfast.kernel.entries import (
+    Cancelled,
+    Done,
+    Entry,
+    Failed,
+    Intended,
+    Progressed,
+    Received,
+    Tried,
+)
+from holdfast.kernel.turn import USED
+from holdfast.workflows import record as records
+from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.live import Live
+from holdfast.workflows.messages import Sender
+from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.record import (
+    NO_VALUE,
+    CALLBACK_PREFIX,
+    CallbackAnswer,
+    CancelRequest,
+    ChildEnded,
+    ExecutionRecord,
+    Signal,
+    callback_sort,
+    decode_message,
+    decode_record,
+    encode_message,
+    encode_record,
+    post,
+)
+from holdfast.workflows.replay import activation_of
+from holdfast.workflows.versioning import VersionPolicy
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.registry import Registry
+
+DEADLINE: Final = "!deadline"
+"""The timer of the execution's own timeout, beside those of its body."""
+
+
+class Workflows(Struct, frozen=True):
+    """What the kernel must know of workflows. One per worker."""
+
+    registry: Registry
+    pool: Executor
+    sender: Sender
+    limit_bytes: int
+    claimable: tuple[str, ...] = records.CLAIMABLE
+    running: str = records.RUNNING
+    suspended: str = records.SUSPENDED
+    stranded: str = records.STRANDED
+
+    def serves(self, partition: str) -> bool:
+        return (
+            partition.startswith(records.PARTITION_PREFIX)
+            and records.workflow_of(partition) in self.registry.workflows
+        )
+
+    def open(self, head: Item, host: Host) -> Execution:
+        record = decode_record(head.body)
+        workflow = self.registry.workflow(record.workflow)
+        if workflow.policy.versions is VersionPolicy.PINNED and record.version != workflow.version:
+            raise Stranded(
+                f"{records.describe_partition(head.partition)} is pinned to version {record.version}; this worker has "
+                f"{workflow.version}. Run a worker with the old code, or make the workflow compatible"
+            )
+        return Execution(head.partition, record, workflow, self, host)
+
+
+class Execution:
+    """One execution in memory (a ``Program`` of the kernel)."""
+
+    def __init__(
+        self, partition: str, record: ExecutionRecord, workflow: Workflow[..., Any], programs: Workflows, host: Host
+    ) -> None:
+        self.run = record.run
+        self._partition = partition
+        self._record = record
+        self._workflow = workflow
+        self._live = Live(
+            host=host,
+            registry=programs.registry,
+            record=record,
+            partition=partition,
+            pool=programs.pool,
+            limit_bytes=programs.limit_bytes,
+            sender=programs.sender,
+            report=lambda entry: host.deliver(partition, Arrival(entry)),
+            tried={},
+            intended=set(),
+            progressed={},
+        )
+        self._seen: set[str] = set()
+        self._deadline_asked = record.deadline_at is None
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        record, live = self._record, self._live
+        for entry in entries:
+            match entry:
+                case Tried():
+                    live.tried[entry.op] = entry
+                case Intended():
+                    live.intended.add(entry.op)
+                case Progressed():
+                    live.progressed[entry.op] = entry.details
+                case Received():
+                    self._seen.add(entry.id)
+                case _:
+                    pass
+        self.activation = activation_of(
+            self._partition, record, self._workflow, entries, live.registry.errors.rebuild
+        )
+        self.activation.begin()
+
+    # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def deliver(self, arrival: Arrival) -> bool:
+        entry = arrival.entry
+        match entry:
+            case Done(op=op) | Failed(op=op):
+                if not self.activation.wants(op):
+                    return False
+            case Received():
+                if entry.id in self._seen:
+                    return False
+                self._seen.add(entry.id)
+            case Cancelled():
+                pass
+            case _:
+                raise AssertionError(entry)
+        self.activation.deliver(entry, arrival.value)
+        return True
+
+    def read(self, message: Item) -> Arrival | None:
+        now = self._live.now_ms()
+        match decode_message(message.body):
+            case Signal(id, name, value):
+                return Arrival(Received(id, name, now, value))
+            case CancelRequest(reason):
+                return Arrival(Cancelled(now, reason))
+            case CallbackAnswer(run=run, op=op) as answer if run == self.run:
+                return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))
+            case ChildEnded(run=run, op=op, value=value, error=error) if run == self.run:
+                return self._child_arrival(op, value, error, now)
+            case _:
+                return None
+
+    def _child_arrival(self, op: str, value: Raw, error: Any, now: int) -> Arrival | None:
+        request = self.activation.requested.get(op)
+        if request is None:
+            return None
+        if error is not None:
+            return Arrival(Failed(op, now, request.kind, error, request.fingerprint))
+        return Arrival(Done(op, now, request.kind, value, request.fingerprint))
+
+    def acknowledge(self, message: Item) -> Write:
+        if message.sort.startswith(CALLBACK_PREFIX):
+            return Update(partition=self._partition, sort=message.sort, status=USED, body=b"")
+        return Delete(self._partition, message.sort)
+
+    def wants(self, op: str) -> bool:
+        return op == DEADLINE or self.activation.wants(op)
+
+    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
+        if op == DEADLINE:
+            return Arrival(Cancelled(now, "it ran past its timeout", timed_out=True))
+        request = self.activation.requested.get(op)
+        if request is None:
+            return None
+        if isinstance(request.command, TimerDue):
+            return Arrival(Done(op, now, request.kind))
+        return request.command.effect(request, self._live)  # type: ignore[no-any-return]
+
+    # ── Out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def asked(self) -> Asked:
+        activation = self.activation
+        if activation.broken is not None:
+            return Asked(withdrawn=activation.abandon())
+        if self.concluded():
+            activation.withdraw_all()
+        elif not (activation.asked or activation.withdrawn or activation.marked or activation.closed_callbacks):
+            return self._first_asked()
+        effects: list[AnyEffect] = []
+        timers: list[Timed] = []
+        for request in activation.take_asked():
+            self._sort_out(request, effects, timers)
+        withdrawn = activation.take_withdrawn()
+        for request in withdrawn:
+            if not isinstance(request.command, TimerDue):
+                effects += request.command.withdrawn(request, self._live)
+        return Asked(
+            effects=effects,
+            timers=(*timers, *self._first_asked().timers),
+            withdrawn=[request.id for request in withdrawn],
+            notes=activation.take_marked(),
+            writes=[self._close_callback(op) for op in activation.take_closed_callbacks()],
+        )
+
+    def _first_asked(self) -> Asked:
+        if self._deadline_asked or self._record.deadline_at is None:
+            return NOTHING
+        self._deadline_asked = True
+        return Asked(timers=(Timed(self._record.deadline_at, DEADLINE),))
+
+    def _sort_out(self, request: Request, effects: list[AnyEffect], timers: list[Timed]) -> None:
+        tried = self._live.tried.get(request.id)
+        if isinstance(request.command, TimerDue):
+            timers.append(Timed(request.command.due_at, request.id))
+        elif tried is not None and tried.again_at > self._live.now_ms():
+            timers.append(Timed(tried.again_at, request.id))
+        else:
+            effects.append(request.command.effect(request, self._live))
+
+    def _close_callback(self, op: str) -> Write:
+        """Nobody waits for this callback any more: a late answer shall find its place taken."""
+        return Put(Item(partition=self._partition, sort=callback_sort(self.run, op), status=USED))
+
+    def concluded(self) -> bool:
+        return self.activation.broken is not None or self.activation.outcome is not STILL_RUNNING
+
+    def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
+        record = replace(self._record, tail=list(tail), ended_at=now)
+        error: BaseException
+        if self.activation.broken is not None:
+            error = self.activation.broken
+        else:
+            match self.activation.outcome:
+                case Returned(value):
+                    try:
+                        data, _ = self._workflow.signature.result.copy(
+                            value, f"the result of workflow {record.workflow!r}", self._live.limit_bytes
+                        )
+                        return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
+                    except InvalidInput as unfit:
+                        error = unfit
+                case Raised(ContinueAsNew(input=input)):
+                    return self._next_run(input, now)
+                case Raised(raised):
+                    error = raised
+                case _:
+                    raise AssertionError(self.activation.outcome)
+        return self._ended(self._status_of(error), replace(record, error=describe(error)))
+
+    def _status_of(self, error: BaseException) -> str:
+        if isinstance(error, CompensationFailed):
+            return records.COMPENSATION_FAILED
+        if isinstance(error, asyncio.CancelledError):
+            cancelled = self.activation.cancelled
+            return records.TIMED_OUT if cancelled is not None and cancelled.timed_out else records.CANCELLED
+        return records.FAILED
+
+    def _ended(self, status: str, record: ExecutionRecord) -> Conclusion:
+        retention_ms = self._workflow.policy.retention_ms
+        assert record.ended_at is not None
+        expires_at = None if retention_ms is None else record.ended_at + retention_ms
+        posts: Sequence[tuple[str, Sequence[Write]]] = ()
+        if (parent := record.parent) is not None:
+            failure = None if record.result != NO_VALUE else describe(outcome_error(status, record))
+            message = ChildEnded(parent.run, parent.op, record.result, failure)
+            sort = self._live.sender.next_sort()
+            posts = ((parent.partition, post(parent.partition, sort, message, record.ended_at)),)
+        return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
+
+    def _next_run(self, input: bytes, now: int) -> Conclusion:
+        carried = [
+            Received(f"carried/{self.run}/{place}", name, now, value)
+            for place, (name, value) in enumerate(self.activation.unread_messages())
+            if not name.startswith(MAILBOX_PREFIX)
+        ]
+        record = replace(
+            self._record,
+            input=Raw(input),
+            run=self.run + 1,
+            run_at=now,
+            version=self._workflow.version,
+            carried=carried,
+        )
+        return Conclusion(records.READY, encode_record(record), due_at=now)
+
+    def evict(self) -> None:
+        self.activation.evict()
+
+
+NOTHING: Final = Asked()

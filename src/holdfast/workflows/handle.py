@@ -1,0 +1,200 @@
+"""Handles: everything one can do with an execution from outside, and from other workflows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.codec import codec_for
+from holdfast.duration import Duration, seconds
+from holdfast.errors import InvalidState, NotFound, UnknownName, WaitTimeout
+from holdfast.workflows import control
+from holdfast.workflows.history import Event, load, timeline
+from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.messages import send
+from holdfast.workflows.operations.child import await_execution
+from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
+from holdfast.workflows.record import (
+    NO_VALUE,
+    CancelRequest,
+    ExecutionRecord,
+    Message,
+    Signal,
+    decode_record,
+    describe_partition,
+    partition_of,
+)
+from holdfast.workflows.replay import activation_of
+from holdfast.workflows.scope import current_activation, refuse_in_step
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+    from holdfast.workflows.access import Access
+    from holdfast.workflows.definition import Workflow
+
+R = TypeVar("R")
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line."""
+
+    workflow: str
+    id: str
+    status: str
+    version: str
+    run: int
+    created_at: datetime
+    ended_at: datetime | None
+    due_at: datetime | None
+    tags: dict[str, str]
+    error: str | None
+
+
+class Handle(Generic[R]):
+    """One execution. Awaiting the handle awaits its result."""
+
+    def __init__(self, workflow: Workflow[..., R], id: str, connect: Callable[[], Access]) -> None:
+        self.id = id
+        self.workflow = workflow.name
+        self._workflow = workflow
+        self._partition = partition_of(workflow.name, id)
+        self._connect = connect
+
+    def __repr__(self) -> str:
+        return f"<Handle of {self.workflow} {self.id!r}>"
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self.result().__await__()
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """Wait for the end and answer the result, decoded by the workflow's return type.
+
+        Raises an ``ExecutionError`` if it ended otherwise, with the cause's class as ``__cause__`` where that is
+        registered; ``WaitTimeout`` if the time is up (the execution goes on); ``NotFound``.
+        """
+        activation = current_activation()
+        decode = self._workflow.signature.result.decode
+        if activation is not None:
+            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
+                return await await_execution(activation, self._partition, decode)  # type: ignore[no-any-return]
+        refuse_in_step("handle.result()")
+        access = self._connect()
+        try:
+            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
+                ended = await access.ended(self._partition)
+        except TimeoutError:
+            told = describe_partition(self._partition)
+            raise WaitTimeout(f"{told} has not ended within {timeout}; it goes on") from None
+        record = decode_record(ended.body)
+        if record.result != NO_VALUE:
+            return decode(bytes(record.result))  # type: ignore[no-any-return]
+        cause = None if record.error is None else access.registry.errors.rebuild(record.error)
+        raise outcome_error(ended.status, record) from cause
+
+    async def status(self) -> Status:
+        """Where it stands. Raises ``NotFound``."""
+        head = await self._connect().home.store.get(self._partition)
+        if head is None:
+            raise NotFound(f"there is no {describe_partition(self._partition)}")
+        return status_of(head)
+
+    async def history(self) -> list[Event]:
+        """What has happened in its current run, in order."""
+        recorded = await load(self._connect().home.store, self._partition)
+        return timeline(recorded.entries)
+
+    async def signal(self, name: str, value: Any = None, *, id: str | None = None) -> None:
+        """Send a value to ``hf.signal(name)`` in the body, durably; it may come before the body waits for it (G1, G6).
+
+        A repeat with the same ``id`` is dropped. Raises ``NotFound`` and ``InvalidState`` (it has ended).
+        """
+        access = self._connect()
+        data, _ = codec_for(type(value)).copy(value, f"the value of signal {name!r}", access.limit_bytes)
+        activation = current_activation()
+        if activation is not None:
+            await send_from_body(activation, SendSignal(self._partition, name, data))
+            return
+        refuse_in_step("handle.signal()")
+        await self._send(Signal(id or ids.new_id(), name, Raw(data)))
+
+    async def cancel(self, reason: str = "") -> None:
+        """Ask it to stop: ``CancelledError`` is raised where it waits, clean-up and sagas run, then it is CANCELLED."""
+        activation = current_activation()
+        if activation is not None:
+            await send_from_body(activation, SendCancel(self._partition, reason))
+            return
+        refuse_in_step("handle.cancel()")
+        await self._send(CancelRequest(reason))
+
+    async def terminate(self, reason: str = "terminated") -> None:
+        """End it at once, without clean-up or compensation. Children go on."""
+        await control.terminate(self._connect(), self._partition, reason)
+
+    async def pause(self) -> None:
+        """Let it start nothing new until ``resume``."""
+        await control.pause(self._connect(), self._partition)
+
+    async def resume(self) -> None:
+        """Let a paused execution go on."""
+        await control.resume(self._connect(), self._partition)
+
+    async def retry(self) -> None:
+        """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
+        await control.retry(self._connect(), self._partition)
+
+    async def fork(self, id: str, *, before: str | None = None) -> Handle[R]:
+        """Start a new execution from this one's journal up to the operation ``before`` (a name of its history)."""
+        await control.fork(self._connect(), self._partition, id, before)
+        return Handle(self._workflow, id, self._connect)
+
+    async def query(self, name: str) -> Any:
+        """Call the function that the body exposed with ``@hf.query``, on its state as recorded, and answer its value."""
+        access = self._connect()
+        recorded = await load(access.home.store, self._partition)
+        activation = activation_of(
+            self._partition, recorded.record, self._workflow, recorded.entries, access.registry.errors.rebuild
+        )
+        try:
+            activation.begin()
+            if activation.broken is not None:
+                raise activation.broken
+            if name not in activation.queries:
+                known = ", ".join(sorted(activation.queries)) or "none"
+                raise UnknownName(f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}")
+            return activation.queries[name]()
+        finally:
+            activation.evict()
+
+    async def _send(self, message: Message) -> None:
+        access = self._connect()
+        now = access.clock.now_ms()
+        if not await send(self._partition, message, access.home, access.host, access.sender, now):
+            status = await self.status()
+            raise InvalidState(f"{describe_partition(self._partition)} has ended as {status.status}")
+
+
+def status_of(head: Item) -> Status:
+    """A head as users see it."""
+    record: ExecutionRecord = decode_record(head.body)
+    error = record.error
+    return Status(
+        workflow=record.workflow,
+        id=record.id,
+        status=head.status,
+        version=record.version,
+        run=record.run,
+        created_at=_datetime(record.created_at),
+        ended_at=None if record.ended_at is None else _datetime(record.ended_at),
+        due_at=None if head.due_at is None else _datetime(head.due_at),
+        tags=record.tags,
+        error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
+    )
+
+
+def _datetime(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,103 @@
+"""Reading what happened in an execution, without touching it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast.errors import NotFound
+from holdfast.kernel.entries import (
+    Cancelled,
+    Done,
+    Entry,
+    Failed,
+    Intended,
+    Marked,
+    Progressed,
+    Received,
+    Tried,
+    Truncated,
+    decode_entries,
+    standing,
+)
+from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.workflows.record import ExecutionRecord, decode_record, describe_partition
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+    from holdfast.ports import Store
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of an execution's timeline. Times are milliseconds since the epoch; payloads are not in it."""
+
+    at: int
+    kind: str
+    name: str
+    outcome: str
+    began: int | None = None
+    attempts: int = 1
+    error: str | None = None
+
+
+class Recorded(Struct, frozen=True):
+    """An execution as the store holds it: its head, its record, its standing entries and how many segments it has."""
+
+    head: Item
+    record: ExecutionRecord
+    entries: list[Entry]
+    segments: int
+
+
+async def load(store: Store, partition: str) -> Recorded:
+    """Everything the store holds about an execution's current run. Raises ``NotFound``."""
+    head = await store.get(partition)
+    if head is None:
+        raise NotFound(f"there is no {describe_partition(partition)}")
+    record = decode_record(head.body)
+    entries: list[Entry] = []
+    segments = 0
+    after: str | None = None
+    while True:
+        page = await store.query(partition, prefix=f"{SEGMENT_PREFIX}{record.run:06d}#", after=after)
+        for item in page.items:
+            entries += decode_entries(item.body)
+        segments += len(page.items)
+        if (after := page.cursor) is None:
+            break
+    return Recorded(head, record, standing(entries + record.tail), segments)
+
+
+def timeline(entries: Sequence[Entry]) -> list[Event]:
+    """The entries as events for people, in order."""
+    return [_event(entry) for entry in entries]
+
+
+def _event(entry: Entry) -> Event:
+    match entry:
+        case Done(op=op, at=at, kind=kind, attempts=attempts, began=began):
+            return Event(at=at, kind=kind, name=op, outcome="done", attempts=attempts, began=began or None)
+        case Failed(op=op, at=at, kind=kind, error=error, attempts=attempts, began=began):
+            told = _told(error)
+            return Event(at=at, kind=kind, name=op, outcome="failed", attempts=attempts, began=began or None, error=told)
+        case Tried(op=op, at=at, attempt=attempt, error=error):
+            return Event(at=at, kind="step", name=op, outcome="retrying", attempts=attempt, error=_told(error))
+        case Intended(op=op, at=at):
+            return Event(at=at, kind="step", name=op, outcome="intended")
+        case Progressed(op=op, at=at):
+            return Event(at=at, kind="step", name=op, outcome="heartbeat")
+        case Received(name=name, at=at):
+            return Event(at=at, kind="signal", name=name, outcome="received")
+        case Cancelled(at=at, reason=reason, timed_out=timed_out):
+            outcome = "timed out" if timed_out else "cancel requested"
+            return Event(at=at, kind="cancel", name=reason or "-", outcome=outcome)
+        case Marked(id=id, at=at):
+            return Event(at=at, kind="patch", name=id, outcome="marked")
+        case Truncated(keep=keep, at=at):
+            return Event(at=at, kind="retry", name=f"after {keep} entries", outcome="retried")
+
+
+def _told(error: Any) -> str:
+    return f"{error.type.rpartition('.')[2]}: {error.message}"

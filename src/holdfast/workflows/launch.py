@@ -1,0 +1,152 @@
+"""Starting an execution: one conditional write, the same from code, parents, queues and schedules (G1, G11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.errors import (
+    CompensationFailed,
+    ExecutionCancelled,
+    ExecutionError,
+    ExecutionFailed,
+    ExecutionTerminated,
+    ExecutionTimedOut,
+    IdempotencyMismatch,
+    Refused,
+)
+from holdfast.items import ABSENT, Condition, Expired, Item, Put
+from holdfast.kernel.persist import write_until_known
+from holdfast.workflows.record import (
+    CANCELLED,
+    COMPENSATION_FAILED,
+    READY,
+    RUNNING,
+    TERMINATED,
+    TIMED_OUT,
+    ExecutionRecord,
+    Parent,
+    decode_record,
+    encode_record,
+    partition_of,
+)
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.kernel.host import Host
+    from holdfast.ports import Home
+    from holdfast.workflows.definition import Workflow
+
+TRIES = 8
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What to start: a workflow's input, canonically encoded, under an id."""
+
+    id: str
+    input: bytes
+    tags: dict[str, str] = {}
+    parent: Parent | None = None
+    timeout_ms: int | None = None
+
+
+async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
+    """Create the execution's head, or find the one that is there. Answers the head.
+
+    With a host that has room the head is born with our lease in it, and its first turn begins at once. Raises
+    ``IdempotencyMismatch`` if the id belongs to another input.
+    """
+    when: Condition = ABSENT
+    run, epoch = 0, 0
+    while True:
+        head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
+        try:
+            await write_until_known(home.store, Put(head, when), ours=lambda there, head=head: there == head, tries=TRIES)
+        except Refused as refused:
+            there = refused.item
+        else:
+            _set_off(head, home, host)
+            return head
+        if there is None:  # it expired and was purged between two tries
+            when = ABSENT
+        elif there.expires_at is not None and there.expires_at <= clock.now_ms():
+            # The journal of the expired execution may still be there: a run of another number does not see it.
+            when, run, epoch = Expired(clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
+        else:
+            return _same_execution(there, order)
+
+
+def _new_head(
+    home: Home,
+    host: Host | None,
+    workflow: Workflow[..., Any],
+    order: Launch,
+    clock: Clock,
+    *,
+    run: int,
+    epoch: int,
+) -> Item:
+    now = clock.now_ms()
+    timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms
+    record = ExecutionRecord(
+        workflow=workflow.name,
+        id=order.id,
+        version=workflow.version,
+        input=Raw(order.input),
+        fingerprint=ids.fingerprint(order.input),
+        created_at=now,
+        secret=ids.new_secret(),
+        run=run,
+        run_at=now,
+        tags=order.tags,
+        parent=order.parent,
+        deadline_at=None if timeout_ms is None else now + timeout_ms,
+    )
+    partition = partition_of(workflow.name, order.id)
+    body = encode_record(record)
+    if host is None or not host.has_room:
+        return Item(partition=partition, status=READY, due_at=now, epoch=epoch, body=body)
+    return Item(
+        partition=partition,
+        status=RUNNING,
+        owner=home.owner,
+        lease_until=now + host.limits.lease_ms,
+        epoch=epoch + 1,
+        body=body,
+    )
+
+
+def _set_off(head: Item, home: Home, host: Host | None) -> None:
+    if head.owner is not None and host is not None:
+        host.adopt(head)
+        return
+    home.doorbell.ring(head.partition)
+    if host is not None:
+        host.look(head.partition)
+
+
+def _same_execution(there: Item, order: Launch) -> Item:
+    record = decode_record(there.body)
+    if record.fingerprint == ids.fingerprint(order.input):
+        return there
+    raise IdempotencyMismatch(
+        f"{record.workflow} {record.id!r} was already started with another input (digest {record.fingerprint}, now "
+        f"{ids.fingerprint(order.input)}). Use another id, or the same input"
+    )
+
+
+def outcome_error(status: str, record: ExecutionRecord) -> ExecutionError:
+    """The error for whoever awaits an execution that ended without a result."""
+    error = record.error
+    name, message = (error.type.rpartition(".")[2], error.message) if error is not None else ("", "")
+    classes = {
+        CANCELLED: ExecutionCancelled,
+        TIMED_OUT: ExecutionTimedOut,
+        TERMINATED: ExecutionTerminated,
+        COMPENSATION_FAILED: CompensationFailed,
+    }
+    because = f": {name}: {message}" if name else ""
+    told = f"{record.workflow} {record.id!r} ended as {status}{because}"
+    return classes.get(status, ExecutionFailed)(told, name, message)

@@ -1,0 +1,23 @@
+"""Logging that stays quiet while a body is replayed."""
+
+from __future__ import annotations
+
+import logging
+
+from holdfast.workflows.scope import current_activation
+
+
+class _QuietOnReplay(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        activation = current_activation()
+        return activation is None or not activation.replaying
+
+
+_FILTER = _QuietOnReplay()
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of this name, with a filter: what a workflow body logs while it replays was logged before."""
+    logger = logging.getLogger(name)
+    logger.addFilter(_FILTER)
+    return logger

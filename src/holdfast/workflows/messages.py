@@ -1,0 +1,62 @@
+"""Sending to an execution: a message in its inbox and a ring, in one write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast import ids
+from holdfast.errors import Refused
+from holdfast.kernel.persist import write_until_known
+from holdfast.workflows.record import Message, Signal, post
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.kernel.host import Host
+    from holdfast.ports import Home
+
+TRIES = 8
+
+
+class Sender:
+    """Names the messages of one process so that they sort in the order they were sent (G6)."""
+
+    __slots__ = ("_clock", "_last", "_name")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = 0
+        self._name = ids.new_id()[:12]
+
+    def next_sort(self) -> str:
+        """An inbox place behind every earlier one of this sender."""
+        self._last = max(self._last + 1, self._clock.now_ms() * 1_000)
+        return f"i#{self._last:020d}#{self._name}"
+
+
+async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
+    """Put a message into an open execution's inbox, durably; false if the execution is not there or has ended."""
+    sort = sender.next_sort()
+    writes = post(partition, sort, message, now)
+    try:
+        await write_until_known(
+            home.store, *writes, ours=lambda there: there is not None and there.sort == sort, tries=TRIES
+        )
+    except Refused:
+        return False
+    nudge(partition, home, host)
+    return True
+
+
+def nudge(partition: str, home: Home, host: Host | None) -> None:
+    """Make whoever works on the execution look at it."""
+    home.doorbell.ring(partition)
+    if host is not None:
+        host.look(partition)
+
+
+def signal_id(given: str | None) -> str:
+    """The id by which repeats of a signal are recognised."""
+    return given if given is not None else ids.new_id()
+
+
+__all__ = ["Sender", "Signal", "nudge", "send", "signal_id"]

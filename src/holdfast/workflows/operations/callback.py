@@ -1,0 +1,138 @@
+"""Callbacks: one answer from outside, by whoever holds the token."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Generator
+from typing import Any, Final, Generic, TypeVar, overload
+
+import msgspec
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.codec import codec_for
+from holdfast.duration import Duration, seconds
+from holdfast.errors import InvalidToken, StepTimeout
+from holdfast.kernel.activation import Activation
+from holdfast.workflows.record import NO_VALUE, CallbackAnswer
+from holdfast.workflows.scope import activation_for
+
+T = TypeVar("T")
+
+TOKEN_VERSION: Final = "hf1"
+LONGEST_TOKEN_CHARACTERS: Final = 2_000
+MAILBOX_PREFIX: Final = "!callback/"
+
+_decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
+
+
+class Callback(Generic[T]):
+    """A promise that somebody outside keeps. Hand ``token`` out in a step, then await the callback once."""
+
+    def __init__(
+        self,
+        activation: Activation,
+        op: str,
+        token: str,
+        type: Any,
+        timeout_seconds: float | None,
+        heartbeat_seconds: float | None,
+    ) -> None:
+        self.token = token
+        self._activation = activation
+        self._op = op
+        self._type = type
+        self._heartbeat_seconds = heartbeat_seconds
+        self._deadline = None if timeout_seconds is None else activation.loop.time() + timeout_seconds
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self.result().__await__()
+
+    async def result(self) -> T:
+        """The answer. Raises what the other side failed with, or ``StepTimeout`` when it, or its heartbeat, is late."""
+        mailbox = self._activation.mailbox(MAILBOX_PREFIX + self._op)
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                while True:
+                    async with asyncio.timeout(self._heartbeat_seconds):
+                        answer = _decode_answer(bytes(await mailbox.get()))
+                    if answer.error is not None:
+                        raise self._activation.rebuild(answer.error)
+                    if answer.value != NO_VALUE:
+                        return codec_for(self._type).decode(bytes(answer.value))  # type: ignore[no-any-return]
+        except TimeoutError as error:
+            if isinstance(error, StepTimeout):
+                raise
+            raise StepTimeout(f"no answer came for callback {self._op}") from error
+        finally:
+            self._activation.closed_callbacks.append(self._op)
+
+
+@overload
+def callback(
+    type: type[T], *, name: str = ..., timeout: Duration | None = ..., heartbeat: Duration | None = ...
+) -> Callback[T]: ...
+@overload
+def callback(
+    type: Any = ..., *, name: str = ..., timeout: Duration | None = ..., heartbeat: Duration | None = ...
+) -> Callback[Any]: ...
+def callback(
+    type: Any = Any, *, name: str = "callback", timeout: Duration | None = None, heartbeat: Duration | None = None
+) -> Callback[Any]:
+    """Open a callback: an answer of ``type`` that comes once, from whoever holds ``token``.
+
+    ``timeout`` counts from here, ``heartbeat`` from the last sign of life (``app.callback(token).heartbeat()``). The
+    token is valid at once, is the same on every replay, and is used up by the first answer or by the timeout.
+    """
+    activation = activation_for("hf.callback")
+    op = activation.loop.current_path(name)
+    info = activation.context
+    token = make_token(info.partition, info.run, op, info.secret)
+    return Callback(activation, op, token, type, _optional(timeout), _optional(heartbeat))
+
+
+def _optional(duration: Duration | None) -> float | None:
+    return None if duration is None else seconds(duration)
+
+
+# ── Tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TokenScope(Struct, frozen=True, array_like=True):
+    """What a token gives access to: one operation of one run of one execution."""
+
+    partition: str
+    run: int
+    op: str
+
+
+def make_token(partition: str, run: int, op: str, secret: str) -> str:
+    """A token that only the holder of the execution's secret (192 random bits) can make."""
+    scope = base64.urlsafe_b64encode(msgspec.json.encode(TokenScope(partition, run, op))).decode().rstrip("=")
+    return f"{TOKEN_VERSION}.{scope}.{ids.sign(secret, scope)}"
+
+
+def token_scope(token: str) -> TokenScope:
+    """What the token says it is for. Check it with ``verify_token`` before believing that."""
+    try:
+        version, scope, _ = token.split(".")
+        if version != TOKEN_VERSION or len(token) > LONGEST_TOKEN_CHARACTERS:
+            raise invalid_token()
+        padded = scope + "=" * (-len(scope) % 4)
+        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=TokenScope)
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise invalid_token() from None
+
+
+def verify_token(token: str, secret: str) -> None:
+    """Raise ``InvalidToken`` unless the token was made with this secret. Takes the same time for every wrong one."""
+    _, scope, signature = token.split(".")
+    if not ids.signature_matches(secret, scope, signature):
+        raise invalid_token()
+
+
+def invalid_token() -> InvalidToken:
+    """One text for forged, damaged, used and late tokens, so that a guesser learns nothing."""
+    return InvalidToken("this callback token is not valid, or its callback has been answered or has timed out")

@@ -1,0 +1,65 @@
+"""Sending from a workflow body to another execution: recorded, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.codec import codec_for
+from holdfast.errors import InvalidState
+from holdfast.kernel.entity import AnyEffect, Arrival, Effect
+from holdfast.workflows.live import Live
+from holdfast.workflows.record import CancelRequest, Signal, describe_partition, workflow_of
+
+if TYPE_CHECKING:
+    from holdfast.kernel.activation import Activation, Operation
+
+
+class SendSignal(Struct, frozen=True):
+    """Send a signal; its id follows from the operation, so a repeat is recognised by the receiver."""
+
+    partition: str
+    name: str
+    value: bytes
+
+    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+        message = Signal(live.operation_key(operation.id), self.name, Raw(self.value))
+        return Effect(operation.id, lambda: _send(self.partition, message, operation, live))
+
+    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+        return ()
+
+
+class SendCancel(Struct, frozen=True):
+    """Ask another execution to stop."""
+
+    partition: str
+    reason: str
+
+    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+        return Effect(operation.id, lambda: _send(self.partition, CancelRequest(self.reason), operation, live))
+
+    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+        return ()
+
+
+async def _send(partition: str, message: Signal | CancelRequest, operation: Operation, live: Live) -> Arrival:
+    if not await live.send(partition, message):
+        return live.failed(operation, InvalidState(f"{describe_partition(partition)} is not there or has ended"))
+    return live.done(operation, b"null", copy=None)
+
+
+async def send_from_body(activation: Activation, command: SendSignal | SendCancel) -> None:
+    """The body half of both."""
+    kind = "signal" if isinstance(command, SendSignal) else "cancel"
+    sent = command.value if isinstance(command, SendSignal) else command.reason.encode()
+    await activation.request(
+        kind,
+        f"{kind}:{workflow_of(command.partition)}",
+        command,
+        fingerprint=ids.fingerprint(command.partition.encode() + sent),
+        decode=codec_for(type(None)).decode,
+    )

@@ -1,0 +1,28 @@
+"""Signals: named values sent to an execution, first in, first out, before or after somebody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar, overload
+
+from holdfast.codec import codec_for
+from holdfast.duration import Duration, seconds
+from holdfast.workflows.scope import activation_for
+
+T = TypeVar("T")
+
+
+@overload
+async def signal(name: str, type: type[T], *, timeout: Duration | None = None) -> T: ...
+@overload
+async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None) -> Any: ...
+async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None) -> Any:
+    """Wait for the next signal of this name and answer its value, decoded as ``type``.
+
+    Signals sent before this point wait in order. ``TimeoutError`` if none comes in time. A value of another type
+    raises ``SerializationError`` here; the signal is used up.
+    """
+    mailbox = activation_for("hf.signal").mailbox(name)
+    async with asyncio.timeout(None if timeout is None else seconds(timeout)):
+        value = await mailbox.get()
+    return codec_for(type).decode(bytes(value))

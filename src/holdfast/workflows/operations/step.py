@@ -1,0 +1,188 @@
+"""Steps: recorded calls of the user's functions. The body half asks, the live half performs one attempt at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.codec import codec_for
+from holdfast.errors import ConfigurationError, StepInterrupted, StepTimeout
+from holdfast.failure import describe
+from holdfast.kernel.entity import AnyEffect, Arrival, Effect, SqlEffect
+from holdfast.kernel.entries import Intended, Progressed, Tried
+from holdfast.workflows.live import Live
+from holdfast.workflows.saga import current_saga
+from holdfast.workflows.scope import StepInfo, step_scope
+
+if TYPE_CHECKING:
+    from holdfast.kernel.activation import Activation, Operation
+    from holdfast.ports import SqlCursor
+    from holdfast.workflows.definition import Step
+
+
+async def call_step(activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The body half: ask for the step, wait for its recorded outcome, and remember its undo if a saga is open."""
+    operation = activation.request(
+        "step",
+        step.name,
+        CallStep(step, args, kwargs),
+        fingerprint=ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs)),
+        decode=step.signature.result.decode,
+    )
+    saga = current_saga.get()
+    if saga is None or step.undone_by is None:
+        return await operation
+    return await saga.cover(step.undone_by, operation)
+
+
+class CallStep(Struct, frozen=True):
+    """Perform ``step`` with these arguments."""
+
+    step: Step[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+        policy = self.step.policy
+        if policy.transactional:
+            return _sql_effect(self, operation, live)
+        intent = Intended(operation.id, live.now_ms()) if policy.at_most_once else None
+        if policy.at_most_once and operation.id in live.intended:
+            return Effect(operation.id, lambda: _interrupted(self, operation, live))
+        if intent is not None:
+            live.intended.add(operation.id)
+        return Effect(operation.id, lambda: _attempt(self, operation, live), intent)
+
+    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+        return ()
+
+
+async def _interrupted(command: CallStep, operation: Operation, live: Live) -> Arrival:
+    error = StepInterrupted(
+        f"step {command.step.name!r} is at most once, and a process died after starting it: it may or may not have "
+        "taken effect. Find out, and go on from there"
+    )
+    return live.failed(operation, error)
+
+
+async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arrival:
+    step = command.step
+    tried = live.tried.get(operation.id)
+    attempt = 1 if tried is None else tried.attempt + 1
+    began = live.now_ms()
+    try:
+        result = await _invoke(command, operation, live, attempt)
+        data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
+    except asyncio.CancelledError as error:
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        return live.failed(operation, error, attempts=attempt, began=began)
+    except (Exception, SystemExit) as error:  # whatever the user's code raises is the step's outcome
+        return _failure(command, operation, live, error, attempt, began)
+    return live.done(operation, data, copy=copy, attempts=attempt, began=began)
+
+
+def _failure(
+    command: CallStep, operation: Operation, live: Live, error: BaseException, attempt: int, began: int
+) -> Arrival:
+    retry = command.step.policy.retry
+    if command.step.policy.at_most_once or not retry.retries(error, attempt):
+        return live.failed(operation, error, attempts=attempt, began=began)
+    live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
+    now = live.now_ms()
+    delay = retry.delay_seconds(attempt, Random(f"{live.record.secret}/{operation.id}/{attempt}"))
+    tried = Tried(operation.id, now, attempt, describe(error), now + int(delay * 1000))
+    live.tried[operation.id] = tried
+    return Arrival(tried)
+
+
+async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: int) -> Any:
+    step, policy = command.step, command.step.policy
+    pulse = _Pulse(operation, live)
+    step_scope.set(
+        StepInfo(
+            idempotency_key=live.operation_key(operation.id),
+            attempt=attempt,
+            workflow=live.record.workflow,
+            id=live.record.id,
+            last_heartbeat=pulse.last(),
+            beat=pulse.beat,
+        )
+    )
+    if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
+        return await _call(command, live)
+    try:
+        async with asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds) as silence:
+            pulse.extend(silence, policy.heartbeat_seconds)
+            return await _call(command, live)
+    except TimeoutError as error:
+        if silence.expired():
+            raise StepTimeout(f"step {step.name!r} gave no heartbeat for {policy.heartbeat_seconds} s") from error
+        if asyncio.get_running_loop().time() >= pulse.began + (policy.timeout_seconds or float("inf")):
+            raise StepTimeout(f"step {step.name!r} took more than {policy.timeout_seconds} s") from error
+        raise
+
+
+async def _call(command: CallStep, live: Live) -> Any:
+    step = command.step
+    if step.is_async:
+        return await step.function(*command.args, **command.kwargs)
+    context = contextvars.copy_context()
+    call: Callable[[], Any] = lambda: context.run(step.function, *command.args, **command.kwargs)  # noqa: E731
+    return await asyncio.get_running_loop().run_in_executor(live.pool, call)
+
+
+class _Pulse:
+    """Heartbeats of one attempt, which may come from another thread."""
+
+    def __init__(self, operation: Operation, live: Live) -> None:
+        self._operation = operation
+        self._live = live
+        self._loop = asyncio.get_running_loop()
+        self._silence: asyncio.Timeout | None = None
+        self._seconds: float | None = None
+        self.began = self._loop.time()
+
+    def last(self) -> Any:
+        details = self._live.progressed.get(self._operation.id)
+        return None if details is None else codec_for(Any).decode(bytes(details))
+
+    def extend(self, silence: asyncio.Timeout, seconds: float | None) -> None:
+        self._silence, self._seconds = silence, seconds
+
+    def beat(self, details: Any) -> None:
+        data, _ = codec_for(Any).copy(
+            details, f"the heartbeat of step {self._operation.command.step.name!r}", self._live.limit_bytes
+        )
+        self._loop.call_soon_threadsafe(self._record, Raw(data))
+
+    def _record(self, details: Raw) -> None:
+        if self._silence is not None and self._seconds is not None and not self._silence.expired():
+            self._silence.reschedule(self._loop.time() + self._seconds)
+        self._live.progressed[self._operation.id] = details
+        self._live.report(Progressed(self._operation.id, self._live.now_ms(), details))
+
+
+def _sql_effect(command: CallStep, operation: Operation, live: Live) -> SqlEffect:
+    step = command.step
+    if live.host.home.transactions is None:
+        raise ConfigurationError(f"step {step.name!r} is transactional, which needs a SQLite home, not {live.host.home.url}")
+
+    def work(cursor: SqlCursor) -> Arrival:
+        began = live.now_ms()
+        result = step.function(cursor, *command.args, **command.kwargs)
+        data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
+        return live.done(operation, data, copy=copy, began=began)
+
+    def failed(error: Exception) -> Arrival:
+        tried = live.tried.get(operation.id)
+        attempt = 1 if tried is None else tried.attempt + 1
+        return _failure(command, operation, live, error, attempt, live.now_ms())
+
+    return SqlEffect(operation.id, work, failed)

@@ -1,0 +1,96 @@
+"""Waiting and small deterministic things: sleep, conditions, time, randomness, patches, a new run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, NoReturn, ParamSpec, TypeVar
+from uuid import UUID
+
+from holdfast.duration import Duration, seconds
+from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
+from holdfast.workflows.scope import activation_for
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def sleep(duration: Duration) -> None:
+    """Wait durably, from milliseconds to years: the process need not live that long, and the timer is never early (G8)."""
+    activation_for("hf.sleep")
+    await asyncio.sleep(seconds(duration))
+
+
+async def wait_for(
+    check: Callable[P, Awaitable[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Call the step ``check`` until it answers something true, and answer that.
+
+    Waits five seconds after the first call and half as long again after each, up to five minutes; use
+    ``poll(every=..., backoff=..., max_interval=...)`` for other intervals, ``asyncio.timeout`` for a limit.
+    """
+    return await poll()(check, *args, **kwargs)
+
+
+class poll:  # noqa: N801  it reads as a verb: poll(every="10s")(check, order)
+    """Durable polling: ``await hf.poll(every="10s")(check, ...)`` calls the step until its answer is true."""
+
+    def __init__(self, *, every: Duration = 5.0, backoff: float = 1.5, max_interval: Duration = 300.0) -> None:
+        if backoff < 1:
+            raise InvalidInput(f"backoff multiplies each interval: at least 1, not {backoff}")
+        self._every = seconds(every)
+        self._backoff = backoff
+        self._max_interval = max(seconds(max_interval), self._every)
+
+    async def __call__(self, check: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        activation_for("hf.poll")
+        interval = self._every
+        while not (answer := await check(*args, **kwargs)):
+            await asyncio.sleep(interval)
+            interval = min(interval * self._backoff, self._max_interval)
+        return answer
+
+
+def now() -> datetime:
+    """The time as the workflow sees it, in UTC: that of the last thing it waited for. The same on every replay."""
+    return datetime.fromtimestamp(activation_for("hf.now").now_ms / 1000, UTC)
+
+
+def uuid() -> UUID:
+    """A random UUID that is the same on every replay."""
+    return UUID(int=activation_for("hf.uuid").random.getrandbits(128), version=4)
+
+
+def random() -> Random:
+    """A generator of random numbers that repeats itself on every replay. Not for secrets."""
+    return activation_for("hf.random").random
+
+
+def patched(id: str) -> bool:
+    """Fork old and new code: true on executions that have not passed here under the old code.
+
+    Write ``if hf.patched("fraud-check"): new() else: old()``. When no old execution is left, drop the old branch.
+    """
+    return activation_for("hf.patched").patched(id)
+
+
+def query(function: Callable[[], T]) -> Callable[[], T]:
+    """Let ``handle.query(function's name)`` call this function of the body to look at its live state. It must not wait
+    or change anything."""
+    activation_for("hf.query").queries[function.__name__] = function
+    return function
+
+
+def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
+    """End this run and go on as a new one of the same execution: other arguments, an empty journal.
+
+    Signals not yet taken are carried over; everything else that is still running is cancelled.
+    """
+    activation = activation_for("hf.continue_as_new")
+    if activation.loop.evicting:
+        raise Evicted
+    raise ContinueAsNew(activation.context.bind(args, kwargs))

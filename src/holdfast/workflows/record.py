@@ -1,0 +1,152 @@
+"""What the store holds about an execution: the head's statuses and body, and the messages in its inbox."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.failure import ErrorRecord
+from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update, Write
+from holdfast.kernel.entries import Entry, Received
+
+PARTITION_PREFIX: Final = "wf#"
+
+READY: Final = "READY"
+RUNNING: Final = "RUNNING"
+SUSPENDED: Final = "SUSPENDED"
+STRANDED: Final = "STRANDED"
+PAUSED: Final = "PAUSED"
+COMPLETED: Final = "COMPLETED"
+FAILED: Final = "FAILED"
+CANCELLED: Final = "CANCELLED"
+TIMED_OUT: Final = "TIMED_OUT"
+TERMINATED: Final = "TERMINATED"
+COMPENSATION_FAILED: Final = "COMPENSATION_FAILED"
+
+CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, STRANDED)
+OPEN: Final = (*CLAIMABLE, PAUSED)
+ENDED: Final = (COMPLETED, FAILED, CANCELLED, TIMED_OUT, TERMINATED, COMPENSATION_FAILED)
+STATUSES: Final = (*OPEN, *ENDED)
+
+
+NO_VALUE: Final = Raw()
+"""Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
+
+
+def partition_of(workflow: str, id: str) -> str:
+    """The partition of an execution: ids are unique per workflow."""
+    return f"{PARTITION_PREFIX}{workflow}#{id}"
+
+
+def workflow_of(partition: str) -> str:
+    """The workflow's name, from a partition of ours."""
+    return partition[len(PARTITION_PREFIX) :].split("#", 1)[0]
+
+
+def id_of(partition: str) -> str:
+    """The execution's id, from a partition of ours."""
+    return partition[len(PARTITION_PREFIX) :].split("#", 1)[1]
+
+
+def describe_partition(partition: str) -> str:
+    """An execution as people name it, for messages."""
+    return f"execution {id_of(partition)!r} of workflow {workflow_of(partition)!r}"
+
+
+class Parent(Struct, frozen=True):
+    """The execution, its run and the operation that awaits this one."""
+
+    partition: str
+    run: int
+    op: str
+
+
+class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The body of an execution's head. Times are milliseconds; ``run`` counts ``continue_as_new``.
+
+    ``tail`` are the last entries of the journal, which ride in the head instead of a segment of their own. ``carried``
+    are signals that the run before had received and not used.
+    """
+
+    workflow: str
+    id: str
+    version: str
+    input: Raw
+    fingerprint: str
+    created_at: int
+    secret: str
+    run: int = 0
+    run_at: int
+    tags: dict[str, str] = {}
+    parent: Parent | None = None
+    deadline_at: int | None = None
+    ended_at: int | None = None
+    result: Raw = NO_VALUE
+    error: ErrorRecord | None = None
+    tail: list[Entry] = []
+    carried: list[Received] = []
+
+
+encode_record: Final = msgspec.json.Encoder().encode
+decode_record: Final = msgspec.json.Decoder(ExecutionRecord).decode
+
+
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Signal(Struct, frozen=True, tag="signal"):
+    """A named value for the body. ``id`` tells repeats apart."""
+
+    id: str
+    name: str
+    value: Raw
+
+
+class CancelRequest(Struct, frozen=True, tag="cancel"):
+    """Somebody asks the execution to stop."""
+
+    reason: str
+
+
+class CallbackAnswer(Struct, frozen=True, tag="callback", omit_defaults=True):
+    """What came back for a callback: a value, an error, or just a sign of life."""
+
+    run: int
+    op: str
+    value: Raw = NO_VALUE
+    error: ErrorRecord | None = None
+
+
+class ChildEnded(Struct, frozen=True, tag="child", omit_defaults=True):
+    """How an awaited child ended."""
+
+    run: int
+    op: str
+    value: Raw = NO_VALUE
+    error: ErrorRecord | None = None
+
+
+Message = Signal | CancelRequest | CallbackAnswer | ChildEnded
+
+encode_message: Final = msgspec.json.Encoder().encode
+decode_message: Final = msgspec.json.Decoder(Message).decode
+
+CALLBACK_PREFIX: Final = "i#callback#"
+
+
+def callback_sort(run: int, op: str) -> str:
+    """The inbox place of a callback's one answer: whoever comes second finds it taken."""
+    return f"{CALLBACK_PREFIX}{run:06d}#{op}"
+
+
+def post(partition: str, sort: str, message: Message, now: int) -> tuple[Write, Write]:
+    """The writes that put a message into an open execution's inbox and make its owner look, together or not at all."""
+    put = Put(Item(partition=partition, sort=sort, body=encode_message(message)), ABSENT)
+    return put, ring(partition, now)
+
+
+def ring(partition: str, now: int) -> Update:
+    """The write that makes an open execution due now. The new revision refuses its owner's settle until he has looked."""
+    return Update(partition=partition, sort=HEAD, when=StatusIn(OPEN), due_at=now, add_revision=1)

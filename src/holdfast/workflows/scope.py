@@ -1,0 +1,100 @@
+"""Where code runs: in a workflow body, in a step, or in neither; and what it can ask about that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidInput, NestedDurableCall
+from holdfast.kernel.loop import DurableLoop
+
+if TYPE_CHECKING:
+    from holdfast.kernel.activation import Activation
+    from holdfast.signature import Signature
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkflowInfo:
+    """What ``hf.current()`` tells inside a workflow body. The same on every replay, but for ``replaying``."""
+
+    workflow: str
+    id: str
+    run: int
+    version: str
+    tags: dict[str, str]
+    activation: Activation
+    partition: str
+    secret: str
+    signature: Signature
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """Arguments for a new run of this workflow, checked and encoded."""
+        return self.signature.bind(args, kwargs, f"workflow {self.workflow!r}")
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the body is catching up with its journal: what it does now it has done before."""
+        return self.activation.replaying
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """What ``hf.current()`` tells inside a step.
+
+    ``idempotency_key`` is the same for every attempt of this step, on any machine, and different for every other
+    step: hand it to whatever the step changes (G10). ``attempt`` counts from 1. ``last_heartbeat`` is what an earlier
+    attempt reported last.
+    """
+
+    idempotency_key: str
+    attempt: int
+    workflow: str
+    id: str
+    last_heartbeat: Any
+    beat: Callable[[Any], None]
+
+    def heartbeat(self, details: Any = None) -> None:
+        """Say that the step is alive, and how far it is: a later attempt finds ``details`` in ``last_heartbeat``."""
+        self.beat(details)
+
+
+step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
+
+
+def current_activation() -> Activation | None:
+    """The workflow body that is running, if one is."""
+    loop = asyncio._get_running_loop()
+    return loop.activation if isinstance(loop, DurableLoop) else None
+
+
+def activation_for(what: str) -> Activation:
+    """The workflow body that is running, or a clear error that ``what`` needs one."""
+    activation = current_activation()
+    if activation is None:
+        refuse_in_step(what)
+        raise InvalidInput(f"{what} works inside a workflow body only")
+    return activation
+
+
+def refuse_in_step(what: str) -> None:
+    """Raise if a step is running: steps are leaves, and nothing durable can hang from them."""
+    if step_scope.get() is not None:
+        raise NestedDurableCall(
+            f"{what} was called inside a step. A step is one recorded unit: call {what} from the workflow body, "
+            "or call a step's plain function as step.function(...)"
+        )
+
+
+def current() -> WorkflowInfo | StepInfo:
+    """Where this code runs: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step; elsewhere ``InvalidInput``."""
+    activation = current_activation()
+    if activation is not None:
+        info: WorkflowInfo = activation.context
+        return info
+    step = step_scope.get()
+    if step is None:
+        raise InvalidInput("hf.current() works inside a workflow body or a step only")
+    return step

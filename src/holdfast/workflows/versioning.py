@@ -1,0 +1,42 @@
+"""Which code an execution began on, and what other code may do with it (G13)."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+
+class VersionPolicy(StrEnum):
+    """``COMPATIBLE``: newer code goes on with old executions, matching operations by identity. ``PINNED``: only the
+    version that began an execution may go on with it; others report it as stranded."""
+
+    COMPATIBLE = "compatible"
+    PINNED = "pinned"
+
+
+def code_version(function: Callable[..., Any]) -> str:
+    """A digest of what the function's body does: comments, docstrings, layout and decorators do not count."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        code = function.__code__
+        described = repr((code.co_code, code.co_names, code.co_varnames))
+    else:
+        _strip(tree)
+        described = ast.dump(tree)
+    return hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
+
+
+def _strip(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        node.decorator_list = []
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body = node.body[1:] or [ast.Pass()]

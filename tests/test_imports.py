@@ -1,0 +1,97 @@
+"""`import holdfast` is cheap and says exactly what is public: nothing is loaded before it is asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PUBLIC_NAMES = [
+    "Actor",
+    "App",
+    "Handle",
+    "Jitter",
+    "Retry",
+    "callback",
+    "continue_as_new",
+    "current",
+    "field",
+    "now",
+    "patched",
+    "random",
+    "read",
+    "saga",
+    "send",
+    "signal",
+    "sleep",
+    "step",
+    "timer",
+    "uuid",
+]
+"""DESIGN §8. A name is added here together with its page in docs/, and never leaves without a deprecation."""
+
+NOT_LOADED = ["apsw", "asyncio", "boto3", "botocore", "click", "jinja2", "msgspec", "redis", "starlette", "uvicorn"]
+"""What `import holdfast` must not load: backends, servers, the command line, and whatever is slow to import."""
+
+MODULES_AT_MOST = 40
+"""How many modules `import holdfast` may load on top of a bare interpreter: the noise-free twin of its 50 ms."""
+
+
+def in_a_fresh_interpreter(code: str, folder: Path) -> dict[str, list[str]]:
+    """Run code there; it answers with the modules it loaded, and with what it left in ``answer``."""
+    report = "import json; print(json.dumps({'loaded': sorted(set(sys.modules) - before), 'answer': answer}))"
+    script = f"import sys; before = set(sys.modules); answer = []\n{code}\n{report}"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def bare_import(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return in_a_fresh_interpreter("import holdfast", tmp_path_factory.mktemp("bare"))["loaded"]
+
+
+@pytest.mark.parametrize("module", NOT_LOADED)
+def test_a_bare_import_does_not_load(module: str, bare_import: list[str]) -> None:
+    assert not [name for name in bare_import if name.split(".")[0] == module]
+
+
+def test_a_bare_import_loads_few_modules(bare_import: list[str]) -> None:
+    assert "holdfast" in bare_import
+    assert len(bare_import) <= MODULES_AT_MOST, bare_import
+
+
+def test_the_app_loads_no_backend(tmp_path: Path) -> None:
+    loaded = in_a_fresh_interpreter("import holdfast\nholdfast.App('shop')", tmp_path)["loaded"]
+    heavy = {"apsw", "boto3", "botocore", "click", "jinja2", "redis", "starlette", "uvicorn"}
+    assert not heavy & set(loaded)
+    assert not [name for name in loaded if name.startswith("holdfast.backends.")]
+    assert not list(tmp_path.iterdir()), "an App opens nothing"
+
+
+def test_the_public_names_are_these(tmp_path: Path) -> None:
+    assert in_a_fresh_interpreter("import holdfast\nanswer = sorted(holdfast.__all__)", tmp_path)["answer"] == sorted(
+        PUBLIC_NAMES
+    )
+
+
+def test_every_public_name_is_there(tmp_path: Path) -> None:
+    code = "import holdfast\nanswer = [name for name in holdfast.__all__ if not hasattr(holdfast, name)]"
+    assert in_a_fresh_interpreter(code, tmp_path)["answer"] == []
+
+
+def test_every_public_name_is_listed_by_dir(tmp_path: Path) -> None:
+    code = "import holdfast\nanswer = sorted(set(holdfast.__all__) - set(dir(holdfast)))"
+    assert in_a_fresh_interpreter(code, tmp_path)["answer"] == []
+
+
+def test_an_unknown_name_is_an_attribute_error(tmp_path: Path) -> None:
+    code = "import holdfast\ntry:\n    holdfast.nothing\nexcept AttributeError as error:\n    answer = [str(error)]"
+    (message,) = in_a_fresh_interpreter(code, tmp_path)["answer"]
+    assert "holdfast" in message
+    assert "nothing" in message
