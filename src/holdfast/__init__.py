@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Workflow as Workflow
     from holdfast.workflows.handle import Handle as Handle
     from holdfast.workflows.handle import Status as Status
+    from holdfast.workflows.inline import step as step
     from holdfast.workflows.logging import get_logger as get_logger
     from holdfast.workflows.operations.callback import Callback as Callback
     from holdfast.workflows.operations.callback import callback as callback
     from holdfast.workflows.operations.map import Batch as Batch
-    from holdfast.workflows.operations.map import map as map  # noqa: A004
+    from holdfast.workflows.operations.map import map as map  # noqa: A004 - read as hf.map, never imported bare
     from holdfast.workflows.operations.signal import signal as signal
-    from holdfast.workflows.operations.inline import step as step
     from holdfast.workflows.operations.wait import continue_as_new as continue_as_new
     from holdfast.workflows.operations.wait import now as now
     from holdfast.workflows.operations.wait import patched as patched
@@ -89,7 +89,7 @@ _HOMES = {
     "Batch": "workflows.operations.map",
     "map": "workflows.operations.map",
     "signal": "workflows.operations.signal",
-    "step": "workflows.operations.inline",
+    "step": "workflows.inline",
     **dict.fromkeys(_WAITS.split(), "workflows.operations.wait"),
     "saga": "workflows.saga",
     "StepInfo": "workflows.scope",
@@ -97,7 +97,62 @@ _HOMES = {
     "current": "workflows.scope",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605  one list of the names, above
+__all__ = [
+    "App",
+    "Batch",
+    "Callback",
+    "CompensationFailed",
+    "ConfigurationError",
+    "DeterminismError",
+    "ExecutionCancelled",
+    "ExecutionError",
+    "ExecutionFailed",
+    "ExecutionTerminated",
+    "ExecutionTimedOut",
+    "Handle",
+    "HoldfastError",
+    "IOOutsideStep",
+    "IdempotencyMismatch",
+    "InvalidInput",
+    "InvalidState",
+    "InvalidToken",
+    "Jitter",
+    "Limits",
+    "NestedDurableCall",
+    "NondeterminismError",
+    "NotFound",
+    "PayloadTooLarge",
+    "Retry",
+    "SerializationError",
+    "SqlCursor",
+    "Status",
+    "Step",
+    "StepFailed",
+    "StepInfo",
+    "StepInterrupted",
+    "StepTimeout",
+    "StoreError",
+    "Terminal",
+    "WaitTimeout",
+    "Workflow",
+    "WorkflowInfo",
+    "callback",
+    "continue_as_new",
+    "current",
+    "get_logger",
+    "map",
+    "now",
+    "patched",
+    "poll",
+    "query",
+    "random",
+    "saga",
+    "signal",
+    "sleep",
+    "step",
+    "uuid",
+    "wait_for",
+]
 
 
 def __getattr__(name: str) -> Any:

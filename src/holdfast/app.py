@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast, overload
 
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
@@ -120,15 +120,14 @@ class App:
         decorate = StepDecorator(self.registry, name, policy)
         return decorate if function is None else decorate(function)
 
-    def transaction(
-        self, function: Callable[Concatenate[SqlCursor, P], R], /
-    ) -> Step[P, R]:
+    def transaction(self, function: Callable[Concatenate[SqlCursor, P], R], /) -> Step[P, R]:
         """Declare a step that runs the user's own SQL on the app's SQLite file, exactly once (G10).
 
         The function is a plain ``def``; its first parameter executes SQL. What it writes commits in the same
         transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock.
         """
-        step: Step[P, R] = Step(function, policy=StepPolicy(transactional=True))  # type: ignore[arg-type]
+        plain = cast("Callable[P, R]", function)  # the cursor is given by the store, not by the caller
+        step: Step[P, R] = Step(plain, policy=StepPolicy(transactional=True))
         self.registry.add_step(step)
         return step
 
@@ -246,7 +245,7 @@ class App:
     _worker: Worker | None = None
 
     @asynccontextmanager
-    async def worker(self, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> AsyncIterator[App]:
+    async def worker(self, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> AsyncGenerator[App]:
         """Open the app and work on its executions in this process until the block ends."""
         if self._worker is not None:
             raise InvalidInput(f"app {self.name!r} already has a worker in this process")
@@ -263,7 +262,9 @@ class App:
     def run(self, main: Coroutine[Any, Any, T], /, *, grace: Duration = ...) -> T: ...
     @overload
     def run(self, main: None = None, /, *, grace: Duration = ...) -> None: ...
-    def run(self, main: Coroutine[Any, Any, T] | None = None, /, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> T | None:
+    def run(
+        self, main: Coroutine[Any, Any, T] | None = None, /, *, grace: Duration = DEFAULT_GRACE_SECONDS
+    ) -> T | None:
         """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result."""
 
         async def serve() -> T | None:

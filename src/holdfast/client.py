@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
 
-from holdfast.codec import codec_for
+from holdfast.codec import encode_untyped
 from holdfast.errors import InvalidInput, Refused, StepFailed
 from holdfast.failure import describe
 from holdfast.kernel.persist import write_until_known
@@ -84,7 +84,7 @@ class CallbackHandle:
     async def complete(self, value: Any = None) -> None:
         """Answer with a value. Raises ``InvalidToken`` if the token is wrong, used up, or its execution has ended."""
         access = self._connect()
-        data, _ = codec_for(type(value)).copy(value, "the callback's value", access.limit_bytes)
+        data = encode_untyped(value, "the callback's value", access.limit_bytes)
         await self._answer(access, value=Raw(data))
 
     async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
 from types import NoneType
-from typing import Any, Final, Generic, Never, NoReturn, TypeVar, overload
+from typing import Any, Final, Generic, Never, NoReturn, TypeVar, cast, overload
 
 from msgspec import ValidationError, json
 
 from holdfast import faults, jsontext
 from holdfast.errors import SerializationError
-from holdfast.exactness import difference
+from holdfast.exactness import Incomplete, complete, difference
 from holdfast.hints import UNBOUNDED_LEVELS, name_of, survey
 from holdfast.shapes import is_model, load_model
 
@@ -111,6 +111,9 @@ class Codec(Generic[T]):
         try:
             copy = self._decode(data)
             found = difference(value, copy)
+        except Incomplete:
+            complete(value)
+            return self.copy(value, what, limit_bytes)
         except Exception as error:
             raise SerializationError(faults.misfit(value, self.name, what, faults.complaint_of(error))) from error
         if found is not None:
@@ -134,6 +137,13 @@ def codec_for(hint: Any) -> Codec[Any]:
         return _remembered(hint)
     except TypeError:  # some Annotated hints cannot be hashed
         return _build(hint)
+
+
+def encode_untyped(value: object, what: str, limit_bytes: int) -> bytes:
+    """Encode a value whose receiver alone knows the type hint: by its own class, proven to come back as it was."""
+    codec: Codec[Any] = codec_for(cast("Any", type(value)))
+    data, _ = codec.copy(value, what, limit_bytes)
+    return data
 
 
 def decoder_of(hint: Any) -> Callable[[bytes], Any]:

@@ -276,6 +276,3 @@ class ContinueAsNew(ControlFlow):
 
 class Evicted(ControlFlow):
     """The execution leaves memory; its durable state stays. Durable operations raise it again."""
-
-
-__all__ = [name for name, value in list(globals().items()) if isinstance(value, type) and value.__module__ == __name__]

@@ -15,8 +15,9 @@ What "the same" means where Python's ``==`` says too much or too little:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -27,7 +28,7 @@ from typing import Any, Final, cast
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.shapes import CLASSES_REMEMBERED, fields_of
+from holdfast.shapes import CLASSES_REMEMBERED, fields_of, parts_of
 
 PLAIN_EQUALITY: Final = frozenset({str, int, bool, NoneType, bytes})
 """Types without parts, of which ``==`` between two values of the same type says all."""
@@ -53,6 +54,8 @@ def difference(value: object, copy: object) -> Difference | None:
     Difference(path="['total'][1]", value=2, copy=2.0)
     >>> difference((1, 2), (1, 2)) is None
     True
+
+    Raises ``Incomplete`` if ``value`` must be completed first, and whatever a class's own ``__eq__`` raises.
     """
     kind = type(value)
     if kind is not type(copy):
@@ -60,6 +63,27 @@ def difference(value: object, copy: object) -> Difference | None:
     if kind in PLAIN_EQUALITY:
         return None if value == copy else Difference("", value, copy)
     return _comparer_of(kind)(value, copy)  # type: ignore[arg-type]  # every class can be hashed
+
+
+class Incomplete(Exception):  # noqa: N818 - no error: it says what to do before looking again
+    """A dataclass in the value leaves fields to the defaults of its class; ``complete`` it and encode it again."""
+
+
+def complete(value: object) -> None:
+    """Set every field of every dataclass in the value that it has left to the default of its class.
+
+    What msgspec reads from JSON that lacks a field shows the default, but does not hold it: written again it lacks the
+    field again. So equal values would give different bytes (G11), and a recorded value would change with the
+    default in the code (G2).
+    """
+    fields = fields_of(type(value))
+    if fields is not None and _keeps_fields_in_dict(type(value)):
+        own: dict[str, object] = value.__dict__
+        for name, _ in fields:
+            if name not in own and hasattr(value, name):
+                own[name] = getattr(value, name)
+    for _, part in parts_of(value):
+        complete(part)
 
 
 def describe(value: object) -> str:
@@ -121,6 +145,10 @@ def _compare_sequences(value: Collection[Any], copy: Collection[Any]) -> Differe
 
 
 def _compare_dicts(value: dict[Any, object], copy: dict[Any, object]) -> Difference | None:
+    if value.keys() != copy.keys():
+        one, other = _odd_ones(value, copy)
+        key = other if one is UNSET else one
+        return Difference(f"[{_key(key)}]", value.get(key, UNSET), copy.get(key, UNSET))
     if (found := _compare_members(value.keys(), copy.keys())) is not None:
         return Difference(" (a key)", found.value, found.copy)
     for key, one in value.items():
@@ -133,10 +161,21 @@ def _compare_dicts(value: dict[Any, object], copy: dict[Any, object]) -> Differe
     return None
 
 
-def _compare_members(value: Collection[Any], copy: Collection[Any]) -> Difference | None:
+def _compare_sets(value: Collection[Any], copy: Collection[Any]) -> Difference | None:
     if value != copy:
-        lost = next((each for each in value if each not in copy), UNSET)
-        return Difference("", lost, next((each for each in copy if each not in value), UNSET))
+        return Difference(" (a member)", *_odd_ones(value, copy))
+    found = _compare_members(value, copy)
+    return None if found is None else found.inside(" (a member)")
+
+
+def _odd_ones(value: Collection[Any], copy: Collection[Any]) -> tuple[object, object]:
+    """A member of each that the other has not, ``UNSET`` if there is none."""
+    one = next((each for each in value if each not in copy), UNSET)
+    return one, next((each for each in copy if each not in value), UNSET)
+
+
+def _compare_members(value: Collection[Any], copy: Collection[Any]) -> Difference | None:
+    """Members (or keys) that are equal can still be of other types, as ``1`` and ``True`` are."""
     kinds = {*map(type, value), *map(type, copy)}
     if len(kinds) <= 1 and PLAIN_EQUALITY.issuperset(kinds):
         return None
@@ -147,16 +186,11 @@ def _compare_members(value: Collection[Any], copy: Collection[Any]) -> Differenc
     return None
 
 
-def _compare_sets(value: Collection[Any], copy: Collection[Any]) -> Difference | None:
-    found = _compare_members(value, copy)
-    return None if found is None else Difference(" (a member)", found.value, found.copy)
-
-
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     return repr(key) if type(key) in {str, int} else describe(key)
 
 
-def _by_fields(names: tuple[str, ...]) -> _Comparer:
+def _by_attributes(names: tuple[str, ...]) -> _Comparer:
     def compare(value: Any, copy: Any) -> Difference | None:
         for name in names:
             one: object = getattr(value, name, UNSET)
@@ -171,8 +205,33 @@ def _by_fields(names: tuple[str, ...]) -> _Comparer:
     return compare
 
 
+def _by_dict(names: tuple[str, ...]) -> _Comparer:
+    def compare(value: Any, copy: Any) -> Difference | None:
+        mine: dict[str, object] = value.__dict__
+        theirs: dict[str, object] = copy.__dict__
+        for name in names:
+            one, other = mine.get(name, UNSET), theirs.get(name, UNSET)
+            kind = type(one)
+            if kind in PLAIN_EQUALITY and kind is type(other) and one == other:
+                continue
+            if one is UNSET and hasattr(value, name):
+                raise Incomplete
+            if (found := difference(one, other)) is not None:
+                return found.inside(f".{name}")
+        return None
+
+    return compare
+
+
 def _equal(value: Any, copy: Any) -> bool:
     return bool(value == copy)
+
+
+def _keeps_fields_in_dict(kind: type) -> bool:
+    """Whether this is a dataclass that has all its fields in ``__dict__``, so that some can be left to the class."""
+    names = [name for name, _ in fields_of(kind) or ()]
+    descriptors = (inspect.getattr_static(kind, name, None) for name in names)
+    return is_dataclass(kind) and not any(map(inspect.isdatadescriptor, descriptors))
 
 
 _COMPARERS: Final[dict[type, _Comparer]] = {
@@ -198,5 +257,8 @@ def _comparer_of(kind: Any) -> _Comparer:
     fields = fields_of(kind)
     names: tuple[str, ...] | None = getattr(kind, "_fields", None)
     if issubclass(kind, tuple) and names is not None:
-        return _by_fields(names)
-    return _by(_equal) if fields is None else _by_fields(tuple(name for name, _ in fields))
+        return _by_attributes(names)
+    if fields is None:
+        return _by(_equal)
+    by_fields = _by_dict if _keeps_fields_in_dict(kind) else _by_attributes
+    return by_fields(tuple(name for name, _ in fields))

@@ -6,18 +6,20 @@ Messages never show text or the inside of values, which may be secret; they show
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any, Final, cast
+from typing import Any, Final
+
+from msgspec import UNSET
 
 from holdfast.errors import PayloadTooLarge, SerializationError
 from holdfast.exactness import Difference, describe
 from holdfast.jsontext import NESTING_LIMIT_LEVELS, encode
-from holdfast.shapes import fields_of
+from holdfast.shapes import parts_of
 
-_PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>key in )?`\$(?P<path>.*)`)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def complaint_of(error: BaseException) -> Complaint:
     found = _PLACE.fullmatch(str(error))
     assert found is not None, "the pattern matches any text"
     text = found["complaint"].replace("`", "").rstrip(".") or type(error).__name__
-    return Complaint(text[0].lower() + text[1:], found["path"] or "")
+    return Complaint(text[0].lower() + text[1:], (found["path"] or "") + (" (a key)" if found["key"] else ""))
 
 
 def too_large(size_bytes: int, limit_bytes: int, what: str) -> PayloadTooLarge:
@@ -64,17 +66,18 @@ def unencodable(value: Any, what: str, error: Exception) -> SerializationError:
         return too_deep(what)
     path, culprit = _innermost(value, _fails_to_encode)
     at = f" at {path}" if path else ""
+    has = "holds" if path else "is"
     if isinstance(error, UnicodeEncodeError):
         return SerializationError(
             f"{what} holds text{at} with lone surrogates, which is no Unicode. Decode it properly"
         )
     if isinstance(culprit, dict):
         return SerializationError(
-            f"{what} holds a dict{at} whose keys cannot be text in JSON: {complaint_of(error).text}. "
+            f"{what} {has} a dict{at} whose keys cannot be text in JSON: {complaint_of(error).text}. "
             f"Use str, int, Enum or UUID keys, or a list of pairs"
         )
     return SerializationError(
-        f"{what} holds {describe(culprit)}{at}, which cannot be carried as typed JSON: {complaint_of(error).text}. "
+        f"{what} {has} {describe(culprit)}{at}, which cannot be carried as typed JSON: {complaint_of(error).text}. "
         f"Make {type(culprit).__qualname__} a dataclass, msgspec.Struct or pydantic model, or pass plain data instead"
     )
 
@@ -84,7 +87,7 @@ def misfit(value: Any, hint: str, what: str, complaint: Complaint) -> str:
     if (not_finite := _not_finite(value)) is not None:
         return _not_a_json_number(*not_finite, what)
     if complaint.path:
-        text = f"{what} does not fit its type {hint} at {complaint.path}: {complaint.text}"
+        text = f"{what} does not fit its type {hint} at {complaint.path.strip()}: {complaint.text}"
     elif complaint.text.startswith("expected"):
         text = f"{what} should be {hint}, not {describe(value)} ({complaint.text})"
     else:
@@ -110,13 +113,15 @@ def not_exact(found: Difference, value: Any, hint: str, what: str) -> Serializat
 
 
 def _not_a_json_number(path: str, number: float, what: str) -> str:
-    at = f" at {path}" if path else ""
-    return f"{what} holds {number}{at}, and JSON has no such number. Use None or a text for it"
+    has, at = ("holds", f" at {path}") if path else ("is", "")
+    return f"{what} {has} {number}{at}, and JSON has no such number. Use None or a text for it"
 
 
 def _advice(found: Difference, hint: str) -> str:
     value, copy = found.value, found.copy
     name, copied = type(value).__qualname__, type(copy).__qualname__
+    if value is UNSET or copy is UNSET:
+        return f"The type hint {hint} has no place for it, or two keys became one as text"
     if type(value) is type(copy):
         return (
             "Every field must come back by itself: look for a __post_init__ or validator that changes it, fields left "
@@ -130,25 +135,11 @@ def _advice(found: Difference, hint: str) -> str:
     return f"The type hint is {hint}: annotate this part with its own type, {name}, or convert it to {copied} yourself"
 
 
-def _parts(value: object) -> Iterator[tuple[str, Any]]:
-    """The direct parts of a value, each with the step that leads to it."""
-    if isinstance(value, dict):
-        for key, part in cast("dict[Any, Any]", value).items():
-            yield f"[{key!r}]" if isinstance(key, str | int) else f"[{describe(key)}]", part
-    elif isinstance(value, list | tuple | set | frozenset):
-        for index, part in enumerate(cast("list[Any]", value)):
-            yield f"[{index}]", part
-    else:
-        for name, _ in fields_of(type(value)) or ():
-            if hasattr(value, name):
-                yield f".{name}", getattr(value, name)
-
-
 def _innermost(value: Any, has_fault: Callable[[Any], bool]) -> tuple[str, Any]:
     """The path to the innermost part with the fault, and that part."""
     path = ""
     for _ in range(NESTING_LIMIT_LEVELS):
-        faulty = next(((step, part) for step, part in _parts(value) if has_fault(part)), None)
+        faulty = next(((step, part) for step, part in parts_of(value) if has_fault(part)), None)
         if faulty is None:
             break
         path, value = path + faulty[0], faulty[1]
@@ -167,7 +158,7 @@ def _not_finite(value: Any) -> tuple[str, float] | None:
     """Where in the value there is a nan or infinity, if anywhere. The value has been encoded, so it has an end."""
     if isinstance(value, float):
         return None if isfinite(value) else ("", value)
-    for step, part in _parts(value):
+    for step, part in parts_of(value):
         if (found := _not_finite(part)) is not None:
             return step + found[0], found[1]
     return None

@@ -119,6 +119,8 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return all(holds(each, item) for each in conditions)
         case AnyOf(conditions):
             return any(holds(each, item) for each in conditions)
+        case _:
+            pass
     if item is None:
         return False
     match condition:

@@ -63,6 +63,7 @@ def _with_sorted_sets(value: Any, tree: Any) -> Any:
     msgspec sorts sets by ``<``, which fails for members without an order, and for sets of frozensets, where ``<``
     means "subset", gives an order that differs from run to run. Parts that cannot be matched stay as they are.
     """
+    whole: object = value
     if isinstance(value, dict) and isinstance(tree, dict):
         values, keys = cast("dict[Any, Any]", value).values(), cast("dict[str, Any]", tree)
         if len(values) == len(keys):
@@ -72,7 +73,7 @@ def _with_sorted_sets(value: Any, tree: Any) -> Any:
         members, parts = cast("list[Any]", value), cast("list[Any]", tree)
         found = [_with_sorted_sets(one, part) for one, part in zip(members, parts, strict=True)]
         return sorted(found, key=_encode_sorted) if isinstance(value, set | frozenset) else found
-    return _with_sorted_fields(value, tree)
+    return _with_sorted_fields(whole, tree)
 
 
 def _with_sorted_fields(value: object, tree: Any) -> Any:

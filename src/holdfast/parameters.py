@@ -51,8 +51,10 @@ class Parameter:
         return self.default_bytes is None
 
 
-def parameters_of(fn: Callable[..., Any], what: str) -> tuple[tuple[Parameter, ...], Codec[Any]]:
+def parameters_of(fn: Callable[..., Any], what: str, given: int = 0) -> tuple[tuple[Parameter, ...], Codec[Any]]:
     """The parameters of a function and the codec of its result; what has no annotation is plain JSON.
+
+    The first ``given`` parameters are left out: they are not the caller's to give.
 
     Raises ``ConfigurationError`` if an annotation cannot be resolved or a default does not fit its own annotation, and
     ``SerializationError`` if JSON cannot carry what is annotated; both name the parameter.
@@ -60,9 +62,8 @@ def parameters_of(fn: Callable[..., Any], what: str) -> tuple[tuple[Parameter, .
     if not inspect.isfunction(inspect.unwrap(fn)):
         raise ConfigurationError(f"{what} must be a function written with def or async def, not {fn!r}")
     annotations = _annotations_of(fn, what)
-    parameters = tuple(
-        _parameter(each, annotations.get(each.name, Any), what) for each in inspect.signature(fn).parameters.values()
-    )
+    declared = list(inspect.signature(fn).parameters.values())[given:]
+    parameters = tuple(_parameter(each, annotations.get(each.name, Any), what) for each in declared)
     return parameters, _codec(annotations.get("return", Any), f"the result of {what}")
 
 
@@ -94,7 +95,7 @@ def arrange(
             values.append(parameter.default)
     if taken < len(args):
         raise InvalidInput(
-            f"{what} got {len(args)} positional arguments, {len(args) - taken} too many; {takes(parameters)}"
+            f"{what} got {len(args)} arguments by position, {len(args) - taken} too many; {takes(parameters)}"
         )
     if rest:
         raise InvalidInput(f"{what} has no parameter {', '.join(map(repr, rest))}; {takes(parameters)}")
@@ -184,7 +185,7 @@ def _in_order(parts: tuple[Raw, ...], parameters: tuple[Parameter, ...], what: s
     if variadic is not None:
         named[variadic] = rest
     elif rest:
-        raise InvalidInput(f"{what} got {len(parts)} arguments, {len(rest)} too many; {takes(parameters)}")
+        raise InvalidInput(f"{what} got {len(parts)} arguments by position, {len(rest)} too many; {takes(parameters)}")
     return _by_name(named, parameters, what, strict=len(parameters) != 1)
 
 

@@ -6,7 +6,7 @@ Everything here is asked about classes of the running program, never about names
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeGuard, cast
 
@@ -76,6 +76,24 @@ def _fields_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
         named = tuple((name, _alias_of(name, field)) for name, field in fields.items())
         return (*named, ("__pydantic_extra__", ""), ("__pydantic_private__", ""))
     return None
+
+
+def parts_of(value: object) -> Iterator[tuple[str, Any]]:
+    """The direct parts of a value, each with the step that leads to it: ``[2]``, ``['key']``, ``.field``.
+
+    >>> list(parts_of({"a": [1, 2]})), list(parts_of([1, 2])), list(parts_of("text"))
+    ([("['a']", [1, 2])], [('[0]', 1), ('[1]', 2)], [])
+    """
+    if isinstance(value, dict):
+        for key, part in cast("dict[Any, Any]", value).items():
+            yield f"[{key!r}]" if isinstance(key, str | int) else "[...]", part
+    elif isinstance(value, list | tuple | set | frozenset):
+        for index, part in enumerate(cast("list[Any]", value)):
+            yield f"[{index}]", part
+    else:
+        for name, _ in fields_of(type(value)) or ():
+            if hasattr(value, name):
+                yield f".{name}", getattr(value, name)
 
 
 def _alias_of(name: str, field: Any) -> str:

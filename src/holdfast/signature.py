@@ -19,7 +19,7 @@ from msgspec.structs import astuple
 from holdfast import faults, jsontext
 from holdfast.codec import Codec, decoder_of
 from holdfast.errors import InvalidInput, SerializationError
-from holdfast.exactness import difference
+from holdfast.exactness import Incomplete, complete, difference
 from holdfast.parameters import (
     INPUT_LIMIT_BYTES,
     POSITIONAL,
@@ -194,7 +194,11 @@ class Signature:
         for value, atoms in zip(values, self._atoms):  # noqa: B905 - as long as each other; the check costs 100 ns
             kind = type(value)
             if kind not in atoms or (kind is float and not isfinite(cast("float", value))):
-                self._verify(values, data, what)
+                try:
+                    self._verify(values, data, what)
+                except Incomplete:
+                    complete(values)
+                    return self._write(values, what, limit_bytes)
                 break
         return data
 
@@ -224,6 +228,13 @@ class Signature:
     def _blame(self, error: Exception, what: str, values: tuple[Any, ...] | None = None) -> InvalidInput:
         """The error for arguments that JSON or a hint refused, naming the parameter."""
         complaint = faults.complaint_of(error)
+        match complaint.text.split() if not complaint.path else ():
+            case ("object", "missing", "required", "field", name):
+                return InvalidInput(f"{what} is missing argument {name!r}; {takes(self.parameters)}")
+            case ("object", "contains", "unknown", "field", name):
+                return InvalidInput(f"{what} has no parameter {name!r}; {takes(self.parameters)}")
+            case _:
+                pass
         for index, parameter in enumerate(self.parameters):
             step = f".{parameter.name}"
             inside = complaint.path.removeprefix(step)
@@ -245,8 +256,10 @@ class Signature:
         return faults.unencodable(values, f"the input of {what}", error)
 
 
-def signature_of(fn: Callable[..., Any], what: str = "") -> Signature:
+def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> Signature:
     """The signature of a function; ``what`` names it in messages (``"step 'charge'"``).
+
+    The first ``given`` parameters are left out: whoever calls the function gives them himself.
 
     Annotations are resolved now, postponed ones (PEP 563) too. Raises ``ConfigurationError`` or
     ``SerializationError``, naming the parameter, if one cannot be resolved or carried as typed JSON.
@@ -263,7 +276,7 @@ def signature_of(fn: Callable[..., Any], what: str = "") -> Signature:
     """
     name = getattr(fn, "__name__", repr(fn))
     what = what or f"function {name!r}"
-    parameters, result = parameters_of(fn, what)
+    parameters, result = parameters_of(fn, what, given)
     positional = [each for each in parameters if each.kind in POSITIONAL]
     required = [each for each in positional if each.required]
     needs_keywords = any(each.kind is inspect.Parameter.KEYWORD_ONLY and each.required for each in parameters)

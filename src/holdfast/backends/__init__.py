@@ -1,1 +1,1 @@
-"""One folder per world that a home can be made of. Each implements the ports, and sees no other."""
+"""The worlds Holdfast runs on, one package each."""

@@ -1,0 +1,1 @@
+"""Concepts on the Store port alone."""

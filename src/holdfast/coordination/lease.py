@@ -6,7 +6,7 @@ carries (G3, G9). Claiming a lease that was not released is a *takeover*: its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -103,7 +103,7 @@ def renewal(partition: str, owner: str, epoch: int, until: int) -> Update:
     return Update(partition=partition, sort=HEAD, when=OwnerIs(owner, epoch), lease_until=until)
 
 
-def _loaded(items: object) -> Item:
-    (item,) = items  # type: ignore[misc]
-    assert isinstance(item, Item)
+def _loaded(answers: Sequence[Item | None]) -> Item:
+    (item,) = answers
+    assert item is not None
     return item

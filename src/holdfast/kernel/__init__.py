@@ -1,0 +1,1 @@
+"""What every durable entity shares: the turn, the journal, the loop. Start with ``turn``."""

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct
 
 from holdfast.errors import Evicted, NondeterminismError
 from holdfast.failure import ErrorRecord
@@ -82,6 +82,15 @@ class DueTimer:
 Request = Operation | DueTimer
 
 
+class Wants(Struct, frozen=True):
+    """What a body newly wants of the outside, and what it does not want any more."""
+
+    asked: list[Request]
+    withdrawn: list[Request]
+    marked: list[Marked]
+    closed_callbacks: list[str]
+
+
 class Running(Struct, frozen=True):
     """The body waits for something."""
 
@@ -120,18 +129,19 @@ class Activation:
         strict: bool,
         rebuild: Callable[[ErrorRecord], Exception],
     ) -> None:
-        self.loop = DurableLoop(started_at / 1000, self._start_timer)
+        # The loop is complete: what it does not implement it refuses by name, which type checkers cannot see.
+        self.loop = DurableLoop(started_at / 1000, self._start_timer)  # type: ignore[abstract]
         self.loop.activation = self
         self.context: Any = None
         self.rebuild = rebuild
-        self.asked: list[Request] = []
-        self.withdrawn: list[Request] = []
-        self.marked: list[Marked] = []
-        self.closed_callbacks: list[str] = []
         self.cancelled: Cancelled | None = None
         self.broken: NondeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.requested: dict[str, Request] = {}
+        self._asked: list[Request] = []
+        self._withdrawn: list[Request] = []
+        self._marked: list[Marked] = []
+        self._closed_callbacks: list[str] = []
         self._body = body
         self._seed = seed
         self._strict = strict
@@ -183,41 +193,31 @@ class Activation:
         error = self._main.exception()
         return Returned(self._main.result()) if error is None else Raised(error)
 
-    @property
-    def waiting_for_messages(self) -> tuple[str, ...]:
-        """The names of the signals somebody in the body waits for."""
-        return tuple(name for name, box in self._mailboxes.items() if getattr(box, "_getters", ()))
-
     # ── What it wants, since it was last asked ──────────────────────────────────────────────────────────────────────
 
-    def take_asked(self) -> list[Request]:
-        """The operations newly asked for that are still wanted."""
-        asked, self.asked = self.asked, []
-        return [request for request in asked if request.id in self.requested]
-
-    def take_withdrawn(self) -> list[Request]:
-        """The operations nobody waits for any more."""
-        withdrawn, self.withdrawn = self.withdrawn, []
-        return withdrawn
-
-    def take_marked(self) -> list[Marked]:
-        marked, self.marked = self.marked, []
-        return marked
-
-    def take_closed_callbacks(self) -> list[str]:
-        closed, self.closed_callbacks = self.closed_callbacks, []
-        return closed
+    def take_wants(self) -> Wants | None:
+        """What the body wants and no longer wants since this was last called; ``None`` if nothing has changed."""
+        if not (self._asked or self._withdrawn or self._marked or self._closed_callbacks):
+            return None
+        wants = Wants(
+            asked=[request for request in self._asked if request.id in self.requested],
+            withdrawn=self._withdrawn,
+            marked=self._marked,
+            closed_callbacks=self._closed_callbacks,
+        )
+        self._asked, self._withdrawn, self._marked, self._closed_callbacks = [], [], [], []
+        return wants
 
     def withdraw_all(self) -> None:
         """The body has ended: whatever it asked for and did not wait for is not wanted."""
-        self.withdrawn += self.requested.values()
+        self._withdrawn += self.requested.values()
         self.requested.clear()
 
     def abandon(self) -> list[str]:
         """Forget every request without a trace: the body and its journal disagree."""
         abandoned = list(self.requested)
         self.requested.clear()
-        self.asked.clear()
+        self._asked.clear()
         return abandoned
 
     def unread_messages(self) -> list[tuple[str, Raw]]:
@@ -300,12 +300,16 @@ class Activation:
             self._mailboxes[name] = asyncio.Queue()
         return self._mailboxes[name]
 
+    def close_callback(self, op: str) -> None:
+        """Nobody waits for this callback any more: a later answer is to be refused."""
+        self._closed_callbacks.append(op)
+
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
         if id not in self._patches:
             live = not self.replaying
             if live and id not in self._old_marks:
-                self.marked.append(Marked(id, self.now_ms))
+                self._marked.append(Marked(id, self.now_ms))
             self._patches[id] = live or id in self._old_marks
         return self._patches[id]
 
@@ -333,7 +337,7 @@ class Activation:
         self.requested[request.id] = request
         position = self._positions.get(request.id)
         if position is None:
-            self.asked.append(request)
+            self._asked.append(request)
             return
         self._check_same(self._recorded[position], request)
         heappush(self._deliverable, position)
@@ -354,4 +358,4 @@ class Activation:
 
     def _withdraw(self, request: Request) -> None:
         if self.requested.pop(request.id, None) is not None:
-            self.withdrawn.append(request)
+            self._withdrawn.append(request)

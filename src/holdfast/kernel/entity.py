@@ -222,10 +222,9 @@ class Entity:
         if self.arrivals or self.unread or self.lost:
             return True
         loop = asyncio.get_running_loop()
-        waker = self._waker = loop.create_future()
-        timer = None
-        if timeout_seconds is not None:
-            timer = loop.call_later(timeout_seconds, lambda: waker.done() or waker.set_result(False))
+        waker: asyncio.Future[bool] = loop.create_future()
+        self._waker = waker
+        timer = None if timeout_seconds is None else loop.call_later(timeout_seconds, _give_up, waker)
         try:
             return await waker
         finally:
@@ -294,3 +293,7 @@ class Entity:
             heappop(self.timers)
         return self.timers[0][0] if self.timers else None
 
+
+def _give_up(waker: asyncio.Future[bool]) -> None:
+    if not waker.done():
+        waker.set_result(False)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.entity import Arrival, Conclusion, Entity, Program
 from holdfast.kernel.turn import turn
+from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
 
@@ -42,10 +43,25 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Programs(Protocol):
     """What the kernel must know of a programming model."""
 
-    claimable: tuple[str, ...]
-    running: str
-    suspended: str
-    stranded: str
+    @property
+    def claimable(self) -> tuple[str, ...]:
+        """The statuses of heads that wait to be worked on, or are."""
+        ...
+
+    @property
+    def running(self) -> str:
+        """The status to set on a claim."""
+        ...
+
+    @property
+    def suspended(self) -> str:
+        """The status to set when an entity waits for something far away."""
+        ...
+
+    @property
+    def stranded(self) -> str:
+        """The status to set when the code here may not go on with it."""
+        ...
 
     def serves(self, partition: str) -> bool:
         """Whether there is code here for this entity."""
@@ -66,12 +82,12 @@ class Host:
         self.telemetry = telemetry
         self.limits = limits
         self.draining = False
+        self.watchers = Watchers()
         self.entities: dict[str, Entity] = {}
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._turns = 0
-        self._watchers: dict[str, dict[object, Callable[[Conclusion], object]]] = {}
         self._posts: set[asyncio.Task[None]] = set()
 
     # ── Hints in ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,17 +132,6 @@ class Host:
         """Whether the entity's program is in memory here."""
         entity = self.entities.get(partition)
         return entity is not None and entity.program is not None
-
-    def watch(self, partition: str, key: object, ended: Callable[[Conclusion], object]) -> None:
-        """Call ``ended`` once when this process sees the entity conclude. One callback per ``key``."""
-        self._watchers.setdefault(partition, {})[key] = ended
-
-    def unwatch(self, partition: str, key: object) -> None:
-        """Take a ``watch`` back."""
-        watchers = self._watchers.get(partition, {})
-        watchers.pop(key, None)
-        if not watchers:
-            self._watchers.pop(partition, None)
 
     def deliver(self, partition: str, arrival: Arrival) -> None:
         """Something has come for an entity. If it is not in memory it is looked at, and finds out by itself."""
@@ -185,8 +190,7 @@ class Host:
             self.look(entity.partition)
             return
         self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
-        for ended in self._watchers.pop(entity.partition, {}).values():
-            ended(conclusion)
+        self.watchers.tell(entity.partition, conclusion)
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:
         async def post() -> None:
@@ -266,7 +270,3 @@ class Host:
         """Whether we own the entity's lease now."""
         entity = self.entities.get(partition)
         return entity is not None and entity.held
-
-    def partitions(self) -> Iterable[str]:
-        """The entities in memory."""
-        return tuple(self.entities)

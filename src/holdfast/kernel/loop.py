@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
-from types import CoroutineType
-from typing import Any, Final, NoReturn
+from types import CodeType, CoroutineType
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from holdfast.errors import DeterminismError, Evicted, IOOutsideStep
+
+T = TypeVar("T")
 
 
 class Handle:
@@ -114,21 +117,23 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._order = 0
         self._callbacks = 0
 
+    # asyncio asks less of a loop than its abstract class promises: a handle that can be cancelled, a task, a time. The
+    # lighter classes here are why the overrides below do not match typeshed's signatures.
     # ── What asyncio's own classes call ─────────────────────────────────────────────────────────────────────────────
 
-    def call_soon(  # type: ignore[override]
+    def call_soon(  # type: ignore[override]  # lighter handles, see above
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
         handle = Handle(callback, args, context or contextvars.copy_context())
         self._ready.append(handle)
         return handle
 
-    def call_later(  # type: ignore[override]
+    def call_later(  # type: ignore[override]  # lighter handles, see above
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle | Timer:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
-    def call_at(  # type: ignore[override]
+    def call_at(  # type: ignore[override]  # lighter handles, see above
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle | Timer:
         if when <= self.now:
@@ -141,7 +146,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> DurableFuture:
         return DurableFuture(loop=self)
 
-    def create_task(  # type: ignore[override]
+    def create_task(  # type: ignore[override]  # lighter handles, see above
         self, coro: Coroutine[Any, Any, Any], *, context: contextvars.Context | None = None, **_options: object
     ) -> DurableTask:
         """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
@@ -213,8 +218,14 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.live_tasks.clear()
         self._ready.clear()
 
-    def _forget(self, task: asyncio.Future[Any]) -> None:
-        self.live_tasks.pop(task.order, None)  # type: ignore[attr-defined]
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.live_tasks.pop(hash(task), None)
+
+
+def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T]:
+    """Give a coroutine the name by which it appears in the paths of tasks."""
+    cast("CoroutineType[Any, Any, T]", coroutine).__name__ = name
+    return coroutine
 
 
 def close_quietly(coroutine: Any) -> None:
@@ -228,33 +239,30 @@ def close_quietly(coroutine: Any) -> None:
 
 # asyncio.as_completed puts what it is given into a set before it starts it, so bare coroutines start in the order of
 # their addresses: every second replay would differ. Tasks hash by creation, so they are fine.
-_AS_COMPLETED: Final = frozenset(
-    code
-    for code in (
-        getattr(asyncio.as_completed, "__code__", None),
-        getattr(getattr(asyncio.tasks, "_AsCompletedIterator", None), "__init__", None).__code__  # type: ignore[union-attr]
-        if hasattr(asyncio.tasks, "_AsCompletedIterator")
-        else None,
-    )
-    if code is not None
-)
-_FRAMES_TO_AS_COMPLETED: Final = 6
+def _codes_of_as_completed() -> frozenset[CodeType]:
+    iterator = getattr(asyncio.tasks, "_AsCompletedIterator", None)  # what as_completed is from Python 3.13 on
+    functions = [asyncio.as_completed] if iterator is None else [iterator.__init__]
+    return frozenset(function.__code__ for function in functions)
+
+
+_AS_COMPLETED: Final = _codes_of_as_completed()
+_FRAMES_TO_AS_COMPLETED: Final = 8
 
 
 def refuse_unordered_start(coroutine: object) -> None:
     """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat."""
     if not isinstance(coroutine, CoroutineType):
         return
-    frame = sys._getframe(2)
+    frame = inspect.currentframe()
     for _ in range(_FRAMES_TO_AS_COMPLETED):
+        if frame is None:
+            return
         if frame.f_code in _AS_COMPLETED:
             coroutine.close()
             raise DeterminismError(
                 "asyncio.as_completed starts bare coroutines in no fixed order, so a replay would differ; "
                 "give it tasks: asyncio.as_completed([asyncio.create_task(c) for c in coroutines])"
             )
-        if frame.f_back is None:
-            return
         frame = frame.f_back
 
 

@@ -103,12 +103,11 @@ async def claim(entity: Entity, host: Host) -> bool:
 
 async def read(entity: Entity, host: Host) -> Program:
     """Load the journal, once, and let the program replay it. After a takeover it is fenced first: the last owner may
-    still be awake somewhere (G3)."""
+    still be awake somewhere (G3).
+    """
     assert entity.head is not None
     program = entity.program = host.programs.open(entity.head, host)
-    journal = entity.journal = Journal(
-        host.home.store, entity.partition, program.run, host.home.owner, entity.epoch
-    )
+    journal = entity.journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
     if not entity.fresh:
         await journal.load()
         entity.unread = True
@@ -379,10 +378,7 @@ def _still_ours(entity: Entity, host: Host) -> AllOf:
 
 def _released_by_us(there: Item | None, entity: Entity) -> TypeGuard[Item]:
     return (
-        there is not None
-        and there.owner is None
-        and there.epoch == entity.epoch
-        and there.revision == entity.revision
+        there is not None and there.owner is None and there.epoch == entity.epoch and there.revision == entity.revision
     )
 
 

@@ -1,0 +1,1 @@
+"""Workflows: the first program of the kernel."""

@@ -74,7 +74,7 @@ class Access:
                 if not future.done():
                     future.set_result(Ended(conclusion.status, conclusion.body))
 
-            self.host.watch(partition, future, ended)
+            self.host.watchers.add(partition, future, ended)
 
     def _unwatch(self, partition: str, future: asyncio.Future[Ended | None]) -> None:
         waiting = self._waiting.get(partition, {})
@@ -82,7 +82,7 @@ class Access:
         if not waiting:
             self._waiting.pop(partition, None)
         if self.host is not None:
-            self.host.unwatch(partition, future)
+            self.host.watchers.remove(partition, future)
 
 
 async def _patiently(future: asyncio.Future[Ended | None]) -> Ended | None:

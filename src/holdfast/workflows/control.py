@@ -109,7 +109,9 @@ async def retry(access: Access, partition: str) -> None:
     recorded = await load(access.home.store, partition)
     head, record = recorded.head, recorded.record
     if head.status not in RETRYABLE:
-        raise InvalidState(f"{describe_partition(partition)} is {head.status}; only {', '.join(RETRYABLE)} can be retried")
+        raise InvalidState(
+            f"{describe_partition(partition)} is {head.status}; only {', '.join(RETRYABLE)} can be retried"
+        )
     keep = _resumption(recorded)
     now = access.clock.now_ms()
     on_record = [*record.tail, Truncated(keep, now)]
@@ -140,7 +142,9 @@ async def retry(access: Access, partition: str) -> None:
     try:
         await access.home.store.write(Put(segment, ABSENT), update)
     except Refused:
-        raise InvalidState(f"{describe_partition(partition)} was changed by somebody else just now; look again") from None
+        raise InvalidState(
+            f"{describe_partition(partition)} was changed by somebody else just now; look again"
+        ) from None
     nudge(partition, access.home, access.host)
 
 
@@ -213,4 +217,6 @@ def _entries_before(recorded: Recorded, op: str) -> list[Entry]:
         if isinstance(entry, (Done, Failed)) and entry.op == op:
             return recorded.entries[:place]
     known = ", ".join(e.op for e in recorded.entries if isinstance(e, (Done, Failed))) or "none"
-    raise InvalidInput(f"{describe_partition(recorded.head.partition)} has no finished operation {op!r}; it has: {known}")
+    raise InvalidInput(
+        f"{describe_partition(recorded.head.partition)} has no finished operation {op!r}; it has: {known}"
+    )

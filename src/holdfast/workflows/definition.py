@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 
 from holdfast import ids
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import InvalidInput
+from holdfast.kernel.loop import named
 from holdfast.retry import Retry
 from holdfast.signature import Signature, signature_of
 from holdfast.workflows.handle import Handle
@@ -61,8 +62,9 @@ class Step(Generic[P, R]):
         self.function: Callable[..., Any] = function
         self.name = name or function.__name__
         self.policy = policy or StepPolicy()
-        self.signature: Signature = signature_of(function)
-        self.is_async = asyncio.iscoroutinefunction(function)
+        given = 1 if self.policy.transactional else 0
+        self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
+        self.is_async = inspect.iscoroutinefunction(function)
         self.undone_by: Undo | None = None
         self.__doc__ = function.__doc__
         self.__name__ = self.name
@@ -76,15 +78,13 @@ class Step(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         activation = current_activation()
         if activation is not None:
-            coroutine = call_step(activation, self, args, kwargs)
-            coroutine.__name__ = self.name
-            return coroutine
+            return named(call_step(activation, self, args, kwargs), self.name)
         refuse_in_step(f"step {self.name!r}")
         return self._plainly(args, kwargs)
 
     async def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        result = self.function(*args, **kwargs)
-        return await result if self.is_async else result
+        result: Any = self.function(*args, **kwargs)
+        return cast("R", await result if self.is_async else result)
 
     @overload
     def undo(self, function: Callable[[R], U], /) -> Callable[[R], U]: ...
@@ -142,13 +142,13 @@ class Workflow(Generic[P, R]):
         version: str | None = None,
         policy: WorkflowPolicy | None = None,
     ) -> None:
-        if not asyncio.iscoroutinefunction(function):
+        if not inspect.iscoroutinefunction(function):
             raise InvalidInput(f"a workflow is an async def: {function.__qualname__} is not")
         self.function: Callable[..., Coroutine[Any, Any, R]] = function
         self.name = name or function.__name__
         self.version = version or code_version(function)
         self.policy = policy or WorkflowPolicy()
-        self.signature: Signature = signature_of(function)
+        self.signature: Signature = signature_of(function, f"workflow {self.name!r}")
         self._connect = connect
         self.__doc__ = function.__doc__
         self.__name__ = self.name
@@ -157,9 +157,7 @@ class Workflow(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         activation = current_activation()
         if activation is not None:
-            coroutine = call_child(activation, self, args, kwargs)
-            coroutine.__name__ = self.name
-            return coroutine
+            return named(call_child(activation, self, args, kwargs), self.name)
         refuse_in_step(f"workflow {self.name!r}")
         return self._start_and_wait(args, kwargs)
 

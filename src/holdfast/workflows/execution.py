@@ -14,7 +14,7 @@ from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.items import Delete, Item, Put, Update, Write
 from holdfast.kernel.activation import RUNNING as STILL_RUNNING
-from holdfast.kernel.activation import Raised, Request, Returned, TimerDue
+from holdfast.kernel.activation import DueTimer, Operation, Raised, Request, Returned
 from holdfast.kernel.entity import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
 from holdfast.kernel.entries import (
     Cancelled,
@@ -33,8 +33,8 @@ from holdfast.workflows.live import Live
 from holdfast.workflows.messages import Sender
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
-    NO_VALUE,
     CALLBACK_PREFIX,
+    NO_VALUE,
     CallbackAnswer,
     CancelRequest,
     ChildEnded,
@@ -73,8 +73,7 @@ class Workflows(Struct, frozen=True):
 
     def serves(self, partition: str) -> bool:
         return (
-            partition.startswith(records.PARTITION_PREFIX)
-            and records.workflow_of(partition) in self.registry.workflows
+            partition.startswith(records.PARTITION_PREFIX) and records.workflow_of(partition) in self.registry.workflows
         )
 
     def open(self, head: Item, host: Host) -> Execution:
@@ -128,9 +127,7 @@ class Execution:
                     self._seen.add(entry.id)
                 case _:
                     pass
-        self.activation = activation_of(
-            self._partition, record, self._workflow, entries, live.registry.errors.rebuild
-        )
+        self.activation = activation_of(self._partition, record, self._workflow, entries, live.registry.errors.rebuild)
         self.activation.begin()
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,9 +185,10 @@ class Execution:
         request = self.activation.requested.get(op)
         if request is None:
             return None
-        if isinstance(request.command, TimerDue):
+        if isinstance(request, DueTimer):
             return Arrival(Done(op, now, request.kind))
-        return request.command.effect(request, self._live)  # type: ignore[no-any-return]
+        effect: AnyEffect = request.command.effect(request, self._live)
+        return effect
 
     # ── Out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -200,33 +198,33 @@ class Execution:
             return Asked(withdrawn=activation.abandon())
         if self.concluded():
             activation.withdraw_all()
-        elif not (activation.asked or activation.withdrawn or activation.marked or activation.closed_callbacks):
-            return self._first_asked()
+        wants, deadline = activation.take_wants(), self._ask_for_deadline()
+        if wants is None:
+            return Asked(timers=deadline) if deadline else NOTHING
         effects: list[AnyEffect] = []
-        timers: list[Timed] = []
-        for request in activation.take_asked():
+        timers = list(deadline)
+        for request in wants.asked:
             self._sort_out(request, effects, timers)
-        withdrawn = activation.take_withdrawn()
-        for request in withdrawn:
-            if not isinstance(request.command, TimerDue):
+        for request in wants.withdrawn:
+            if isinstance(request, Operation):
                 effects += request.command.withdrawn(request, self._live)
         return Asked(
             effects=effects,
-            timers=(*timers, *self._first_asked().timers),
-            withdrawn=[request.id for request in withdrawn],
-            notes=activation.take_marked(),
-            writes=[self._close_callback(op) for op in activation.take_closed_callbacks()],
+            timers=timers,
+            withdrawn=[request.id for request in wants.withdrawn],
+            notes=wants.marked,
+            writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
 
-    def _first_asked(self) -> Asked:
+    def _ask_for_deadline(self) -> Sequence[Timed]:
         if self._deadline_asked or self._record.deadline_at is None:
-            return NOTHING
+            return ()
         self._deadline_asked = True
-        return Asked(timers=(Timed(self._record.deadline_at, DEADLINE),))
+        return (Timed(self._record.deadline_at, DEADLINE),)
 
     def _sort_out(self, request: Request, effects: list[AnyEffect], timers: list[Timed]) -> None:
         tried = self._live.tried.get(request.id)
-        if isinstance(request.command, TimerDue):
+        if isinstance(request, DueTimer):
             timers.append(Timed(request.command.due_at, request.id))
         elif tried is not None and tried.again_at > self._live.now_ms():
             timers.append(Timed(tried.again_at, request.id))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.codec import codec_for
+from holdfast.codec import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, NotFound, UnknownName, WaitTimeout
 from holdfast.workflows import control
@@ -114,7 +114,7 @@ class Handle(Generic[R]):
         A repeat with the same ``id`` is dropped. Raises ``NotFound`` and ``InvalidState`` (it has ended).
         """
         access = self._connect()
-        data, _ = codec_for(type(value)).copy(value, f"the value of signal {name!r}", access.limit_bytes)
+        data = encode_untyped(value, f"the value of signal {name!r}", access.limit_bytes)
         activation = current_activation()
         if activation is not None:
             await send_from_body(activation, SendSignal(self._partition, name, data))
@@ -165,7 +165,9 @@ class Handle(Generic[R]):
                 raise activation.broken
             if name not in activation.queries:
                 known = ", ".join(sorted(activation.queries)) or "none"
-                raise UnknownName(f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}")
+                raise UnknownName(
+                    f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}"
+                )
             return activation.queries[name]()
         finally:
             activation.evict()

@@ -81,7 +81,9 @@ def _event(entry: Entry) -> Event:
             return Event(at=at, kind=kind, name=op, outcome="done", attempts=attempts, began=began or None)
         case Failed(op=op, at=at, kind=kind, error=error, attempts=attempts, began=began):
             told = _told(error)
-            return Event(at=at, kind=kind, name=op, outcome="failed", attempts=attempts, began=began or None, error=told)
+            return Event(
+                at=at, kind=kind, name=op, outcome="failed", attempts=attempts, began=began or None, error=told
+            )
         case Tried(op=op, at=at, attempt=attempt, error=error):
             return Event(at=at, kind="step", name=op, outcome="retrying", attempts=attempt, error=_told(error))
         case Intended(op=op, at=at):

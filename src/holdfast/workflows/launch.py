@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
@@ -63,7 +65,7 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
-            await write_until_known(home.store, Put(head, when), ours=lambda there, head=head: there == head, tries=TRIES)
+            await write_until_known(home.store, Put(head, when), ours=partial(eq, head), tries=TRIES)
         except Refused as refused:
             there = refused.item
         else:

@@ -47,7 +47,9 @@ class Live(Struct, frozen=True):
         """What identifies an operation across all executions, attempts and machines."""
         return f"{self.partition}/{self.record.run}/{op}"
 
-    def done(self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0) -> Arrival:
+    def done(
+        self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0
+    ) -> Arrival:
         """The arrival that says an operation ended well."""
         entry = Done(
             op=operation.id,

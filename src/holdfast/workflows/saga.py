@@ -8,39 +8,42 @@ person can see it and, after a repair, ``retry`` it from that undo on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar, Token
-from types import CoroutineType, TracebackType
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import TracebackType
+from typing import Any
 
 from holdfast.errors import CompensationFailed, ControlFlow, DeterminismError, StepFailed, StepInterrupted, StepTimeout
+from holdfast.kernel.loop import named
 from holdfast.workflows.scope import activation_for
 
-if TYPE_CHECKING:
-    from holdfast.kernel.activation import Operation
-    from holdfast.workflows.definition import Undo
-
 current_saga: ContextVar[Saga | None] = ContextVar("holdfast_saga", default=None)
+
+Undoing = Callable[[], Coroutine[Any, Any, Any]]
+"""The durable call that undoes one finished step."""
 
 
 class Saga:
     """What one ``async with hf.saga()`` block has done so far, latest last."""
 
     def __init__(self) -> None:
-        self._done: list[tuple[Undo, Any]] = []
+        self._done: list[tuple[str, Undoing]] = []
         self._token: Token[Saga | None] | None = None
 
-    async def cover(self, undo: Undo, operation: Operation) -> Any:
-        """Wait for a step and remember how to undo it, also if it may have taken effect without our knowing."""
-        place = len(self._done)
+    async def cover(
+        self, operation: Awaitable[Any], undo: Callable[[Any], Coroutine[Any, Any, Any]], name: str, *, ambiguous: bool
+    ) -> Any:
+        """Wait for a step and remember how to undo it; if ``ambiguous``, also when it only may have taken effect."""
         try:
             result = await operation
         except (ControlFlow, DeterminismError):
             raise
         except BaseException as error:
-            if undo.ambiguous and _may_have_happened(error):
-                self._done.insert(place, (undo, None))
+            if ambiguous and _may_have_happened(error):
+                self._done.append((name, partial(undo, None)))
             raise
-        self._done.append((undo, result))
+        self._done.append((name, partial(undo, result)))
         return result
 
     async def __aenter__(self) -> Saga:
@@ -53,25 +56,20 @@ class Saga:
     ) -> None:
         assert self._token is not None
         current_saga.reset(self._token)
-        if error is not None and not isinstance(error, (ControlFlow, DeterminismError)):
-            await self._compensate(error)
-        elif error is None:
-            outer = current_saga.get()
-            if outer is not None:
+        if error is None:
+            if (outer := current_saga.get()) is not None:
                 outer._done += self._done
+        elif not isinstance(error, (ControlFlow, DeterminismError)):
+            await self._compensate(error)
 
     async def _compensate(self, cause: BaseException) -> None:
-        from holdfast.workflows.operations.step import call_step
-
-        activation = activation_for("hf.saga()")
         while self._done:
-            undo, result = self._done.pop()
-            args = (result,) if undo.step.signature.parameter_count else ()
+            name, undo = self._done.pop()
             try:
-                await _uninterrupted(call_step(activation, undo.step, args, {}), undo.step.name)
+                await _uninterrupted(undo(), name)
             except Exception as error:
                 raise CompensationFailed(
-                    f"{undo.step.name} gave up with {type(error).__name__}: {error}. It was to undo what came before "
+                    f"{name} gave up with {type(error).__name__}: {error}. It was to undo what came before "
                     f"{type(cause).__name__}: {cause}. {len(self._done)} older steps are not undone either. Mend the "
                     "cause, then retry the execution: it goes on with this undo",
                     type(error).__name__,
@@ -79,10 +77,9 @@ class Saga:
                 ) from cause
 
 
-async def _uninterrupted(call: CoroutineType[Any, Any, Any], name: str) -> Any:
+async def _uninterrupted(call: Coroutine[Any, Any, Any], name: str) -> Any:
     """Await a call to its end, however often somebody cancels us meanwhile: money is on its way back."""
-    call.__name__ = name
-    task = asyncio.ensure_future(call)
+    task = asyncio.ensure_future(named(call, name))
     while not task.done():
         try:
             await asyncio.shield(task)

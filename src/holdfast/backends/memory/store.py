@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.backends.memory.data import MemoryData
-from holdfast.errors import InvalidInput, Refused, StoreUnavailable
+from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Item, Put, Update, Write, holds, updated
 from holdfast.ports import Page
 
@@ -32,7 +32,7 @@ class MemoryStore:
         answer: asyncio.Future[Sequence[Item | None]] = loop.create_future()
         try:
             results = self._apply(writes)
-        except (Refused, InvalidInput, StoreUnavailable) as error:
+        except (Refused, InvalidInput, StoreUnusable) as error:
             loop.call_soon(_settle, answer, error)
         else:
             loop.call_soon(_settle, answer, results)
@@ -118,7 +118,7 @@ class MemoryStore:
     def _check_open(self) -> None:
         if self._closed:
             msg = "the store is closed; open the home again"
-            raise StoreUnavailable(msg)
+            raise StoreUnusable(msg)
 
 
 def _settle(answer: asyncio.Future[Sequence[Item | None]], outcome: list[Item | None] | Exception) -> None:

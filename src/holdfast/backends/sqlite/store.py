@@ -32,7 +32,7 @@ from holdfast.backends.sqlite.statements import (
     end_of_prefix,
 )
 from holdfast.backends.sqlite.writer import Writer
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.items import HEAD, Item, Write
 from holdfast.ports import Page, SqlCursor
 
@@ -164,7 +164,7 @@ class SqliteStore:
 
     def _count_read(self) -> None:
         if self._closed:
-            raise StoreUnavailable("the store is closed; open the home again")
+            raise StoreUnusable("the store is closed; open the home again")
         self._reads += 1
 
     # ── Care ────────────────────────────────────────────────────────────────────────────────────────────────────────

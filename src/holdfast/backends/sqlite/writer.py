@@ -20,7 +20,7 @@ import apsw
 from holdfast.backends.sqlite.batch import BatchRunner, Call, Outcome
 from holdfast.backends.sqlite.failures import explained
 from holdfast.clock import elapsed_seconds
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreUnavailable, StoreUnusable
 
 BATCH_CALLS: Final = 1000
 """The most calls in one transaction: bounds how long other processes wait for the write lock."""
@@ -65,7 +65,7 @@ class Writer:
         """Queue ``call`` for the next batch; the future has its answer once it is durable."""
         future: asyncio.Future[Any] = self._create_future()
         if self._closed:
-            future.set_exception(StoreUnavailable("the store is closed; open the home again"))
+            future.set_exception(StoreUnusable("the store is closed; open the home again"))
             return future
         if not self._queue and not self._in_thread:
             self._loop.call_soon(self._flush)

@@ -67,7 +67,7 @@ class Callback(Generic[T]):
                 raise
             raise StepTimeout(f"no answer came for callback {self._op}") from error
         finally:
-            self._activation.closed_callbacks.append(self._op)
+            self._activation.close_callback(self._op)
 
 
 @overload

@@ -13,7 +13,16 @@ from holdfast.errors import IdempotencyMismatch, NotFound
 from holdfast.kernel.entity import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.launch import Launch, launch, outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.record import ENDED, NO_VALUE, CancelRequest, Parent, decode_record, describe_partition, partition_of, workflow_of
+from holdfast.workflows.record import (
+    ENDED,
+    NO_VALUE,
+    CancelRequest,
+    Parent,
+    decode_record,
+    describe_partition,
+    partition_of,
+    workflow_of,
+)
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -87,7 +96,7 @@ class CallChild(Struct, frozen=True):
 
     async def _cancel(self, operation: Operation, live: Live) -> None:
         partition = partition_of(self.workflow.name, child_id(live, operation))
-        live.host.unwatch(partition, (live.partition, operation.id))
+        live.host.watchers.remove(partition, (live.partition, operation.id))
         await live.send(partition, CancelRequest("its parent no longer waits for it"))
 
 
@@ -133,14 +142,14 @@ class AwaitExecution(Struct, frozen=True):
         return _outcome_or_watch(head, operation, live)
 
     def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
-        live.host.unwatch(self.partition, (live.partition, operation.id))
+        live.host.watchers.remove(self.partition, (live.partition, operation.id))
         return ()
 
 
 def _outcome_or_watch(head: Item, operation: Operation, live: Live) -> Arrival | Timed:
     if head.status in ENDED:
         return child_arrival(head.status, head.body, operation, live)
-    live.host.watch(head.partition, (live.partition, operation.id), _Watcher(operation, live))
+    live.host.watchers.add(head.partition, (live.partition, operation.id), _Watcher(operation, live))
     return Timed(live.now_ms() + CHECK_AGAIN_MS, operation.id)
 
 

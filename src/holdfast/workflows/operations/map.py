@@ -67,7 +67,9 @@ async def map(
     if concurrency < 1:
         raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
     if min_successful is not None and not 0 <= min_successful <= len(values):
-        raise InvalidInput(f"min_successful lies between 0 and {len(values)}, the number of items, not {min_successful}")
+        raise InvalidInput(
+            f"min_successful lies between 0 and {len(values)}, the number of items, not {min_successful}"
+        )
     tolerance = float(tolerated_failures)
     if tolerated_failure_percent is not None:
         tolerance = max(tolerance, len(values) * tolerated_failure_percent / 100)

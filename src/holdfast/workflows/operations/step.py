@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,14 @@ async def call_step(activation: Activation, step: Step[..., Any], args: tuple[An
         fingerprint=ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs)),
         decode=step.signature.result.decode,
     )
-    saga = current_saga.get()
-    if saga is None or step.undone_by is None:
+    saga, undo = current_saga.get(), step.undone_by
+    if saga is None or undo is None:
         return await operation
-    return await saga.cover(step.undone_by, operation)
+
+    def call_undo(result: Any) -> Coroutine[Any, Any, Any]:
+        return call_step(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
+
+    return await saga.cover(operation, call_undo, undo.step.name, ambiguous=undo.ambiguous)
 
 
 class CallStep(Struct, frozen=True):
@@ -117,14 +122,15 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
     )
     if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
         return await _call(command, live)
+    whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)
     try:
-        async with asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds) as silence:
+        async with whole, silence:
             pulse.extend(silence, policy.heartbeat_seconds)
             return await _call(command, live)
     except TimeoutError as error:
         if silence.expired():
             raise StepTimeout(f"step {step.name!r} gave no heartbeat for {policy.heartbeat_seconds} s") from error
-        if asyncio.get_running_loop().time() >= pulse.began + (policy.timeout_seconds or float("inf")):
+        if whole.expired():
             raise StepTimeout(f"step {step.name!r} took more than {policy.timeout_seconds} s") from error
         raise
 
@@ -134,7 +140,7 @@ async def _call(command: CallStep, live: Live) -> Any:
     if step.is_async:
         return await step.function(*command.args, **command.kwargs)
     context = contextvars.copy_context()
-    call: Callable[[], Any] = lambda: context.run(step.function, *command.args, **command.kwargs)  # noqa: E731
+    call = partial(context.run, step.function, *command.args, **command.kwargs)
     return await asyncio.get_running_loop().run_in_executor(live.pool, call)
 
 
@@ -147,7 +153,6 @@ class _Pulse:
         self._loop = asyncio.get_running_loop()
         self._silence: asyncio.Timeout | None = None
         self._seconds: float | None = None
-        self.began = self._loop.time()
 
     def last(self) -> Any:
         details = self._live.progressed.get(self._operation.id)
@@ -172,7 +177,9 @@ class _Pulse:
 def _sql_effect(command: CallStep, operation: Operation, live: Live) -> SqlEffect:
     step = command.step
     if live.host.home.transactions is None:
-        raise ConfigurationError(f"step {step.name!r} is transactional, which needs a SQLite home, not {live.host.home.url}")
+        raise ConfigurationError(
+            f"step {step.name!r} is transactional, which needs a SQLite home, not {live.host.home.url}"
+        )
 
     def work(cursor: SqlCursor) -> Arrival:
         began = live.now_ms()

@@ -80,7 +80,8 @@ def patched(id: str) -> bool:
 
 def query(function: Callable[[], T]) -> Callable[[], T]:
     """Let ``handle.query(function's name)`` call this function of the body to look at its live state. It must not wait
-    or change anything."""
+    or change anything.
+    """
     activation_for("hf.query").queries[function.__name__] = function
     return function
 
