@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, overload
 
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
@@ -217,7 +217,7 @@ class App:
             return self._home
         return os.environ.get(HOME_VARIABLE) or f"sqlite:///.holdfast/{self.name}.db"
 
-    async def __aenter__(self) -> App:
+    async def __aenter__(self) -> Self:
         self._users += 1
         if self._access is None:
             home = await (self._home() if callable(self._home) else open_home(self.home_url))
@@ -303,11 +303,11 @@ async def open_home(url: str) -> Home:
     """Open the home that a URL names: ``sqlite:///path`` or ``memory://``."""
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from holdfast.backends.sqlite import open_sqlite_home
+        from holdfast.backends.sqlite import open_sqlite_home  # noqa: PLC0415 - only the backend in use is loaded
 
         return await open_sqlite_home(Path(rest[1:]))
     if separator and scheme == "memory":
-        from holdfast.backends.memory import open_memory_home
+        from holdfast.backends.memory import open_memory_home  # noqa: PLC0415 - only the backend in use is loaded
 
         return open_memory_home(rest or None)
     raise ConfigurationError(

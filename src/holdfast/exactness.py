@@ -28,7 +28,7 @@ from typing import Any, Final, cast
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.shapes import CLASSES_REMEMBERED, fields_of, parts_of
+from holdfast.shapes import CLASSES_REMEMBERED, fields_of, parts_of, step_to
 
 PLAIN_EQUALITY: Final = frozenset({str, int, bool, NoneType, bytes})
 """Types without parts, of which ``==`` between two values of the same type says all."""
@@ -65,7 +65,7 @@ def difference(value: object, copy: object) -> Difference | None:
     return _comparer_of(kind)(value, copy)  # type: ignore[arg-type]  # every class can be hashed
 
 
-class Incomplete(Exception):  # noqa: N818 - no error: it says what to do before looking again
+class Incomplete(Exception):
     """A dataclass in the value leaves fields to the defaults of its class; ``complete`` it and encode it again."""
 
 
@@ -147,8 +147,10 @@ def _compare_sequences(value: Collection[Any], copy: Collection[Any]) -> Differe
 def _compare_dicts(value: dict[Any, object], copy: dict[Any, object]) -> Difference | None:
     if value.keys() != copy.keys():
         one, other = _odd_ones(value, copy)
+        if one is not UNSET and other is not UNSET:
+            return Difference(" (a key)", one, other)
         key = other if one is UNSET else one
-        return Difference(f"[{_key(key)}]", value.get(key, UNSET), copy.get(key, UNSET))
+        return Difference(step_to(key), value.get(key, UNSET), copy.get(key, UNSET))
     if (found := _compare_members(value.keys(), copy.keys())) is not None:
         return Difference(" (a key)", found.value, found.copy)
     for key, one in value.items():
@@ -157,7 +159,7 @@ def _compare_dicts(value: dict[Any, object], copy: dict[Any, object]) -> Differe
         if kind in PLAIN_EQUALITY and kind is type(other) and one == other:
             continue
         if (found := difference(one, other)) is not None:
-            return found.inside(f"[{_key(key)}]")
+            return found.inside(step_to(key))
     return None
 
 
@@ -184,10 +186,6 @@ def _compare_members(value: Collection[Any], copy: Collection[Any]) -> Differenc
         if difference(one, counterparts[one]) is not None:
             return Difference("", one, counterparts[one])
     return None
-
-
-def _key(key: object) -> str:
-    return repr(key) if type(key) in {str, int} else describe(key)
 
 
 def _by_attributes(names: tuple[str, ...]) -> _Comparer:
@@ -254,11 +252,11 @@ def _comparer_of(kind: Any) -> _Comparer:
         return _COMPARERS[kind]
     if issubclass(kind, Enum):
         return _by(_equal)
-    fields = fields_of(kind)
+    fields, keeps_fields_in_dict = fields_of(kind), _keeps_fields_in_dict(kind)
     names: tuple[str, ...] | None = getattr(kind, "_fields", None)
     if issubclass(kind, tuple) and names is not None:
         return _by_attributes(names)
     if fields is None:
         return _by(_equal)
-    by_fields = _by_dict if _keeps_fields_in_dict(kind) else _by_attributes
+    by_fields = _by_dict if keeps_fields_in_dict else _by_attributes
     return by_fields(tuple(name for name, _ in fields))

@@ -19,7 +19,7 @@ from holdfast.exactness import Difference, describe
 from holdfast.jsontext import NESTING_LIMIT_LEVELS, encode
 from holdfast.shapes import parts_of
 
-_PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>key in )?`\$(?P<path>.*)`)?", re.DOTALL)
+_PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ def complaint_of(error: BaseException) -> Complaint:
     found = _PLACE.fullmatch(str(error))
     assert found is not None, "the pattern matches any text"
     text = found["complaint"].replace("`", "").rstrip(".") or type(error).__name__
+    if text.startswith("Invalid enum value"):
+        text = "not one of the allowed values"  # msgspec quotes the value, which may be secret
     return Complaint(text[0].lower() + text[1:], (found["path"] or "") + (" (a key)" if found["key"] else ""))
 
 

@@ -18,6 +18,7 @@ NESTING_LIMIT_LEVELS: Final = 64
 _ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
 _STRING: Final = re.compile(rb'"[^"]*"')
 _NO_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_AS_LISTS: Final = bytes.maketrans(b"{}", b"[]")
 
 
 def _encode_other(value: Any) -> Any:
@@ -102,12 +103,12 @@ def nests_too_deep(data: bytes) -> bool:
         return False
     if b"\\" in data:
         data = _ESCAPE.sub(b"", data)
-    brackets = data.translate(None, _NO_STRUCTURE).replace(b'""', b"")
+    brackets = data.translate(_AS_LISTS, _NO_STRUCTURE).replace(b'""', b"")
     if b'"' in brackets:
         brackets = _STRING.sub(b"", brackets)
     # Each round strips the innermost level; a text is as deep as the rounds it takes. All loops run in C.
     for _ in range(NESTING_LIMIT_LEVELS):
         if not brackets:
             return False
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        brackets = brackets.replace(b"[]", b"")
     return bool(brackets)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from msgspec import Raw, json
+from msgspec import Raw, Struct, defstruct, field, json
 
 from holdfast import faults, jsontext
 from holdfast.codec import Codec, codec_for
@@ -108,6 +108,21 @@ def takes(parameters: tuple[Parameter, ...]) -> str:
         return "it takes no arguments"
     marks: dict[Any, str] = {_VAR_POSITIONAL: "*", _VAR_KEYWORD: "**"}
     return f"it takes ({', '.join(marks.get(each.kind, '') + each.name for each in parameters)})"
+
+
+def arguments_of(parameters: tuple[Parameter, ...]) -> type[Struct]:
+    """A class with one field for each parameter: msgspec then reads and writes a whole call at once.
+
+    The fields have names of their own, as a parameter may be called what a Struct reserves.
+    """
+    fields: list[Any] = []
+    all_required = True
+    for index, parameter in enumerate(parameters):
+        all_required &= parameter.required
+        default = () if all_required else (field(default_factory=_default_of(parameter)),)
+        fields.append((f"p{index}", parameter.codec.hint, *default))
+    names = {f"p{index}": parameter.name for index, parameter in enumerate(parameters)}
+    return defstruct("Arguments", fields, rename=names, forbid_unknown_fields=True, gc=False)
 
 
 def readings_of(text: bytes, parameters: tuple[Parameter, ...], what: str) -> Iterator[bytes]:
@@ -235,3 +250,13 @@ def _unresolved(fn: Callable[..., Any], what: str, error: Exception) -> str:
                 f"module level, outside `if TYPE_CHECKING:` and outside functions: hints are read at run time"
             )
     return f"the annotations of {what} cannot be resolved: {error}"
+
+
+def _default_of(parameter: Parameter) -> Callable[[], Any]:
+    def default() -> Any:
+        # A Struct wants a default for what follows a default, but a keyword may well be required.
+        if parameter.required:
+            raise ValueError(f"missing argument {parameter.name!r}")
+        return parameter.default
+
+    return default

@@ -16,6 +16,10 @@ CLASSES_REMEMBERED: Final = 4096
 """How many classes keep what was found out about them; more than any program has."""
 
 
+KEY_LIMIT_CHARACTERS: Final = 64
+"""Messages show the keys of dicts up to this length."""
+
+
 class Model(Protocol):
     """What Holdfast uses of a pydantic v2 model. pydantic itself is never imported."""
 
@@ -43,7 +47,16 @@ def load_model(kind: type[Model], data: Any) -> Model:
     """The model those data describe; raises ``ValueError`` if they do not fit."""
     # pydantic's strict models take text for a date from JSON, but not from a Python dict: these data were JSON.
     from_json: Callable[[bytes], Model] | None = getattr(kind, "model_validate_json", None)
-    return kind.model_validate(data) if from_json is None else from_json(json.encode(data))
+    try:
+        return kind.model_validate(data) if from_json is None else from_json(json.encode(data))
+    except ValueError as error:
+        errors_of: Callable[..., list[dict[str, Any]]] | None = getattr(error, "errors", None)
+        if errors_of is None:
+            raise
+        # pydantic's own message quotes the data, which may be secret.
+        errors = errors_of(include_url=False, include_context=False, include_input=False)
+        complaints = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in errors)
+        raise ValueError("; ".join(complaints)) from None
 
 
 def fields_of(kind: type) -> tuple[tuple[str, str], ...] | None:
@@ -86,7 +99,7 @@ def parts_of(value: object) -> Iterator[tuple[str, Any]]:
     """
     if isinstance(value, dict):
         for key, part in cast("dict[Any, Any]", value).items():
-            yield f"[{key!r}]" if isinstance(key, str | int) else "[...]", part
+            yield step_to(key), part
     elif isinstance(value, list | tuple | set | frozenset):
         for index, part in enumerate(cast("list[Any]", value)):
             yield f"[{index}]", part
@@ -94,6 +107,16 @@ def parts_of(value: object) -> Iterator[tuple[str, Any]]:
         for name, _ in fields_of(type(value)) or ():
             if hasattr(value, name):
                 yield f".{name}", getattr(value, name)
+
+
+def step_to(key: object) -> str:
+    """The step into a dict, for paths in messages.
+
+    >>> step_to("total"), step_to(3), step_to((1, 2))
+    ("['total']", '[3]', '[...]')
+    """
+    shown = (type(key) is int and abs(key) < 10**20) or (isinstance(key, str) and len(key) <= KEY_LIMIT_CHARACTERS)
+    return f"[{key!r}]" if shown else "[...]"
 
 
 def _alias_of(name: str, field: Any) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, cast
 
-from msgspec import Struct, defstruct
-from msgspec import field as struct_field
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from holdfast import faults, jsontext
@@ -24,6 +23,7 @@ from holdfast.parameters import (
     INPUT_LIMIT_BYTES,
     POSITIONAL,
     Parameter,
+    arguments_of,
     arrange,
     parameters_of,
     readings_of,
@@ -280,7 +280,7 @@ def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> S
     positional = [each for each in parameters if each.kind in POSITIONAL]
     required = [each for each in positional if each.required]
     needs_keywords = any(each.kind is inspect.Parameter.KEYWORD_ONLY and each.required for each in parameters)
-    arguments = _arguments_of(parameters)
+    arguments = arguments_of(parameters)
     unordered = any(each.codec.unordered for each in parameters)
     return Signature(
         name=name,
@@ -295,28 +295,3 @@ def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> S
         _required=-1 if needs_keywords else len(required),
         _simple=len(positional) if len(positional) == len(parameters) else -1,
     )
-
-
-def _arguments_of(parameters: tuple[Parameter, ...]) -> type[Struct]:
-    """A class with one field for each parameter: msgspec then reads and writes a whole call at once.
-
-    The fields have names of their own, as a parameter may be called what a Struct reserves.
-    """
-    fields: list[Any] = []
-    all_required = True
-    for index, parameter in enumerate(parameters):
-        all_required &= parameter.required
-        default = () if all_required else (struct_field(default_factory=_default_of(parameter)),)
-        fields.append((f"p{index}", parameter.codec.hint, *default))
-    names = {f"p{index}": parameter.name for index, parameter in enumerate(parameters)}
-    return defstruct("Arguments", fields, rename=names, forbid_unknown_fields=True, gc=False)
-
-
-def _default_of(parameter: Parameter) -> Callable[[], Any]:
-    def default() -> Any:
-        # A Struct wants a default for what follows a default, but a keyword may well be required.
-        if parameter.required:
-            raise ValueError(f"missing argument {parameter.name!r}")
-        return parameter.default
-
-    return default

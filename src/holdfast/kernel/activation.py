@@ -130,8 +130,7 @@ class Activation:
         rebuild: Callable[[ErrorRecord], Exception],
     ) -> None:
         # The loop is complete: what it does not implement it refuses by name, which type checkers cannot see.
-        self.loop = DurableLoop(started_at / 1000, self._start_timer)  # type: ignore[abstract]
-        self.loop.activation = self
+        self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]
         self.context: Any = None
         self.rebuild = rebuild
         self.cancelled: Cancelled | None = None
@@ -175,10 +174,6 @@ class Activation:
         self._apply(entry, value)
         self._advance()
 
-    def wants(self, operation_id: str) -> bool:
-        """Whether the body still waits for this operation."""
-        return operation_id in self.requested
-
     @property
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered: effects such as logging stay quiet until then."""
@@ -197,6 +192,9 @@ class Activation:
 
     def take_wants(self) -> Wants | None:
         """What the body wants and no longer wants since this was last called; ``None`` if nothing has changed."""
+        if self.outcome is not RUNNING:  # what the body asked for and did not wait for is not wanted
+            self._withdrawn += self.requested.values()
+            self.requested.clear()
         if not (self._asked or self._withdrawn or self._marked or self._closed_callbacks):
             return None
         wants = Wants(
@@ -207,11 +205,6 @@ class Activation:
         )
         self._asked, self._withdrawn, self._marked, self._closed_callbacks = [], [], [], []
         return wants
-
-    def withdraw_all(self) -> None:
-        """The body has ended: whatever it asked for and did not wait for is not wanted."""
-        self._withdrawn += self.requested.values()
-        self.requested.clear()
 
     def abandon(self) -> list[str]:
         """Forget every request without a trace: the body and its journal disagree."""
@@ -228,6 +221,7 @@ class Activation:
         """Leave memory. The body's ``finally`` blocks run, their durable operations do not."""
         self.loop.evict()
         self.requested.clear()
+        self.context = None
 
     def _advance(self) -> None:
         self.loop.run_until_quiescent()
@@ -325,7 +319,7 @@ class Activation:
             self._random = Random(self._seed)
         return self._random
 
-    def _start_timer(self, when: float, handle: Handle) -> Timer:
+    def start_timer(self, when: float, handle: Handle) -> Timer:
         if self.loop.evicting:
             raise Evicted
         due_at = math.ceil(round(when * 1000, 3))

@@ -172,6 +172,7 @@ class Host:
         """The entity waits; it stays in memory while there is room."""
         self.telemetry.emit("suspended", partition=entity.partition, due_at=due_at)
         self._suspended[entity.partition] = None
+        self.watchers.tell(entity.partition, None)
         if due_at is not None:
             self.look_at(entity.partition, due_at)
         while len(self._suspended) > self.limits.resident:
@@ -181,7 +182,7 @@ class Host:
 
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
-        self.forget(entity)
+        self._drop(entity)
         self.home.doorbell.ring(entity.partition)
         for partition, writes in conclusion.posts:
             if not self.resident(partition):
@@ -204,7 +205,11 @@ class Host:
         task.add_done_callback(self._posts.discard)
 
     def forget(self, entity: Entity) -> None:
-        """Drop an entity from memory."""
+        """Drop an entity from memory, and let those who wait for it look elsewhere."""
+        self._drop(entity)
+        self.watchers.tell(entity.partition, None)
+
+    def _drop(self, entity: Entity) -> None:
         entity.forget()
         self._suspended.pop(entity.partition, None)
         if self.entities.get(entity.partition) is entity:

@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from types import CodeType, CoroutineType
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
 
 from holdfast.errors import DeterminismError, Evicted, IOOutsideStep
 
@@ -103,16 +103,23 @@ class Timer:
         return self._handle.cancelled()
 
 
-class DurableLoop(asyncio.AbstractEventLoop):
-    """An event loop for one activation of one workflow body. ``start_timer`` asks the outside for a durable timer."""
+class Requests(Protocol):
+    """What the loop asks of its activation."""
 
-    def __init__(self, now: float, start_timer: Callable[[float, Handle], Timer]) -> None:
+    def start_timer(self, when: float, handle: Handle) -> Timer:
+        """Fire ``handle`` at ``when`` (seconds of the loop's time)."""
+        ...
+
+
+class DurableLoop(asyncio.AbstractEventLoop):
+    """An event loop for one activation of one workflow body, which it asks for durable timers."""
+
+    def __init__(self, now: float, activation: Requests) -> None:
         self.now = now
         self.evicting = False
-        self.activation: Any = None
+        self.activation: Any = activation
         self.live_tasks: dict[int, DurableTask] = {}
         self.unhandled: list[dict[str, Any]] = []
-        self._start_timer = start_timer
         self._ready: deque[Handle] = deque()
         self._order = 0
         self._callbacks = 0
@@ -138,7 +145,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> Handle | Timer:
         if when <= self.now:
             return self.call_soon(callback, *args, context=context)
-        return self._start_timer(when, Handle(callback, args, context or contextvars.copy_context()))
+        timer: Timer = self.activation.start_timer(when, Handle(callback, args, context or contextvars.copy_context()))
+        return timer
 
     def time(self) -> float:
         return self.now
@@ -217,6 +225,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
             close_quietly(task.get_coro())
         self.live_tasks.clear()
         self._ready.clear()
+        self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.live_tasks.pop(hash(task), None)
@@ -233,7 +242,7 @@ def close_quietly(coroutine: Any) -> None:
     for _ in range(100):
         try:
             coroutine.throw(Evicted())
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - whatever it is, the coroutine is closed
             return
 
 
@@ -267,7 +276,7 @@ def refuse_unordered_start(coroutine: object) -> None:
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
-    def refuse(self: DurableLoop, *_args: object, **_kwargs: object) -> NoReturn:
+    def refuse(_self: DurableLoop, *_args: object, **_kwargs: object) -> NoReturn:
         raise IOOutsideStep(
             f"the workflow body called loop.{name}: sockets, threads, files and processes belong in a step, because "
             "the body is run again on every replay; move the call into a function decorated with @app.step"

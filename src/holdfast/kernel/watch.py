@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from holdfast.kernel.entity import Conclusion
 
-Ended = Callable[[Conclusion], object]
+Ended = Callable[[Conclusion | None], object]
+"""Called with the end, or with ``None`` if this process does not work on the entity any more: look elsewhere."""
 
 
 class Watchers:
-    """Callbacks by entity. Each is called once, when this process itself concludes the entity."""
+    """Callbacks by entity. Each is called once, when this process itself concludes the entity or lets go of it."""
 
     __slots__ = ("_by_partition",)
 
@@ -27,7 +28,7 @@ class Watchers:
         if watchers is not None and watchers.pop(key, None) is not None and not watchers:
             del self._by_partition[partition]
 
-    def tell(self, partition: str, conclusion: Conclusion) -> None:
-        """The entity has ended."""
+    def tell(self, partition: str, conclusion: Conclusion | None) -> None:
+        """The entity has ended, or is not ours any more."""
         for ended in self._by_partition.pop(partition, {}).values():
             ended(conclusion)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -23,7 +23,7 @@ class SyncBridge:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
 
-    def __enter__(self) -> SyncBridge:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._context = self._app.worker() if self._worker else self._app
         self(self._context.__aenter__())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.errors import NotFound
@@ -53,28 +54,30 @@ class Access:
             future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
             self._watch(partition, future)
             try:
-                if (ended := await self._look(partition)) or (ended := await _patiently(future)):
+                if ended := await self._look(partition, future):
                     return ended
             finally:
                 self._unwatch(partition, future)
 
-    async def _look(self, partition: str) -> Ended | None:
+    async def _look(self, partition: str, future: asyncio.Future[Ended | None]) -> Ended | None:
+        """One look, and one wait if it has not ended; ``None`` means: look again."""
         if self.host is not None and self.host.held_by_us(partition):
-            return None  # this process will see the end itself
+            return await future  # this process will see the end itself, or hear that it lost the entity
         head = await self.home.store.get(partition)
         if head is None:
             raise NotFound(f"there is no {describe_partition(partition)}")
-        return Ended(head.status, head.body) if head.status in ENDED else None
+        if head.status in ENDED:
+            return Ended(head.status, head.body)
+        timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, _give_up, future)
+        try:
+            return await future
+        finally:
+            timer.cancel()
 
     def _watch(self, partition: str, future: asyncio.Future[Ended | None]) -> None:
         self._waiting.setdefault(partition, {})[future] = future
         if self.host is not None:
-
-            def ended(conclusion: Conclusion) -> None:
-                if not future.done():
-                    future.set_result(Ended(conclusion.status, conclusion.body))
-
-            self.host.watchers.add(partition, future, ended)
+            self.host.watchers.add(partition, future, partial(_tell, future))
 
     def _unwatch(self, partition: str, future: asyncio.Future[Ended | None]) -> None:
         waiting = self._waiting.get(partition, {})
@@ -85,12 +88,9 @@ class Access:
             self.host.watchers.remove(partition, future)
 
 
-async def _patiently(future: asyncio.Future[Ended | None]) -> Ended | None:
-    timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, _give_up, future)
-    try:
-        return await future
-    finally:
-        timer.cancel()
+def _tell(future: asyncio.Future[Ended | None], conclusion: Conclusion | None) -> None:
+    if not future.done():
+        future.set_result(None if conclusion is None else Ended(conclusion.status, conclusion.body))
 
 
 def _give_up(future: asyncio.Future[Ended | None]) -> None:

@@ -156,8 +156,8 @@ def _resumption(recorded: Recorded) -> int:
             undone = [e.op for e in entries[place:] if isinstance(e, Done) and _is_undo(e.op)]
             if undone:
                 raise InvalidState(
-                    f"{describe_partition(recorded.head.partition)} was compensated ({', '.join(undone)}): its finished "
-                    "steps no longer hold. Start a new execution, or fork this one before the step that failed"
+                    f"{describe_partition(recorded.head.partition)} was compensated ({', '.join(undone)}): its "
+                    "finished steps no longer hold. Start a new execution, or fork this one before the step that failed"
                 )
             return place
     return len(entries)

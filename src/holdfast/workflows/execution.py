@@ -136,7 +136,7 @@ class Execution:
         entry = arrival.entry
         match entry:
             case Done(op=op) | Failed(op=op):
-                if not self.activation.wants(op):
+                if op not in self.activation.requested:
                     return False
             case Received():
                 if entry.id in self._seen:
@@ -177,7 +177,7 @@ class Execution:
         return Delete(self._partition, message.sort)
 
     def wants(self, op: str) -> bool:
-        return op == DEADLINE or self.activation.wants(op)
+        return op == DEADLINE or op in self.activation.requested
 
     def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
         if op == DEADLINE:
@@ -196,8 +196,6 @@ class Execution:
         activation = self.activation
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
-        if self.concluded():
-            activation.withdraw_all()
         wants, deadline = activation.take_wants(), self._ask_for_deadline()
         if wants is None:
             return Asked(timers=deadline) if deadline else NOTHING

@@ -34,7 +34,7 @@ from holdfast.workflows.scope import current_activation, refuse_in_step
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.workflows.access import Access
+    from holdfast.workflows.access import Access, Ended
     from holdfast.workflows.definition import Workflow
 
 R = TypeVar("R")
@@ -81,20 +81,25 @@ class Handle(Generic[R]):
         decode = self._workflow.signature.result.decode
         if activation is not None:
             async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-                return await await_execution(activation, self._partition, decode)  # type: ignore[no-any-return]
+                awaited: R = await await_execution(activation, self._partition, decode)
+                return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
+        ended = await (access.ended(self._partition) if timeout is None else self._ended_within(timeout, access))
+        record = decode_record(ended.body)
+        if record.result != NO_VALUE:
+            result: R = decode(bytes(record.result))
+            return result
+        cause = None if record.error is None else access.registry.errors.rebuild(record.error)
+        raise outcome_error(ended.status, record) from cause
+
+    async def _ended_within(self, timeout: Duration, access: Access) -> Ended:
         try:
-            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-                ended = await access.ended(self._partition)
+            async with asyncio.timeout(seconds(timeout)):
+                return await access.ended(self._partition)
         except TimeoutError:
             told = describe_partition(self._partition)
             raise WaitTimeout(f"{told} has not ended within {timeout}; it goes on") from None
-        record = decode_record(ended.body)
-        if record.result != NO_VALUE:
-            return decode(bytes(record.result))  # type: ignore[no-any-return]
-        cause = None if record.error is None else access.registry.errors.rebuild(record.error)
-        raise outcome_error(ended.status, record) from cause
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
@@ -153,7 +158,7 @@ class Handle(Generic[R]):
         return Handle(self._workflow, id, self._connect)
 
     async def query(self, name: str) -> Any:
-        """Call the function that the body exposed with ``@hf.query``, on its state as recorded, and answer its value."""
+        """Call the function that the body exposed with ``@hf.query``, on its recorded state, and answer its value."""
         access = self._connect()
         recorded = await load(access.home.store, self._partition)
         activation = activation_of(

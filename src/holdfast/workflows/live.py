@@ -79,10 +79,10 @@ class Live(Struct, frozen=True):
 class Command(Protocol):
     """What an operation asks for: data that knows its effect."""
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         """The effect to start, now or after a failed attempt."""
         ...
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         """What to do because the body no longer waits for it."""
         ...

@@ -8,7 +8,7 @@ from holdfast.workflows.scope import current_activation
 
 
 class _QuietOnReplay(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the signature of logging.Filter
         activation = current_activation()
         return activation is None or not activation.replaying
 

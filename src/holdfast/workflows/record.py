@@ -148,5 +148,5 @@ def post(partition: str, sort: str, message: Message, now: int) -> tuple[Write, 
 
 
 def ring(partition: str, now: int) -> Update:
-    """The write that makes an open execution due now. The new revision refuses its owner's settle until he has looked."""
+    """The write that makes an open execution due now; its new revision refuses the owner's settle until he looks."""
     return Update(partition=partition, sort=HEAD, when=StatusIn(OPEN), due_at=now, add_revision=1)

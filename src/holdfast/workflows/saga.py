@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar, Token
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from holdfast.errors import CompensationFailed, ControlFlow, DeterminismError, StepFailed, StepInterrupted, StepTimeout
 from holdfast.kernel.loop import named
@@ -46,7 +46,11 @@ class Saga:
         self._done.append((name, partial(undo, result)))
         return result
 
-    async def __aenter__(self) -> Saga:
+    def adopt(self, inner: Saga) -> None:
+        """Take over what an inner block has finished: it is ours to undo now."""
+        self._done += inner._done
+
+    async def __aenter__(self) -> Self:
         activation_for("hf.saga()")
         self._token = current_saga.set(self)
         return self
@@ -58,7 +62,7 @@ class Saga:
         current_saga.reset(self._token)
         if error is None:
             if (outer := current_saga.get()) is not None:
-                outer._done += self._done
+                outer.adopt(self)
         elif not isinstance(error, (ControlFlow, DeterminismError)):
             await self._compensate(error)
 
@@ -67,7 +71,7 @@ class Saga:
             name, undo = self._done.pop()
             try:
                 await _uninterrupted(undo(), name)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever the undo gave up with
                 raise CompensationFailed(
                     f"{name} gave up with {type(error).__name__}: {error}. It was to undo what came before "
                     f"{type(cause).__name__}: {cause}. {len(self._done)} older steps are not undone either. Mend the "

@@ -66,7 +66,8 @@ step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=No
 
 def current_activation() -> Activation | None:
     """The workflow body that is running, if one is."""
-    loop = asyncio._get_running_loop()
+    # The public get_running_loop() raises where there is none, which is the common case outside of workflows.
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - documented for loop implementations
     return loop.activation if isinstance(loop, DurableLoop) else None
 
 

@@ -21,7 +21,7 @@ from holdfast.workflows.scope import activation_for
 
 T = TypeVar("T")
 
-TOKEN_VERSION: Final = "hf1"
+TOKEN_VERSION: Final = "hf1"  # noqa: S105 - a version, not a secret
 LONGEST_TOKEN_CHARACTERS: Final = 2_000
 MAILBOX_PREFIX: Final = "!callback/"
 
@@ -61,7 +61,8 @@ class Callback(Generic[T]):
                     if answer.error is not None:
                         raise self._activation.rebuild(answer.error)
                     if answer.value != NO_VALUE:
-                        return codec_for(self._type).decode(bytes(answer.value))  # type: ignore[no-any-return]
+                        value: T = codec_for(self._type).decode(bytes(answer.value))
+                        return value
         except TimeoutError as error:
             if isinstance(error, StepTimeout):
                 raise

@@ -64,7 +64,8 @@ async def start_child(
         fingerprint=ids.fingerprint(data),
         decode=codec_for(str).decode,
     )
-    return await operation  # type: ignore[no-any-return]
+    id: str = await operation
+    return id
 
 
 def child_id(live: Live, operation: Operation) -> str:
@@ -79,7 +80,7 @@ class CallChild(Struct, frozen=True):
     workflow: Workflow[..., Any]
     input: bytes
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, lambda: self._start_or_find(operation, live))
 
     async def _start_or_find(self, operation: Operation, live: Live) -> Arrival | Timed:
@@ -91,7 +92,7 @@ class CallChild(Struct, frozen=True):
             return live.failed(operation, error)
         return _outcome_or_watch(head, operation, live)
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         return (Effect(f"{operation.id}!cancel", lambda: self._cancel(operation, live)),)
 
     async def _cancel(self, operation: Operation, live: Live) -> None:
@@ -107,7 +108,7 @@ class StartDetached(Struct, frozen=True):
     input: bytes
     options: StartOptions
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, lambda: self._start(operation, live))
 
     async def _start(self, operation: Operation, live: Live) -> Arrival:
@@ -123,7 +124,7 @@ class StartDetached(Struct, frozen=True):
             return live.failed(operation, error)
         return live.done(operation, codec_for(str).encode(order.id), copy=order.id)
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()
 
 
@@ -132,7 +133,7 @@ class AwaitExecution(Struct, frozen=True):
 
     partition: str
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, lambda: self._look(operation, live))
 
     async def _look(self, operation: Operation, live: Live) -> Arrival | Timed:
@@ -141,7 +142,7 @@ class AwaitExecution(Struct, frozen=True):
             return live.failed(operation, NotFound(f"there is no {describe_partition(self.partition)}"))
         return _outcome_or_watch(head, operation, live)
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         live.host.watchers.remove(self.partition, (live.partition, operation.id))
         return ()
 
@@ -149,22 +150,20 @@ class AwaitExecution(Struct, frozen=True):
 def _outcome_or_watch(head: Item, operation: Operation, live: Live) -> Arrival | Timed:
     if head.status in ENDED:
         return child_arrival(head.status, head.body, operation, live)
-    live.host.watchers.add(head.partition, (live.partition, operation.id), _Watcher(operation, live))
+    _watch(head.partition, operation, live)
     return Timed(live.now_ms() + CHECK_AGAIN_MS, operation.id)
 
 
-class _Watcher:
-    """Hands a child's end to its parent, if that is still in memory here; else the parent looks when it wakes."""
+def _watch(child: str, operation: Operation, live: Live) -> None:
+    """Hear of the child's end if it ends in this process; if elsewhere, the host there writes to us."""
 
-    __slots__ = ("_live", "_operation")
+    def told(conclusion: Conclusion | None) -> None:
+        if conclusion is None:  # it is suspended, or went elsewhere; it may come back
+            _watch(child, operation, live)
+        else:
+            live.host.deliver(live.partition, child_arrival(conclusion.status, conclusion.body, operation, live))
 
-    def __init__(self, operation: Operation, live: Live) -> None:
-        self._operation = operation
-        self._live = live
-
-    def __call__(self, conclusion: Conclusion) -> None:
-        live = self._live
-        live.host.deliver(live.partition, child_arrival(conclusion.status, conclusion.body, self._operation, live))
+    live.host.watchers.add(child, (live.partition, operation.id), told)
 
 
 def child_arrival(status: str, body: bytes, operation: Operation, live: Live) -> Arrival:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from holdfast.errors import ControlFlow, InvalidInput
 from holdfast.workflows.scope import activation_for
@@ -35,11 +35,8 @@ class Batch(Generic[R]):
     @property
     def succeeded(self) -> list[R]:
         """The results of the items that ended well, in input order."""
-        return [
-            result  # type: ignore[misc]
-            for result, error, finished in zip(self.results, self.errors, self.finished, strict=True)
-            if finished and error is None
-        ]
+        ended = zip(self.results, self.errors, self.finished, strict=True)
+        return [cast("R", result) for result, error, finished in ended if finished and error is None]
 
     @property
     def failures(self) -> list[Exception]:
@@ -47,7 +44,7 @@ class Batch(Generic[R]):
         return [error for error in self.errors if error is not None]
 
 
-async def map(
+async def map(  # noqa: A001 - read as hf.map, never imported bare
     function: Callable[[A], Awaitable[R]],
     items: Iterable[A],
     *,
@@ -124,7 +121,7 @@ class _Map(Generic[A, R]):
                 self._results[place] = await self._function(self._values[place])
             except ControlFlow:
                 raise
-            except Exception as error:  # the item's own outcome
+            except Exception as error:  # noqa: BLE001 - it is the item's own outcome
                 self._errors[place] = error
                 self._failed += 1
             else:

@@ -25,11 +25,11 @@ class SendSignal(Struct, frozen=True):
     name: str
     value: bytes
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         message = Signal(live.operation_key(operation.id), self.name, Raw(self.value))
         return Effect(operation.id, lambda: _send(self.partition, message, operation, live))
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()
 
 
@@ -39,10 +39,10 @@ class SendCancel(Struct, frozen=True):
     partition: str
     reason: str
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, lambda: _send(self.partition, CancelRequest(self.reason), operation, live))
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()
 
 

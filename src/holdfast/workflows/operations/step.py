@@ -53,7 +53,7 @@ class CallStep(Struct, frozen=True):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def effect(self, operation: Operation, live: Live) -> AnyEffect:
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         policy = self.step.policy
         if policy.transactional:
             return _sql_effect(self, operation, live)
@@ -64,7 +64,7 @@ class CallStep(Struct, frozen=True):
             live.intended.add(operation.id)
         return Effect(operation.id, lambda: _attempt(self, operation, live), intent)
 
-    def withdrawn(self, operation: Operation, live: Live) -> Sequence[AnyEffect]:
+    def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()
 
 
@@ -88,7 +88,7 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise
         return live.failed(operation, error, attempts=attempt, began=began)
-    except (Exception, SystemExit) as error:  # whatever the user's code raises is the step's outcome
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, attempt, began)
     return live.done(operation, data, copy=copy, attempts=attempt, began=began)
 

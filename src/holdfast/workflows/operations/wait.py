@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 async def sleep(duration: Duration) -> None:
-    """Wait durably, from milliseconds to years: the process need not live that long, and the timer is never early (G8)."""
+    """Wait durably, from milliseconds to years: the process need not live that long, and it is never early (G8)."""
     activation_for("hf.sleep")
     await asyncio.sleep(seconds(duration))
 

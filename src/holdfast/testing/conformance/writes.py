@@ -1,144 +1,16 @@
-"""What every ``Store`` must do: one suite of tests, the same for all backends.
-
-A backend's test file is a subclass, and pytest does the rest::
-
-    class TestMyStore(StoreConformance):
-        async def open_store(self, folder: Path) -> Store:
-            return await MyStore.open(folder / "data")
-
-``StoreConformance`` is put together from one class per verb; each test is one clause of the contract in
-``holdfast.ports``. The last class lets Hypothesis make up long histories and compares the store with the memory store.
-"""
+"""``Store.write``: one item, several items, several calls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidInput, Refused, StoreError
-from holdfast.items import (
-    ABSENT,
-    EXISTS,
-    HEAD,
-    UNOWNED,
-    AllOf,
-    Always,
-    AnyOf,
-    Condition,
-    Delete,
-    Expired,
-    Item,
-    LeaseLapsed,
-    OwnerIs,
-    Put,
-    RevisionIs,
-    StatusIn,
-    Update,
-    Write,
-    holds,
-)
-from holdfast.ports import Page, Store
-from holdfast.testing.store_machine import run_histories
-
-SORTS: Final = (HEAD, "j/00000001")
-"""A head, and an item that is none: stores may keep them apart."""
-
-FULL: Final = Item("p", HEAD, 7, "running", "me", 500, 3, 400, 900, b"body")
-"""An item with every field set."""
-
-STATES: Final[tuple[Item | None, ...]] = (
-    None,
-    Item("p"),
-    FULL,
-    Item("p", revision=7, status="it's"),
-    Item("p", revision=8, owner="me", lease_until=499, epoch=4),
-    Item("p", owner="you", lease_until=500, epoch=3, expires_at=899),
-    Item("p", status="done", owner=None, lease_until=501, expires_at=901),
-)
-"""What may be there when a condition is judged."""
-
-SIMPLE: Final[tuple[Condition, ...]] = (
-    Always(),
-    ABSENT,
-    EXISTS,
-    UNOWNED,
-    RevisionIs(7),
-    RevisionIs(0),
-    OwnerIs("me", 3),
-    OwnerIs("me", 4),
-    LeaseLapsed(500),
-    LeaseLapsed(501),
-    StatusIn(()),
-    StatusIn(("",)),
-    StatusIn(("running", "it's")),
-    Expired(899),
-    Expired(900),
-)
-CONDITIONS: Final[tuple[Condition, ...]] = (
-    *SIMPLE,
-    AllOf(()),
-    AnyOf(()),
-    *(AllOf((RevisionIs(7), each)) for each in SIMPLE),
-    *(AnyOf((StatusIn(("done",)), each)) for each in SIMPLE),
-    AnyOf((ABSENT, AllOf((UNOWNED, AnyOf((RevisionIs(7), Expired(900))))))),
-    AllOf((AnyOf((ABSENT, UNOWNED)), AnyOf((EXISTS, ABSENT)))),
-)
-
-S = TypeVar("S", bound="Opened")
-
-
-def on_store(test: Callable[[S, Store], Awaitable[None]]) -> Callable[[S, Path], None]:
-    """Run a test on a store of its own, opened and closed around it, on an event loop of its own."""
-
-    async def scenario(suite: S, folder: Path) -> None:
-        store = await suite.open_store(folder)
-        try:
-            await test(suite, store)
-        finally:
-            await store.close()
-
-    def run(self: S, tmp_path: Path) -> None:
-        asyncio.run(scenario(self, tmp_path))
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
-
-
-class Opened:
-    """How the suite comes by a store, and what is not the same in every store."""
-
-    knows_creation_order = True
-    """``scan`` goes from the newest to the oldest."""
-
-    leased_heads_are_due = True
-    """``due`` answers leased heads too; may be false if the store's doorbell redelivers."""
-
-    async def open_store(self, folder: Path) -> Store:
-        """A new, empty store; its files, if any, go into ``folder``."""
-        raise NotImplementedError
-
-
-async def refusal(write: Awaitable[Sequence[Item | None]]) -> Refused:
-    """The refusal that ``write`` must end in."""
-    with pytest.raises(Refused) as caught:
-        await write
-    return caught.value
-
-
-async def pages(read: Callable[[str | None], Awaitable[Page]]) -> list[Item]:
-    """All items of ``read``, page after page."""
-    found: list[Item] = []
-    after: str | None = None
-    while True:
-        page = await read(after)
-        found += page.items
-        after = page.cursor
-        if after is None:
-            return found
+from holdfast.errors import InvalidInput, Refused
+from holdfast.items import ABSENT, EXISTS, HEAD, UNOWNED, Always, AnyOf, Delete, Item, Put, RevisionIs, Update
+from holdfast.ports import Store
+from holdfast.testing.conformance.suite import SORTS, Opened, on_store, refusal
 
 
 class Writing(Opened):
@@ -242,51 +114,6 @@ class Writing(Opened):
             assert await store.get(item.partition, item.sort) == item
 
 
-class Conditions(Opened):
-    """``write``: conditions mean what ``items.holds`` says."""
-
-    @on_store
-    async def test_put_applies_exactly_if_its_condition_holds(self, store: Store) -> None:
-        new = Item("p", body=b"new")
-        await self._judge(store, lambda sort, when: Put(_at(sort, new), when), new)
-
-    @on_store
-    async def test_update_applies_exactly_if_its_condition_holds_of_something(self, store: Store) -> None:
-        for before in STATES[1:]:
-            assert before is not None
-            after = Item(**{name: getattr(before, name) for name in Item.__struct_fields__} | {"body": b"new"})
-            await self._judge(
-                store,
-                lambda sort, when: Update(partition="p", sort=sort, when=when, body=b"new"),
-                after,
-                states=(before,),
-            )
-
-    @on_store
-    async def test_delete_applies_exactly_if_its_condition_holds(self, store: Store) -> None:
-        await self._judge(store, lambda sort, when: Delete("p", sort, when), None)
-
-    async def _judge(
-        self,
-        store: Store,
-        write: Callable[[str, Condition], Write],
-        after: Item | None,
-        states: Sequence[Item | None] = STATES,
-    ) -> None:
-        for sort in SORTS:
-            for state in states:
-                before = _at(sort, state)
-                for when in CONDITIONS:
-                    await store.write(Put(before) if before is not None else Delete("p", sort))
-                    if holds(when, before):
-                        await store.write(write(sort, when))
-                        assert await store.get("p", sort) == _at(sort, after), (when, before)
-                    else:
-                        refused = await refusal(store.write(write(sort, when)))
-                        assert (refused.index, refused.item) == (0, before), when
-                        assert await store.get("p", sort) == before, when
-
-
 class AllOrNothing(Opened):
     """``write``: several items at once, and several calls at once."""
 
@@ -382,6 +209,3 @@ class AllOrNothing(Opened):
         await asyncio.gather(*tasks, return_exceptions=True)
         for number in range(1, 9, 2):
             assert await store.get(f"p{number}") == Item(f"p{number}")
-
-
-def _at(sort: str, item: Item | None) -> Item | None: ...

@@ -1,0 +1,26 @@
+"""What every ``Store`` must do: one suite of tests, the same for all backends.
+
+A backend's test file is a subclass, and pytest does the rest::
+
+    class TestMyStore(StoreConformance):
+        async def open_store(self, folder: Path) -> Store:
+            return await MyStore.open(folder / "data")
+
+The suite is put together from one class per verb; each test is one clause of the contract in ``holdfast.ports``. The
+last class lets Hypothesis make up histories and compares the store with the memory store. Needs ``pytest`` and
+``hypothesis``.
+"""
+
+from __future__ import annotations
+
+from holdfast.testing.conformance.conditions import Conditions
+from holdfast.testing.conformance.histories import Histories
+from holdfast.testing.conformance.reads import Finding, Reading
+from holdfast.testing.conformance.writes import AllOrNothing, Writing
+
+
+class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Histories):
+    """Subclass it, name the subclass ``Test…``, and implement ``open_store``."""
+
+
+__all__ = ["StoreConformance"]

@@ -1,0 +1,706 @@
+"""Steps: what they are given, how they fail, how they are tried again (G2, G10)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pytest
+
+import holdfast as hf
+
+
+@dataclass
+class Order:
+    id: str
+    items: list[str] = field(default_factory=list)
+    total: Decimal = Decimal(0)
+
+
+class CardDeclined(Exception):
+    pass
+
+
+class Refusal(hf.Terminal):
+    pass
+
+
+class Odd(Exception):
+    """Needs two arguments and hands one on, as many libraries' errors do."""
+
+    def __init__(self, code: int, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+class Shutdown(BaseException):
+    pass
+
+
+# ── Calling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_arguments_and_results_of_every_shape(app):
+    @app.step
+    async def price(order: Order, *extra: int, rate: Decimal = Decimal("1.5"), **notes: str) -> Order:
+        return Order(order.id, [*order.items, *map(str, extra), *notes.values()], order.total * rate)
+
+    @app.workflow
+    async def checkout(order: Order) -> Order:
+        priced = await price(order, 1, 2, rate=Decimal(2), note="gift")
+        assert isinstance(priced.total, Decimal)
+        return priced
+
+    async with app.worker():
+        found = await checkout(Order("o-1", ["book"], Decimal("10.10")))
+    assert found == Order("o-1", ["book", "1", "2", "gift"], Decimal("20.20"))
+
+
+async def test_a_step_can_be_called_by_keyword(app):
+    @app.step
+    async def charge(card: str, cents: int) -> str:
+        return f"{card}:{cents}"
+
+    @app.workflow
+    async def checkout() -> list[str]:
+        return [await charge(cents=3, card="c"), await charge("c", cents=4)]
+
+    async with app.worker():
+        assert await checkout() == ["c:3", "c:4"]
+
+
+async def test_a_plain_def_runs_in_a_thread_and_knows_where_it_is(app):
+    threads = set()
+
+    @app.step
+    def blocking(n: int) -> str:
+        threads.add(threading.current_thread())
+        info = hf.current()
+        assert isinstance(info, hf.StepInfo)
+        return f"{info.workflow}/{info.id}/{info.attempt}/{n}"
+
+    @app.workflow
+    async def job() -> list[str]:
+        return list(await asyncio.gather(*[blocking(n) for n in range(4)]))
+
+    async with app.worker():
+        assert await (await job.start(id="j")) == ["job/j/1/0", "job/j/1/1", "job/j/1/2", "job/j/1/3"]
+    assert threading.main_thread() not in threads
+
+
+async def test_outside_a_workflow_a_step_is_the_plain_function(app):
+    @app.step
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @app.step
+    def triple(n: int) -> int:
+        return 3 * n
+
+    assert await double(4) == 8
+    assert await triple(4) == 12
+    assert triple.function(1) == 3
+
+
+async def test_steps_of_one_body_share_no_state_with_their_results(app):
+    """The body gets what a replay would get: a copy of the result, never the step's own object (G2)."""
+    kept = []
+
+    @app.step
+    async def make() -> list[int]:
+        kept.append([1])
+        return kept[-1]
+
+    @app.workflow
+    async def job() -> list[int]:
+        mine = await make()
+        mine.append(2)
+        return mine
+
+    async with app.worker():
+        assert await job() == [1, 2]
+    assert kept == [[1]]
+
+
+async def test_a_step_cannot_change_what_the_body_holds(app):
+    """On replay the step does not run, so what it did to its argument would be missing."""
+
+    @app.step
+    async def append(items: list[int]) -> int:
+        items.append(len(items))
+        return len(items)
+
+    @app.workflow
+    async def job() -> list[int]:
+        items = [7]
+        await append(items)
+        await append(items)
+        return items
+
+    async with app.worker():
+        assert await job() == [7]
+
+
+async def test_a_step_sees_its_arguments_as_they_were_when_it_was_called(app):
+    @app.step
+    async def total(items: list[int]) -> int:
+        return sum(items)
+
+    @app.workflow
+    async def job() -> list[int]:
+        items = [1]
+        first = asyncio.create_task(total(items))
+        await asyncio.sleep(0)
+        items.append(10)
+        return [await first, await total(items)]
+
+    async with app.worker():
+        assert await job() == [1, 11]
+
+
+async def test_a_one_off_step_needs_no_decorator(app):
+    def read(n: int) -> int:
+        return n + 1
+
+    async def fetch(n: int) -> int:
+        return n + 2
+
+    @app.workflow
+    async def job() -> list[int]:
+        return [await hf.step("read", read, 1), await hf.step("fetch", fetch, n=1), await hf.step("l", lambda: 9)]
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        assert await handle == [2, 3, 9]
+        assert [event.name for event in await handle.history()] == ["read#0", "fetch#0", "l#0"]
+
+
+async def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every_step(app, fast):
+    keys: dict[str, set[str]] = {"a": set(), "b": set()}
+
+    @app.step(retry=fast)
+    async def charge(which: str) -> None:
+        info = hf.current()
+        assert isinstance(info, hf.StepInfo)
+        keys[which].add(info.idempotency_key)
+        if info.attempt < 3:
+            raise ConnectionError("again")
+
+    @app.workflow
+    async def job() -> None:
+        await charge("a")
+        await charge("b")
+
+    async with app.worker():
+        await job()
+        await job()
+    assert [len(found) for found in keys.values()] == [2, 2]
+    assert not keys["a"] & keys["b"]
+
+
+async def test_a_thousand_steps_at_once(app):
+    @app.step
+    async def one(n: int) -> int:
+        return n
+
+    @app.workflow
+    async def job() -> int:
+        return sum(await asyncio.gather(*[one(n) for n in range(1000)]))
+
+    async with app.worker():
+        assert await job() == 499_500
+
+
+# ── Failing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_registered_error_is_caught_by_class_live_and_on_replay(app, is_async):
+    def refuse(n: int) -> str:
+        raise CardDeclined("no funds", n)
+
+    async def refuse_async(n: int) -> str:
+        raise CardDeclined("no funds", n)
+
+    decline = app.step(name="decline", raises=(CardDeclined,), retry=hf.Retry(max_attempts=1))(
+        refuse_async if is_async else refuse
+    )
+
+    @app.workflow
+    async def job() -> list[str]:
+        seen = []
+        try:
+            await decline(7)
+        except CardDeclined as error:
+            seen += [str(error.args[0]), str(error.args[1])]
+        await hf.sleep("1ms")  # where everything is forgotten, the rest runs after a replay
+        try:
+            await decline(8)
+        except CardDeclined as error:
+            seen += [str(error.args[1])]
+        return seen
+
+    async with app.worker():
+        assert await job() == ["no funds", "7", "8"]
+
+
+async def test_an_error_whose_constructor_is_unlike_its_arguments_comes_back_whole(app):
+    @app.step(raises=(Odd,), retry=hf.Retry(max_attempts=1))
+    async def fail() -> None:
+        raise Odd(404, "gone")
+
+    @app.workflow
+    async def job() -> list[str | int]:
+        try:
+            await fail()
+        except Odd as error:
+            return [str(error), error.code, error.detail]
+        return []
+
+    async with app.worker():
+        assert await job() == ["404: gone", 404, "gone"]
+
+
+async def test_an_unknown_error_arrives_as_step_failed_with_its_name_and_message(app):
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def fail() -> None:
+        raise CardDeclined("no funds")
+
+    @app.workflow
+    async def job() -> list[str]:
+        try:
+            await fail()
+        except hf.StepFailed as error:
+            return [error.error_type, error.error_message, str(error)]
+        return []
+
+    async with app.worker():
+        name, message, told = await job()
+    assert name.endswith("CardDeclined")
+    assert message == "no funds"
+    assert "CardDeclined: no funds" in told
+
+
+async def test_builtin_errors_are_known_to_everybody(app, fast):
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def fail() -> None:
+        {}["sku-9"]  # noqa: B018 - it is the error that counts
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            await fail()
+        except KeyError as error:
+            return str(error.args[0])
+        return ""
+
+    async with app.worker():
+        assert await job() == "sku-9"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), asyncio.CancelledError("mine"), Shutdown("mine"), StopIteration(4), StopAsyncIteration(), GeneratorExit()],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_a_step_raises_is_its_outcome(app, error, is_async):
+    """No exception of a step stops the worker, or leaves the body waiting for ever."""
+
+    async def fail_async() -> None:
+        raise error
+
+    def fail_sync() -> None:
+        raise error
+
+    fail = app.step(name="fail", retry=hf.Retry(max_attempts=1))(fail_async if is_async else fail_sync)
+
+    @app.step
+    async def fine() -> str:
+        return "fine"
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            await fail()
+        except Exception as error:  # noqa: BLE001 - that it is an Exception is the point
+            return f"{error!r} {await fine()}"
+        return "nothing was raised"
+
+    async with app.worker():
+        told = await job()
+    assert told.endswith(" fine")
+
+
+async def test_an_error_in_the_body_fails_the_execution_with_its_cause(app):
+    @app.workflow
+    async def job() -> None:
+        raise ValueError("wrong")
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        with pytest.raises(hf.ExecutionFailed, match=r"job 'j' ended as FAILED: ValueError: wrong") as caught:
+            await handle
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert caught.value.error_type == "ValueError"
+        assert caught.value.error_message == "wrong"
+        assert (await handle.status()).error == "ValueError: wrong"
+
+
+async def test_a_chain_of_errors_keeps_its_causes(app):
+    @app.workflow
+    async def job() -> None:
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("outer") from error
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed) as caught:
+            await job()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert isinstance(caught.value.__cause__.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), Shutdown("x"), GeneratorExit()], ids=lambda error: type(error).__name__)
+async def test_no_error_of_a_body_stops_the_worker(app, error):
+    @app.workflow
+    async def job() -> None:
+        raise error
+
+    @app.workflow
+    async def fine() -> str:
+        return "fine"
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match=type(error).__name__):
+            await job()
+        assert await fine() == "fine"
+
+
+# ── Trying again ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def counting(app, *, failures, error=ConnectionError, **options):
+    """A step that fails so many times before it works; and the attempts it has made."""
+    attempts: list[int] = []
+
+    @app.step(name="flaky", **options)
+    async def flaky() -> int:
+        info = hf.current()
+        assert isinstance(info, hf.StepInfo)
+        attempts.append(info.attempt)
+        if len(attempts) <= failures:
+            raise error("again")
+        return len(attempts)
+
+    @app.workflow
+    async def job() -> int:
+        return await flaky()
+
+    return job, attempts
+
+
+async def test_a_step_is_tried_again_until_it_works(app, fast):
+    job, attempts = counting(app, failures=2, retry=fast)
+    async with app.worker():
+        handle = await job.start(id="j")
+        assert await handle == 3
+        history = await handle.history()
+    assert attempts == [1, 2, 3]
+    assert [(event.outcome, event.attempts) for event in history] == [("retrying", 1), ("retrying", 2), ("done", 3)]
+
+
+async def test_a_step_gives_up_after_its_last_attempt(app, fast):
+    job, attempts = counting(app, failures=9, retry=fast)
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="ConnectionError: again"):
+            await job()
+    assert attempts == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "expected"),
+    [
+        ({"only": (OSError,)}, ConnectionError, 3),
+        ({"only": (KeyError,)}, ConnectionError, 1),
+        ({"only": (TypeError,)}, TypeError, 3),
+        ({"never": (OSError,)}, ConnectionError, 1),
+        ({"never": (KeyError,)}, ConnectionError, 3),
+        ({}, TypeError, 1),
+        ({}, AssertionError, 1),
+        ({}, Refusal, 1),
+        ({}, hf.Terminal, 1),
+        ({}, SystemExit, 1),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+async def test_which_errors_are_tried_again(app, options, error, expected):
+    retry = hf.Retry(max_attempts=3, initial="1ms", backoff=1, **options)
+    job, attempts = counting(app, failures=9, error=error, retry=retry, raises=(Refusal,))
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed):
+            await job()
+    assert len(attempts) == expected
+
+
+async def test_a_terminal_error_is_caught_as_terminal(app):
+    @app.step(raises=(Refusal,))
+    async def refuse() -> None:
+        raise Refusal("never")
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            await refuse()
+        except hf.Terminal as error:
+            return f"{type(error).__name__} {error}"
+        return ""
+
+    async with app.worker():
+        assert await job() == "Refusal never"
+
+
+async def test_a_result_that_does_not_fit_is_final_as_its_effect_has_happened(app, fast):
+    ran = []
+
+    @app.step(retry=fast)
+    async def charge() -> int:
+        ran.append(1)
+        return "pay-1"  # type: ignore[return-value]
+
+    @app.workflow
+    async def job() -> int:
+        return await charge()
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="result of step 'charge'") as caught:
+            await job()
+    assert isinstance(caught.value.__cause__, hf.SerializationError)
+    assert len(ran) == 1
+
+
+# ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_step_that_takes_too_long_is_stopped_and_can_clean_up(app):
+    cleaned = []
+
+    @app.step(timeout="10ms", retry=hf.Retry(max_attempts=1))
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append("up")
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            await slow()
+        except hf.StepTimeout as error:
+            return str(error)
+        return ""
+
+    async with app.worker():
+        assert "'slow' took more than 0.01 s" in await job()
+    assert cleaned == ["up"]
+
+
+async def test_a_blocking_step_that_takes_too_long_is_left_behind(app):
+    release = threading.Event()
+
+    @app.step(timeout="10ms", retry=hf.Retry(max_attempts=1))
+    def slow() -> None:
+        release.wait(5)
+
+    @app.workflow
+    async def job() -> None:
+        await slow()
+
+    try:
+        async with app.worker():
+            with pytest.raises(hf.ExecutionFailed, match="StepTimeout"):
+                await job()
+    finally:
+        release.set()
+
+
+async def test_a_time_out_is_tried_again_like_other_failures(app, fast):
+    attempts = []
+
+    @app.step(timeout="10ms", retry=fast)
+    async def slow_at_first() -> int:
+        attempts.append(1)
+        if len(attempts) < 2:
+            await asyncio.Event().wait()
+        return len(attempts)
+
+    @app.workflow
+    async def job() -> int:
+        return await slow_at_first()
+
+    async with app.worker():
+        assert await job() == 2
+
+
+async def test_a_time_out_of_the_steps_own_making_is_not_mistaken_for_ours(app):
+    @app.step(timeout="10s", heartbeat="10s", retry=hf.Retry(max_attempts=1))
+    async def own() -> None:
+        async with asyncio.timeout(0.001):
+            await asyncio.Event().wait()
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            await own()
+        except TimeoutError as error:
+            return type(error).__name__
+        return ""
+
+    async with app.worker():
+        assert await job() == "TimeoutError"
+
+
+async def test_silence_is_a_failure_and_a_heartbeat_breaks_it(app):
+    @app.step(heartbeat="40ms", retry=hf.Retry(max_attempts=1))
+    async def beating(beats: int) -> str:
+        info = hf.current()
+        assert isinstance(info, hf.StepInfo)
+        for beat in range(beats):
+            await asyncio.sleep(0.015)
+            info.heartbeat(beat)
+        if not beats:
+            await asyncio.Event().wait()
+        return "alive"
+
+    @app.workflow
+    async def job(beats: int) -> str:
+        return await beating(beats)
+
+    async with app.worker():
+        assert await job(4) == "alive"
+        with pytest.raises(hf.ExecutionFailed, match="'beating' gave no heartbeat for 0.04 s"):
+            await job(0)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_later_attempt_finds_what_the_last_heartbeat_said(app, fast, is_async):
+    seen = []
+
+    def work() -> int:
+        info = hf.current()
+        assert isinstance(info, hf.StepInfo)
+        seen.append(info.last_heartbeat)
+        done = info.last_heartbeat or {"row": 0}
+        info.heartbeat({"row": done["row"] + 10})
+        if info.attempt < 3:
+            raise ConnectionError("again")
+        return done["row"]
+
+    async def work_async() -> int:
+        answer = 0
+        try:
+            answer = work()
+        finally:
+            await asyncio.sleep(0)
+        return answer
+
+    step = app.step(name="copy", retry=fast)(work_async if is_async else work)
+
+    @app.workflow
+    async def job() -> int:
+        return await step()
+
+    async with app.worker():
+        assert await job() == 20
+    assert seen == [None, {"row": 10}, {"row": 20}]
+
+
+async def test_a_heartbeat_that_json_cannot_carry_is_refused_in_the_step(app):
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def work() -> None:
+        info = hf.current()
+        assert isinstance(info, hf.StepInfo)
+        info.heartbeat(object())
+
+    @app.workflow
+    async def job() -> None:
+        await work()
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="the heartbeat of step 'work'"):
+            await job()
+
+
+# ── At most once ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_at_most_once_is_never_tried_again(app, fast):
+    job, attempts = counting(app, failures=1, retry=fast, at_most_once=True)
+    async with app.worker():
+        handle = await job.start(id="j")
+        with pytest.raises(hf.ExecutionFailed, match="ConnectionError"):
+            await handle
+        assert [event.outcome for event in await handle.history()] == ["intended", "failed"]
+    assert attempts == [1]
+
+
+async def test_at_most_once_does_not_run_again_after_its_process_has_died(world):
+    ran = []
+    started = asyncio.Event()
+
+    def code(app):
+        @app.step(at_most_once=True)
+        async def launch() -> None:
+            ran.append(1)
+            started.set()
+            await asyncio.Event().wait()
+
+        @app.workflow
+        async def job() -> str:
+            try:
+                await launch()
+            except hf.StepInterrupted as error:
+                return str(error)
+            return ""
+
+        return job
+
+    first, second = world.app(), world.app()
+    async with first.worker(grace=0):
+        await code(first).start(id="j")
+        await started.wait()
+    async with second.worker():
+        told = await code(second).handle("j")
+    assert "'launch' is at most once" in told
+    assert ran == [1]
+
+
+async def test_at_least_once_runs_again_after_its_process_has_died(world):
+    ran = []
+    started = asyncio.Event()
+
+    def code(app):
+        @app.step
+        async def launch() -> int:
+            ran.append(1)
+            started.set()
+            if len(ran) == 1:
+                await asyncio.Event().wait()
+            return len(ran)
+
+        @app.workflow
+        async def job() -> int:
+            return await launch()
+
+        return job
+
+    first, second = world.app(), world.app()
+    async with first.worker(grace=0):
+        await code(first).start(id="j")
+        await started.wait()
+    async with second.worker():
+        assert await code(second).handle("j") == 2
