@@ -155,17 +155,13 @@ def _build(hint: Any) -> Codec[Any]:
     # A function that never returns has no result to carry, and is allowed to say so.
     seen_as = NoneType if hint is None or hint is Never or hint is NoReturn else hint
     found = survey(seen_as)
-    try:
-        decode = decoder_of(seen_as)
-    except Exception as error:
-        raise SerializationError(f"{name_of(hint)} cannot be carried as typed JSON: {error}") from error
     return Codec(
         hint=hint,
         name=name_of(hint),
         atoms=found.atoms,
         unordered=found.unordered,
         bounded=found.levels < UNBOUNDED_LEVELS,
-        _decode=decode,
+        _decode=decoder_of(seen_as),
     )
 
 

@@ -172,7 +172,9 @@ def _where(text: bytes, error: Exception) -> str:
     found = _BYTE.fullmatch(str(error))
     if found is None:
         return "it ends too early" if "truncated" in str(error) else str(error)
-    before = text[: int(found["byte"])].split(b"\n")
+    # msgspec gives the place of the character, but for trailing ones the place after it.
+    place = int(found["byte"]) - found["complaint"].startswith("trailing characters")
+    before = text[:place].split(b"\n")
     column = len(before[-1].decode(errors="replace")) + 1
     return f"{found['complaint']} at line {len(before)}, column {column}"
 
@@ -180,10 +182,13 @@ def _where(text: bytes, error: Exception) -> str:
 def _by_name(parts: dict[str, Raw], parameters: tuple[Parameter, ...], what: str, *, strict: bool) -> bytes:
     names = {each.name for each in parameters}
     unknown = {name: part for name, part in parts.items() if name not in names}
-    if unknown and parameters and parameters[-1].kind is _VAR_KEYWORD:
+    if parameters and parameters[-1].kind is _VAR_KEYWORD:
         name = parameters[-1].name
-        given = json.decode(parts[name], type=dict[str, Raw]) if name in parts else {}
-        return jsontext.encode({key: part for key, part in parts.items() if key in names} | {name: unknown | given})
+        known = {key: part for key, part in parts.items() if key in names}
+        # As `bind` writes it, or one of the keywords themselves, which may have the same name.
+        whole = known.pop(name, Raw(b"{}"))
+        given = json.decode(whole, type=dict[str, Raw]) if bytes(whole).lstrip().startswith(b"{") else {name: whole}
+        return jsontext.encode(known | {name: unknown | given})
     if strict and unknown:
         raise InvalidInput(f"{what} has no parameter {', '.join(map(repr, unknown))}; {takes(parameters)}")
     missing = next((each.name for each in parameters if each.required and each.name not in parts), None)

@@ -181,7 +181,7 @@ class Activation:
 
     @property
     def outcome(self) -> Outcome:
-        if not self._main.done() or self.loop.live_tasks:
+        if not self._main.done() or self.loop.live_tasks():
             return RUNNING
         if self._main.cancelled():
             return Raised(asyncio.CancelledError())
@@ -232,7 +232,9 @@ class Activation:
             self._apply(entry, UNSET)
             self.loop.run_until_quiescent()
         self._live = True
-        if self._main.done() and self.loop.live_tasks:
+        if self._delivered == len(self._recorded):
+            self._recorded, self._positions, self._delivered = [], {}, 0
+        if self._main.done() and self.loop.live_tasks():
             self._cancel_leftover_tasks()
 
     def _next_recorded(self) -> Delivery | None:
@@ -269,7 +271,7 @@ class Activation:
                 self._main.cancel(entry.reason)
 
     def _cancel_leftover_tasks(self) -> None:
-        for task in list(self.loop.live_tasks.values()):
+        for task in self.loop.live_tasks():
             task.cancel("the workflow body has ended")
         self.loop.run_until_quiescent()
 

@@ -7,6 +7,7 @@ import contextlib
 import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextvars import Context
 from typing import Protocol
 
 from msgspec import Struct
@@ -152,7 +153,8 @@ class Host:
     def _begin_turn(self, entity: Entity) -> None:
         self._suspended.pop(entity.partition, None)
         self._turns += 1
-        entity.turn = asyncio.get_running_loop().create_task(turn(entity, self))
+        # An empty context: nothing of whoever happened to wake the entity may reach its body, replay would not have it.
+        entity.turn = asyncio.get_running_loop().create_task(turn(entity, self), context=Context())
         entity.turn.add_done_callback(lambda task: self._turn_ended(entity, task))
 
     def _turn_ended(self, entity: Entity, task: asyncio.Task[None]) -> None:

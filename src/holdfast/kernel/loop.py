@@ -14,12 +14,15 @@ import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
-from types import CodeType, CoroutineType
+from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
 
 from holdfast.errors import DeterminismError, Evicted, IOOutsideStep
 
 T = TypeVar("T")
+
+FEW_TASKS: Final = 64
+"""So many tasks may pile up before ended ones are let go of."""
 
 
 class Handle:
@@ -64,12 +67,16 @@ class DurableTask(asyncio.Task[Any]):
         *,
         loop: DurableLoop,
         path: str,
-        context: contextvars.Context | None,
+        context: contextvars.Context,
     ) -> None:
         self.path = path
+        self.context = context
         self.order = loop.next_order()
         self._occurrences: dict[str, int] = {}
         super().__init__(coroutine, loop=loop, name=path, context=context)
+        # asyncio keeps every task in one set for the whole process, where all first tasks of all executions would have
+        # the same hash and be compared one by one.
+        asyncio._unregister_task(self)
 
     def __hash__(self) -> int:
         return self.order
@@ -118,7 +125,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.now = now
         self.evicting = False
         self.activation: Any = activation
-        self.live_tasks: dict[int, DurableTask] = {}
+        self._tasks: list[DurableTask] = []
+        self._prune_at = FEW_TASKS
         self.unhandled: list[dict[str, Any]] = []
         self._ready: deque[Handle] = deque()
         self._order = 0
@@ -158,13 +166,15 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self, coro: Coroutine[Any, Any, Any], *, context: contextvars.Context | None = None, **_options: object
     ) -> DurableTask:
         """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
-        refuse_unordered_start(coro)
+        if (caller := inspect.currentframe()) is not None:
+            refuse_unordered_start(coro, caller.f_back)
         parent = asyncio.current_task(self)
         label = getattr(coro, "__name__", type(coro).__name__)
         path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
-        task = DurableTask(coro, loop=self, path=path, context=context)
-        self.live_tasks[task.order] = task
-        task.add_done_callback(self._forget)
+        task = DurableTask(coro, loop=self, path=path, context=context or contextvars.copy_context())
+        self._tasks.append(task)
+        if len(self._tasks) >= self._prune_at:
+            self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
         return task
 
     def get_debug(self) -> bool:
@@ -181,6 +191,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
             self.unhandled.append(context)
 
     # ── What the activation calls ───────────────────────────────────────────────────────────────────────────────────
+
+    def live_tasks(self) -> list[DurableTask]:
+        """The tasks that have not ended, in the order they were started."""
+        self._tasks = [task for task in self._tasks if not task.done()]
+        return self._tasks
 
     def schedule(self, handle: Handle) -> None:
         """Make a callback ready, as a timer does that has fired."""
@@ -199,7 +214,29 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return f"callback/{name}#{self._callbacks}"
 
     def run_until_quiescent(self) -> None:
-        """Run callbacks until none is ready. Leaves the host's loop and task as it found them."""
+        """Run callbacks until none is ready."""
+        self._inside(self._run_ready)
+
+    def evict(self) -> None:
+        """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
+        self.evicting = True
+        self._ready.clear()
+        self._inside(self._unwind)
+        self._ready.clear()
+        self._tasks = []
+        self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
+
+    def _run_ready(self) -> None:
+        ready = self._ready
+        while ready:
+            ready.popleft().run()
+
+    def _unwind(self) -> None:
+        for task in reversed(self.live_tasks()):
+            task.context.run(close_quietly, task.get_coro())
+
+    def _inside(self, work: Callable[[], None]) -> None:
+        """Do ``work`` with this loop as the running one. Leaves the host's loop and task as it found them."""
         host_loop = asyncio._get_running_loop()
         host_task = asyncio.current_task(host_loop) if host_loop is not None else None
         hooks = sys.get_asyncgen_hooks()
@@ -208,27 +245,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         sys.set_asyncgen_hooks(None, None)
         try:
-            ready = self._ready
-            while ready:
-                ready.popleft().run()
+            work()
         finally:
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(host_loop)
             if host_loop is not None and host_task is not None:
                 asyncio._enter_task(host_loop, host_task)
-
-    def evict(self) -> None:
-        """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
-        self.evicting = True
-        self._ready.clear()
-        for task in reversed(list(self.live_tasks.values())):
-            close_quietly(task.get_coro())
-        self.live_tasks.clear()
-        self._ready.clear()
-        self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self.live_tasks.pop(hash(task), None)
 
 
 def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T]:
@@ -255,14 +277,21 @@ def _codes_of_as_completed() -> frozenset[CodeType]:
 
 
 _AS_COMPLETED: Final = _codes_of_as_completed()
-_FRAMES_TO_AS_COMPLETED: Final = 8
+_ENSURE_FUTURE: Final = frozenset(
+    function.__code__
+    for function in (asyncio.ensure_future, getattr(asyncio.tasks, "_ensure_future", None))
+    if function is not None
+)
+_FRAMES_TO_AS_COMPLETED: Final = 5
 
 
-def refuse_unordered_start(coroutine: object) -> None:
-    """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat."""
-    if not isinstance(coroutine, CoroutineType):
+def refuse_unordered_start(coroutine: object, frame: FrameType | None) -> None:
+    """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat.
+
+    ``frame`` is the one that asks for a task: as_completed always comes through ``ensure_future``.
+    """
+    if frame is None or frame.f_code not in _ENSURE_FUTURE or not isinstance(coroutine, CoroutineType):
         return
-    frame = inspect.currentframe()
     for _ in range(_FRAMES_TO_AS_COMPLETED):
         if frame is None:
             return

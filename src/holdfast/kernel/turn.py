@@ -20,7 +20,7 @@ from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update
 from holdfast.kernel.entity import Arrival, Effect, Entity, SqlEffect, Stranded
 from holdfast.kernel.entries import DELIVERIES, Tried, decode_entries
 from holdfast.kernel.journal import Journal
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import FIRST_PAUSE_SECONDS, write_until_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +154,6 @@ def _take_in(message: Item, entity: Entity, program: Program) -> None:
 def run(entity: Entity, program: Program, host: Host) -> None:
     """Deliver all that has arrived or fallen due, one by one, each to quiescence; gather what is asked for."""
     began = elapsed_seconds()
-    _gather(entity, program)
     now = host.clock.now_ms()
     for op in entity.pop_due(now):
         match program.due(op, now):
@@ -166,6 +165,7 @@ def run(entity: Entity, program: Program, host: Host) -> None:
                 entity.arrivals.append(arrival)
     while entity.arrivals:
         _deliver(entity.arrivals.popleft(), entity, program)
+    _gather(entity, program)
     if (blocked := elapsed_seconds() - began) > host.limits.blocked_seconds:
         host.telemetry.emit("body_blocked", partition=entity.partition, seconds=round(blocked, 3))
 
@@ -177,7 +177,6 @@ def _deliver(arrival: Arrival, entity: Entity, program: Program) -> None:
     if isinstance(entry, DELIVERIES):
         if program.deliver(arrival):
             journal.record(entry)
-            _gather(entity, program)
         return
     journal.record(entry)
     if isinstance(entry, Tried):
@@ -205,6 +204,8 @@ async def commit(entity: Entity) -> None:
     assert entity.journal is not None
     if entity.flushing is not None:
         await asyncio.wait((entity.flushing,))
+    if entity.lost:  # what the flush was to write may be missing: nothing may follow it
+        raise Fenced(f"{entity.partition}: its journal could not be written")
     for effect in entity.pending:
         if isinstance(effect, Effect) and effect.intent is not None:
             entity.journal.record(effect.intent)
@@ -261,6 +262,7 @@ async def _transact(effect: SqlEffect, entity: Entity, program: Program, host: H
         try:
             arrival = await transactions.transact(work)
         except StoreUnavailable:
+            await asyncio.sleep(FIRST_PAUSE_SECONDS)
             continue
         except Refused as refused:
             arrival = _own_arrival(refused.item, entity, host)
@@ -289,16 +291,17 @@ async def wait(entity: Entity, host: Host) -> bool:
     flush(entity)
     now, due = host.clock.now_ms(), entity.next_due()
     near_seconds = None if due is None else max(0, due - now) / 1000
-    if entity.paused or host.draining:
+    letting_go = entity.paused or host.draining
+    linger = host.limits.linger_seconds
+    if letting_go:
         timeout = None if entity.busy else 0.0
     elif entity.busy:
         timeout = near_seconds
     else:
-        linger = host.limits.linger_seconds
         timeout = linger if near_seconds is None else min(near_seconds, linger)
     if await entity.woken(timeout) or entity.busy:
         return True
-    return due is not None and due <= host.clock.now_ms() and not (entity.paused or host.draining)
+    return not letting_go and near_seconds is not None and near_seconds <= linger
 
 
 async def settle(entity: Entity, host: Host) -> bool:

@@ -154,7 +154,7 @@ class Execution:
         match decode_message(message.body):
             case Signal(id, name, value):
                 return Arrival(Received(id, name, now, value))
-            case CancelRequest(reason):
+            case CancelRequest(reason) if self.activation.cancelled is None:
                 return Arrival(Cancelled(now, reason))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
                 return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))

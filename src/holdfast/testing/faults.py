@@ -1,0 +1,216 @@
+"""Faults, when they happen, and how often they did.
+
+A fault hits one call of a port. A *plan* decides which; it is asked once per call, so the same plan and the same run
+give the same faults. Whatever happens is counted, and a test that was to suffer faults and did not must fail: a torture
+test that never tortured proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+# ── What can happen to a write ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class FailBefore(Struct, frozen=True):
+    """The write is not applied, and the store says that it does not know."""
+
+
+class LoseAnswer(Struct, frozen=True):
+    """The write is applied, or refused, and the store says that it does not know."""
+
+
+class Delay(Struct, frozen=True):
+    """The write is applied after ``before_seconds`` and answered another ``after_seconds`` later.
+
+    It is under way meanwhile: it arrives even if its sender has died or been stopped.
+    """
+
+    before_seconds: float = 0.0
+    after_seconds: float = 0.0
+
+
+class CrashBefore(Struct, frozen=True):
+    """The process dies before the write leaves it."""
+
+
+class CrashAfter(Struct, frozen=True):
+    """The process dies as soon as the write is applied, before it hears so."""
+
+
+class PauseBefore(Struct, frozen=True):
+    """The process is stopped before the write leaves it. When it is resumed the write goes out: it is a zombie."""
+
+
+class PauseAfter(Struct, frozen=True):
+    """The process is stopped as soon as the write is applied, before it hears so."""
+
+
+WriteFault = FailBefore | LoseAnswer | Delay | CrashBefore | CrashAfter | PauseBefore | PauseAfter
+
+# ── What can happen to a read or a ring ─────────────────────────────────────────────────────────────────────────────
+
+
+class FailRead(Struct, frozen=True):
+    """The store does not answer."""
+
+
+class DelayRead(Struct, frozen=True):
+    """The store answers late, with what it held when it was asked."""
+
+    seconds: float
+
+
+ReadFault = FailRead | DelayRead
+
+
+class LoseRing(Struct, frozen=True):
+    """Nobody hears it."""
+
+
+class DoubleRing(Struct, frozen=True):
+    """It is heard twice, the second time ``seconds`` later."""
+
+    seconds: float
+
+
+class DelayRing(Struct, frozen=True):
+    """It is heard ``seconds`` later."""
+
+    seconds: float
+
+
+RingFault = LoseRing | DoubleRing | DelayRing
+
+AnyFault = WriteFault | ReadFault | RingFault
+
+# ── Plans ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class FaultPlan(Protocol):
+    """Decides what happens to each call; ``None`` means nothing does."""
+
+    def on_write(self, number: int) -> WriteFault | None:
+        """What happens to the ``number``-th write of this process (1 is the first)."""
+        ...
+
+    def on_read(self) -> ReadFault | None:
+        """What happens to the next read."""
+        ...
+
+    def on_ring(self) -> RingFault | None:
+        """What happens to the next ring."""
+        ...
+
+
+class FaultsAt:
+    """Faults at given writes, and none elsewhere. Without any it is the plan of a world without faults."""
+
+    def __init__(self, faults: Mapping[int, WriteFault] | None = None) -> None:
+        self._faults = dict(faults or {})
+
+    def on_write(self, number: int) -> WriteFault | None:
+        return self._faults.get(number)
+
+    def on_read(self) -> ReadFault | None:
+        return None
+
+    def on_ring(self) -> RingFault | None:
+        return None
+
+
+class Rates(Struct, frozen=True, kw_only=True):
+    """How often each fault is to happen, as a share of the calls it can hit, and the longest delay."""
+
+    fail_before: float = 0.0
+    lose_answer: float = 0.0
+    delay: float = 0.0
+    crash: float = 0.0
+    pause: float = 0.0
+    fail_read: float = 0.0
+    delay_read: float = 0.0
+    lose_ring: float = 0.0
+    double_ring: float = 0.0
+    delay_ring: float = 0.0
+    longest_delay_seconds: float = 1.0
+
+
+class RandomFaults:
+    """Faults drawn from a generator. ``rates`` may be replaced while the plan is in use: no rates, no faults."""
+
+    def __init__(self, random: Random, rates: Rates) -> None:
+        self._random = random
+        self.rates = rates
+
+    def on_write(self, number: int) -> WriteFault | None:
+        rates, drawn = self.rates, self._random.random()
+        for share, fault in (
+            (rates.fail_before, FailBefore()),
+            (rates.lose_answer, LoseAnswer()),
+            (rates.crash / 2, CrashBefore()),
+            (rates.crash / 2, CrashAfter()),
+            (rates.pause / 2, PauseBefore()),
+            (rates.pause / 2, PauseAfter()),
+        ):
+            if (drawn := drawn - share) < 0:
+                return fault
+        if drawn < rates.delay:
+            return Delay(self._delay_seconds(), self._delay_seconds())
+        return None
+
+    def on_read(self) -> ReadFault | None:
+        rates, drawn = self.rates, self._random.random()
+        if drawn < rates.fail_read:
+            return FailRead()
+        if drawn < rates.fail_read + rates.delay_read:
+            return DelayRead(self._delay_seconds())
+        return None
+
+    def on_ring(self) -> RingFault | None:
+        rates, drawn = self.rates, self._random.random()
+        if drawn < rates.lose_ring:
+            return LoseRing()
+        if drawn < rates.lose_ring + rates.double_ring:
+            return DoubleRing(self._delay_seconds())
+        if drawn < rates.lose_ring + rates.double_ring + rates.delay_ring:
+            return DelayRing(self._delay_seconds())
+        return None
+
+    def _delay_seconds(self) -> float:
+        # Mostly short: a long delay everywhere is only a slow world.
+        return self.rates.longest_delay_seconds * float(self._random.random() ** 3)
+
+
+NO_FAULTS: Final = FaultsAt()
+
+# ── Counts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class FaultCounts:
+    """How often each class of fault has happened."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def note(self, fault: AnyFault) -> None:
+        """A fault has happened."""
+        self.counts[type(fault).__name__] += 1
+
+    def add(self, other: FaultCounts) -> None:
+        """Count those of another run too."""
+        self.counts.update(other.counts)
+
+    def require(self, minimum: int, *faults: type[AnyFault]) -> None:
+        """Fail unless each of these classes has happened at least ``minimum`` times."""
+        rare = {fault.__name__: self.counts[fault.__name__] for fault in faults if self.counts[fault.__name__] < minimum}
+        if rare:
+            told = ", ".join(f"{name} {count} times" for name, count in rare.items())
+            raise AssertionError(f"each fault was to happen at least {minimum} times, but {told}: nothing was proven")
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items())) or "none"

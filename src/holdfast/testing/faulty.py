@@ -1,0 +1,295 @@
+"""A home whose ports fail on demand: any home, seen through a ``FaultPlan``.
+
+A write that fails here fails as in the world: it may or may not have been applied, and its sender cannot tell. When
+the process behind the home dies, its ports are dead at that instant: nothing it still does reaches the store, and no
+call ever returns, so that not even a ``finally`` block can act. (Raising an error instead would run its handlers.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.errors import StoreUnavailable
+from holdfast.items import HEAD, Item, Write
+from holdfast.ports import Doorbell, Home, Page, SqlCursor, SqlTransactions, Store
+from holdfast.testing.faults import (
+    CrashAfter,
+    CrashBefore,
+    Delay,
+    DelayRead,
+    DelayRing,
+    DoubleRing,
+    FailBefore,
+    FailRead,
+    FaultCounts,
+    FaultPlan,
+    LoseAnswer,
+    LoseRing,
+    PauseAfter,
+    PauseBefore,
+)
+
+T = TypeVar("T")
+
+
+class Victim(Protocol):
+    """The process that a home belongs to."""
+
+    @property
+    def context(self) -> contextvars.Context:
+        """The context in which its callbacks run."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has crashed."""
+        ...
+
+    def when_awake(self, action: Callable[[], object]) -> None:
+        """Do it now; or when the process is resumed, if it is stopped; or never, if it is dead."""
+        ...
+
+    def crash(self) -> None:
+        """Die at once."""
+        ...
+
+    def pause(self) -> None:
+        """Stop, as by SIGSTOP."""
+        ...
+
+
+class Sturdy:
+    """A process to which nothing happens, for faults of the store alone."""
+
+    dead = False
+
+    def __init__(self) -> None:
+        self.context = contextvars.copy_context()
+
+    def when_awake(self, action: Callable[[], object]) -> None:
+        action()
+
+    def crash(self) -> None:
+        raise AssertionError("only a simulated Process can crash")
+
+    def pause(self) -> None:
+        raise AssertionError("only a simulated Process can be paused")
+
+
+class Wire:
+    """The way from one process to its store: counts its writes, and lets happen to them what the plan says.
+
+    What happens beyond the process (a write under way, an answer coming back) runs in a context of its own, so that it
+    goes on when the process is stopped or dies.
+    """
+
+    def __init__(self, plan: FaultPlan, counts: FaultCounts, victim: Victim) -> None:
+        self.plan = plan
+        self.counts = counts
+        self.victim = victim
+        self.writes = 0
+        self.beyond = contextvars.Context()
+
+    def send(self, call: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
+        """Send one write and answer the future of its answer."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.victim.when_awake(lambda: self._leave(call, answer))
+        return answer
+
+    def _leave(self, call: Callable[[], Awaitable[T]], answer: asyncio.Future[T]) -> None:
+        self.writes += 1
+        fault = self.plan.on_write(self.writes)
+        if fault is not None:
+            self.counts.note(fault)
+        victim = self.victim
+        match fault:
+            case None:
+                self._apply(call, lambda done: _pass_on(done, answer))
+            case FailBefore():
+                self._later(0, lambda: _fail(answer))
+            case LoseAnswer():
+                self._apply(call, lambda done: _lose(done, answer))
+            case Delay(before, after):
+                pass_on = lambda done: self._later(after, lambda: _pass_on(done, answer))  # noqa: E731 - reads best here
+                self._later(before, lambda: self._apply(call, pass_on))
+            case CrashBefore():
+                victim.crash()
+            case PauseBefore():
+                victim.pause()
+                victim.when_awake(lambda: self._apply(call, lambda done: _pass_on(done, answer)))
+            case CrashAfter():
+                # Stopped while its last write is under way, so that it does nothing more before it dies.
+                victim.pause()
+                self._apply(call, lambda _done: victim.crash())
+            case PauseAfter():
+                victim.pause()
+                self._apply(call, lambda done: _pass_on(done, answer))
+
+    def _apply(self, call: Callable[[], Awaitable[T]], applied: Callable[[asyncio.Future[T]], object]) -> None:
+        future = asyncio.ensure_future(self.beyond.run(call))
+        future.add_done_callback(applied, context=self.beyond)
+
+    def _later(self, seconds: float, action: Callable[[], object]) -> None:
+        asyncio.get_running_loop().call_later(seconds, action, context=self.beyond)
+
+    async def read(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Send one read and wait for its answer."""
+        loop = asyncio.get_running_loop()
+        awake: asyncio.Future[None] = loop.create_future()
+        self.victim.when_awake(lambda: awake.set_result(None))
+        if not awake.done():
+            await awake
+        fault = self.plan.on_read()
+        if fault is not None:
+            self.counts.note(fault)
+        match fault:
+            case FailRead():
+                await asyncio.sleep(0)
+                raise StoreUnavailable("the simulated store did not answer")
+            case DelayRead(seconds):
+                found = await call()
+                await asyncio.sleep(seconds)
+                return found
+            case None:
+                return await call()
+
+
+def _pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
+    error = done.exception()
+    if answer.done():  # its caller went away
+        return
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())
+
+
+def _lose(done: asyncio.Future[Any], answer: asyncio.Future[Any]) -> None:
+    done.exception()  # looked at, so that asyncio does not complain
+    _fail(answer)
+
+
+def _fail(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(StoreUnavailable("the simulated store did not say whether it applied the write"))
+
+
+class FaultyStore:
+    """A store behind a ``Wire``."""
+
+    def __init__(self, store: Store, wire: Wire) -> None:
+        self._store = store
+        self._wire = wire
+
+    def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Store.write``."""
+        return self._wire.send(lambda: self._store.write(*writes))
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """See ``Store.get``."""
+        return await self._wire.read(lambda: self._store.get(partition, sort))
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.query``."""
+        return await self._wire.read(lambda: self._store.query(partition, prefix=prefix, after=after, limit=limit))
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.due``."""
+        return await self._wire.read(lambda: self._store.due(before, after=after, limit=limit))
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """See ``Store.scan``."""
+        return await self._wire.read(lambda: self._store.scan(prefix, status=status, after=after, limit=limit))
+
+    async def close(self) -> None:
+        """See ``Store.close``."""
+        if not self._wire.victim.dead:
+            await self._store.close()
+
+
+class FaultyTransactions:
+    """Transactional steps behind a ``Wire``: each counts as one write."""
+
+    def __init__(self, transactions: SqlTransactions, wire: Wire) -> None:
+        self._transactions = transactions
+        self._wire = wire
+
+    def transact(self, work: Callable[[SqlCursor], tuple[Sequence[Write], T]]) -> asyncio.Future[T]:
+        """See ``SqlTransactions.transact``."""
+        return self._wire.send(lambda: self._transactions.transact(work))
+
+
+class FaultyDoorbell:
+    """A doorbell behind a ``Wire``: rings get lost, come late or twice. What it hears it hears in its own process."""
+
+    def __init__(self, doorbell: Doorbell, wire: Wire) -> None:
+        self._doorbell = doorbell
+        self._wire = wire
+
+    def ring(self, partition: str) -> None:
+        """See ``Doorbell.ring``."""
+        self._wire.victim.when_awake(lambda: self._leave(partition))
+
+    def _leave(self, partition: str) -> None:
+        fault = self._wire.plan.on_ring()
+        if fault is not None:
+            self._wire.counts.note(fault)
+        match fault:
+            case LoseRing():
+                return
+            case DelayRing(seconds):
+                self._ring_later(seconds, partition)
+            case DoubleRing(seconds):
+                self._ring_later(seconds, partition)
+                self._wire.beyond.run(self._doorbell.ring, partition)
+            case None:
+                self._wire.beyond.run(self._doorbell.ring, partition)
+
+    def _ring_later(self, seconds: float, partition: str) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(seconds, self._doorbell.ring, partition, context=self._wire.beyond)
+
+    def listen(self, heard: Callable[[str | None], None]) -> None:
+        """See ``Doorbell.listen``."""
+        victim = self._wire.victim
+
+        def pass_on(partition: str | None) -> None:
+            asyncio.get_running_loop().call_soon(heard, partition, context=victim.context)
+
+        self._doorbell.listen(pass_on)
+
+    def alive(self, owner: str) -> bool:
+        """See ``Doorbell.alive``."""
+        return self._doorbell.alive(owner)
+
+    def peers(self) -> frozenset[str]:
+        """See ``Doorbell.peers``."""
+        return self._doorbell.peers()
+
+    async def close(self) -> None:
+        """See ``Doorbell.close``."""
+        if not self._wire.victim.dead:
+            await self._doorbell.close()
+
+
+def faulty_home(home: Home, plan: FaultPlan, *, counts: FaultCounts | None = None, victim: Victim | None = None) -> Home:
+    """``home`` as a process sees it to which ``plan`` happens. ``counts`` tells afterwards what did happen.
+
+    Without a ``victim`` the plan may hold faults of the store and the doorbell, but no crashes and no pauses.
+    """
+    return on_wire(home, Wire(plan, counts or FaultCounts(), victim or Sturdy()))
+
+
+def on_wire(home: Home, wire: Wire) -> Home:
+    """``home`` with every port behind ``wire``."""
+    return replace(
+        home,
+        store=FaultyStore(home.store, wire),
+        doorbell=FaultyDoorbell(home.doorbell, wire),
+        transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),
+    )
