@@ -41,60 +41,60 @@ class Item(Struct, frozen=True, gc=False):
 # ── Conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Always(Struct, frozen=True):
+class Always(Struct, frozen=True, gc=False):
     """No condition: the write applies whatever is there."""
 
 
-class Absent(Struct, frozen=True):
+class Absent(Struct, frozen=True, gc=False):
     """Nothing is there."""
 
 
-class Exists(Struct, frozen=True):
+class Exists(Struct, frozen=True, gc=False):
     """Something is there."""
 
 
-class RevisionIs(Struct, frozen=True):
+class RevisionIs(Struct, frozen=True, gc=False):
     """It is there and has not changed since it had this revision."""
 
     revision: int
 
 
-class OwnerIs(Struct, frozen=True):
+class OwnerIs(Struct, frozen=True, gc=False):
     """It is there and this owner still holds it under this epoch."""
 
     owner: str
     epoch: int
 
 
-class Unowned(Struct, frozen=True):
+class Unowned(Struct, frozen=True, gc=False):
     """It is there and nobody holds it: its last lease was released."""
 
 
-class LeaseLapsed(Struct, frozen=True):
+class LeaseLapsed(Struct, frozen=True, gc=False):
     """It is there, and its lease ran out before ``now`` (milliseconds) without being released."""
 
     now: int
 
 
-class StatusIn(Struct, frozen=True):
+class StatusIn(Struct, frozen=True, gc=False):
     """It is there and has one of these statuses."""
 
     statuses: tuple[str, ...]
 
 
-class Expired(Struct, frozen=True):
+class Expired(Struct, frozen=True, gc=False):
     """It is there and its ``expires_at`` is at or before ``now`` (milliseconds)."""
 
     now: int
 
 
-class AllOf(Struct, frozen=True):
+class AllOf(Struct, frozen=True, gc=False):
     """Every one of these holds."""
 
     conditions: tuple[Condition, ...]
 
 
-class AnyOf(Struct, frozen=True):
+class AnyOf(Struct, frozen=True, gc=False):
     """At least one of these holds."""
 
     conditions: tuple[Condition, ...]
@@ -143,14 +143,14 @@ def holds(condition: Condition, item: Item | None) -> bool:
 # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Put(Struct, frozen=True):
+class Put(Struct, frozen=True, gc=False):
     """Store the whole item, new or in place of the one that is there, if ``when`` holds."""
 
     item: Item
     when: Condition = ALWAYS
 
 
-class Update(Struct, frozen=True, kw_only=True):
+class Update(Struct, frozen=True, kw_only=True, gc=False):
     """Change the named fields of an item that is there, if ``when`` holds.
 
     A field left ``UNSET`` keeps its value; ``add_revision`` and ``add_epoch`` are added in place. With ``load`` the
@@ -171,7 +171,7 @@ class Update(Struct, frozen=True, kw_only=True):
     load: bool = False
 
 
-class Delete(Struct, frozen=True):
+class Delete(Struct, frozen=True, gc=False):
     """Remove the item if ``when`` holds. Removing what is not there is no error under ``ALWAYS``."""
 
     partition: str

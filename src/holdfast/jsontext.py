@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from msgspec import json
+from msgspec import Struct, json
 
 from holdfast.shapes import dump_model, fields_of, is_model
 
@@ -84,7 +84,7 @@ def _with_sorted_fields(value: object, tree: Any) -> Any:
     if isinstance(tree, dict):
         keys = cast("dict[str, Any]", tree)
         return keys | {key: _with_sorted_sets(getattr(value, name), keys[key]) for name, key in fields if key in keys}
-    if isinstance(tree, list):  # a Struct written as an array, maybe after its tag
+    if isinstance(tree, list) and isinstance(value, Struct):  # written as an array, maybe after its tag
         parts = cast("list[Any]", tree)
         tags = max(0, len(parts) - len(fields))
         return parts[:tags] + [

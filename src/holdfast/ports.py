@@ -100,6 +100,15 @@ class SqlTransactions(Protocol):
         ...
 
 
+class Purges(Protocol):
+    """An extra of stores that do not drop expired items by themselves."""
+
+    async def purge(self, now: int, limit: int) -> int:
+        """Delete up to ``limit`` heads with all their items, and other items, that expired at or before ``now``
+        (milliseconds); answers how many."""
+        ...
+
+
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home."""
 
@@ -108,3 +117,4 @@ class Home(Struct, frozen=True):
     store: Store
     doorbell: Doorbell
     transactions: SqlTransactions | None = None
+    purges: Purges | None = None

@@ -125,7 +125,12 @@ class Signature:
         complete = not kwargs and len(args) == self._required
         call: Any = args if complete else self._shortest_call(arrange(self.parameters, args, kwargs, self.what))
         try:
-            return self._encode(call)
+            data = self._encode(call)
+            if jsontext.nests_too_deep(data):
+                raise faults.too_deep(f"a call of {self.what}")
+            return data
+        except SerializationError:
+            raise
         except Exception as error:
             raise self._unencodable(arrange(self.parameters, args, kwargs, self.what), self.what, error) from error
 

@@ -11,7 +11,7 @@
 | ``body_blocked`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
-| ``unhandled`` | partition, message | a task of a body failed and nobody looked at it |
+| ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
 Fields carry ids and numbers only: never payloads, results or tokens.
 """
@@ -28,7 +28,7 @@ LOGGED: Final = {
     "stranded": logging.WARNING,
     "body_blocked": logging.WARNING,
     "turn_failed": logging.ERROR,
-    "unhandled": logging.WARNING,
+    "beat_failed": logging.ERROR,
 }
 """The events that also go to the ``holdfast`` logger, and how loudly."""
 

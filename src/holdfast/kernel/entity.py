@@ -104,8 +104,8 @@ class Program(Protocol):
         """The write that takes the message out of the inbox."""
         ...
 
-    def asked(self) -> Asked:
-        """What it newly wants since it was last asked."""
+    def asked(self) -> Asked | None:
+        """What it newly wants since it was last asked; ``None`` if nothing."""
         ...
 
     def due(self, op: str, now: int) -> Arrival | AnyEffect | None:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from holdfast.failure import ErrorRecord
 
 
-class Done(Struct, frozen=True, tag="done", omit_defaults=True):
+class Done(Struct, frozen=True, gc=False, tag="done", omit_defaults=True):
     """An operation ended well. ``value`` is its encoded result; what has no result, a timer say, has none."""
 
     op: str
@@ -25,7 +25,7 @@ class Done(Struct, frozen=True, tag="done", omit_defaults=True):
     began: int = 0
 
 
-class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):
+class Failed(Struct, frozen=True, gc=False, tag="failed", omit_defaults=True):
     """An operation ended badly and will not be tried again."""
 
     op: str
@@ -37,7 +37,7 @@ class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):
     began: int = 0
 
 
-class Tried(Struct, frozen=True, tag="tried", omit_defaults=True):
+class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
     """An attempt failed; the next one starts no earlier than ``again_at``."""
 
     op: str
@@ -47,14 +47,14 @@ class Tried(Struct, frozen=True, tag="tried", omit_defaults=True):
     again_at: int
 
 
-class Intended(Struct, frozen=True, tag="intended"):
+class Intended(Struct, frozen=True, gc=False, tag="intended"):
     """An at-most-once operation is about to start (written before its effect, G10)."""
 
     op: str
     at: int
 
 
-class Progressed(Struct, frozen=True, tag="progressed"):
+class Progressed(Struct, frozen=True, gc=False, tag="progressed"):
     """A running step reported how far it is; its next attempt is handed the details."""
 
     op: str
@@ -62,7 +62,7 @@ class Progressed(Struct, frozen=True, tag="progressed"):
     details: Raw
 
 
-class Received(Struct, frozen=True, tag="received", omit_defaults=True):
+class Received(Struct, frozen=True, gc=False, tag="received", omit_defaults=True):
     """A message was taken from the inbox. ``id`` is the sender's, for dropping repeats."""
 
     id: str
@@ -71,7 +71,7 @@ class Received(Struct, frozen=True, tag="received", omit_defaults=True):
     value: Raw = Raw(b"null")
 
 
-class Cancelled(Struct, frozen=True, tag="cancelled", omit_defaults=True):
+class Cancelled(Struct, frozen=True, gc=False, tag="cancelled", omit_defaults=True):
     """Somebody asked the execution to stop, or its time ran out (``timed_out``)."""
 
     at: int
@@ -79,14 +79,14 @@ class Cancelled(Struct, frozen=True, tag="cancelled", omit_defaults=True):
     timed_out: bool = False
 
 
-class Marked(Struct, frozen=True, tag="marked"):
+class Marked(Struct, frozen=True, gc=False, tag="marked"):
     """The body passed ``patched(id)`` for the first time, on code that knows this patch."""
 
     id: str
     at: int
 
 
-class Truncated(Struct, frozen=True, tag="truncated"):
+class Truncated(Struct, frozen=True, gc=False, tag="truncated"):
     """Only the first ``keep`` entries before this one still count: the execution was retried from there."""
 
     keep: int

@@ -154,14 +154,19 @@ class Host:
         self._suspended.pop(entity.partition, None)
         self._turns += 1
         # An empty context: nothing of whoever happened to wake the entity may reach its body, replay would not have it.
-        entity.turn = asyncio.get_running_loop().create_task(turn(entity, self), context=Context())
-        entity.turn.add_done_callback(lambda task: self._turn_ended(entity, task))
+        entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
 
-    def _turn_ended(self, entity: Entity, task: asyncio.Task[None]) -> None:
+    async def _take_turn(self, entity: Entity) -> None:
+        try:
+            await turn(entity, self)
+        except Exception as error:  # noqa: BLE001 - one broken entity must not take the others down
+            self.failed(entity, error)
+        finally:
+            self._turn_ended(entity)
+
+    def _turn_ended(self, entity: Entity) -> None:
         self._turns -= 1
         entity.turn = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.failed(entity, error)
         if entity.unread and not entity.held:
             entity.unread = False
             self.look(entity.partition)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -20,6 +21,8 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
 from holdfast.errors import DeterminismError, Evicted, IOOutsideStep
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("holdfast")
 
 FEW_TASKS: Final = 64
 """So many tasks may pile up before ended ones are let go of."""
@@ -127,7 +130,6 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
-        self.unhandled: list[dict[str, Any]] = []
         self._ready: deque[Handle] = deque()
         self._order = 0
         self._callbacks = 0
@@ -139,7 +141,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]  # lighter handles, see above
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
-        handle = Handle(callback, args, context or contextvars.copy_context())
+        handle = Handle(callback, args, contextvars.copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -153,7 +155,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> Handle | Timer:
         if when <= self.now:
             return self.call_soon(callback, *args, context=context)
-        timer: Timer = self.activation.start_timer(when, Handle(callback, args, context or contextvars.copy_context()))
+        timer: Timer = self.activation.start_timer(
+            when, Handle(callback, args, contextvars.copy_context() if context is None else context)
+        )
         return timer
 
     def time(self) -> float:
@@ -171,7 +175,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
         parent = asyncio.current_task(self)
         label = getattr(coro, "__name__", type(coro).__name__)
         path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
-        task = DurableTask(coro, loop=self, path=path, context=context or contextvars.copy_context())
+        task = DurableTask(
+            coro, loop=self, path=path, context=contextvars.copy_context() if context is None else context
+        )
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
@@ -188,7 +194,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.evicting:
-            self.unhandled.append(context)
+            _logger.warning("in a workflow body: %s", context.get("message"), exc_info=context.get("exception"))
 
     # ── What the activation calls ───────────────────────────────────────────────────────────────────────────────────
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from holdfast.errors import StoreError
 from holdfast.items import Item
 from holdfast.kernel.host import Host
+
+
+PURGE_SECONDS: Final = 60.0
+PURGE_BATCH: Final = 500
 
 
 class Sweeper:
@@ -16,7 +20,8 @@ class Sweeper:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._tasks: list[asyncio.Task[None]] = []
+        self._beats: list[asyncio.Task[None]] = []
+        self._sweeps: set[asyncio.Task[None]] = set()
         self._peers: frozenset[str] = frozenset()
 
     async def start(self) -> None:
@@ -26,21 +31,24 @@ class Sweeper:
         self._peers = self._host.home.doorbell.peers()
         await self.sweep(horizon_ms=limits.lease_ms + 1)
         loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(_beat(limits.sweep_seconds, self._sweep_again)),
-            loop.create_task(_beat(limits.lease_ms / 3000, self._host.renew)),
+        self._beats = [
+            loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
+            loop.create_task(self._beat(limits.lease_ms / 3000, self._host.renew)),
+            loop.create_task(self._beat(PURGE_SECONDS, self._purge)),
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
+        """Stop the beat. A sweep under way is left to end by itself."""
+        for task in self._beats:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._beats, return_exceptions=True)
 
     def heard(self, partition: str | None) -> None:
         """Another process rang."""
         if partition is None:
-            self._tasks.append(asyncio.get_running_loop().create_task(self.sweep(0)))
+            sweep = asyncio.get_running_loop().create_task(self.sweep(0))
+            self._sweeps.add(sweep)
+            sweep.add_done_callback(self._sweeps.discard)
         elif self._host.resident(partition):
             self._host.look(partition)
         elif self._host.programs.serves(partition):
@@ -87,8 +95,15 @@ class Sweeper:
         else:
             host.look_at(head.partition, (head.lease_until or 0) + 1)
 
+    async def _purge(self) -> None:
+        purges = self._host.home.purges
+        while purges is not None and await purges.purge(self._host.clock.now_ms(), PURGE_BATCH):
+            await asyncio.sleep(0)
 
-async def _beat(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        await work()
+    async def _beat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - without its beat a worker loses its leases: report and go on
+                self._host.telemetry.emit("beat_failed", error=repr(error))

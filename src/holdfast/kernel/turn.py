@@ -16,7 +16,7 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError, StoreUnavailable
-from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update
+from holdfast.items import AllOf, Item, OwnerIs, Put, RevisionIs, Update
 from holdfast.kernel.entity import Arrival, Effect, Entity, SqlEffect, Stranded
 from holdfast.kernel.entries import DELIVERIES, Tried, decode_entries
 from holdfast.kernel.journal import Journal
@@ -185,6 +185,8 @@ def _deliver(arrival: Arrival, entity: Entity, program: Program) -> None:
 
 def _gather(entity: Entity, program: Program) -> None:
     asked = program.asked()
+    if asked is None:
+        return
     assert entity.journal is not None
     for note in asked.notes:
         entity.journal.record(note)
@@ -231,10 +233,20 @@ async def _flush(entity: Entity) -> None:
 
 
 def _other_writes(entity: Entity) -> Sequence[Write]:
-    writes = (*entity.receipts.values(), *entity.writes)
+    writes = _one_per_place(entity)
     entity.receipts.clear()
     entity.writes.clear()
     return writes
+
+
+def _one_per_place(entity: Entity) -> Sequence[Write]:
+    """A callback that was answered is both received and closed: one write says both."""
+    writes = {_place(write): write for write in (*entity.writes, *entity.receipts.values())}
+    return tuple(writes.values())
+
+
+def _place(write: Write) -> tuple[str, str]:
+    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
 
 
 async def start(entity: Entity, program: Program, host: Host) -> None:
@@ -343,7 +355,7 @@ async def conclude(entity: Entity, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    others = (*entity.receipts.values(), *entity.writes)
+    others = _one_per_place(entity)
     try:
         await write_until_known(
             host.home.store,

@@ -207,7 +207,9 @@ class FaultCounts:
 
     def require(self, minimum: int, *faults: type[AnyFault]) -> None:
         """Fail unless each of these classes has happened at least ``minimum`` times."""
-        rare = {fault.__name__: self.counts[fault.__name__] for fault in faults if self.counts[fault.__name__] < minimum}
+        rare = {
+            fault.__name__: self.counts[fault.__name__] for fault in faults if self.counts[fault.__name__] < minimum
+        }
         if rare:
             told = ", ".join(f"{name} {count} times" for name, count in rare.items())
             raise AssertionError(f"each fault was to happen at least {minimum} times, but {told}: nothing was proven")

@@ -84,8 +84,8 @@ class Sturdy:
 class Wire:
     """The way from one process to its store: counts its writes, and lets happen to them what the plan says.
 
-    What happens beyond the process (a write under way, an answer coming back) runs in a context of its own, so that it
-    goes on when the process is stopped or dies.
+    What happens beyond the process (a write under way, an answer coming back) runs in an empty context, so that it goes
+    on when the process is stopped or dies.
     """
 
     def __init__(self, plan: FaultPlan, counts: FaultCounts, victim: Victim) -> None:
@@ -93,7 +93,6 @@ class Wire:
         self.counts = counts
         self.victim = victim
         self.writes = 0
-        self.beyond = contextvars.Context()
 
     def send(self, call: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
         """Send one write and answer the future of its answer."""
@@ -131,11 +130,11 @@ class Wire:
                 self._apply(call, lambda done: _pass_on(done, answer))
 
     def _apply(self, call: Callable[[], Awaitable[T]], applied: Callable[[asyncio.Future[T]], object]) -> None:
-        future = asyncio.ensure_future(self.beyond.run(call))
-        future.add_done_callback(applied, context=self.beyond)
+        future = contextvars.Context().run(lambda: asyncio.ensure_future(call()))
+        future.add_done_callback(applied, context=contextvars.Context())
 
     def _later(self, seconds: float, action: Callable[[], object]) -> None:
-        asyncio.get_running_loop().call_later(seconds, action, context=self.beyond)
+        asyncio.get_running_loop().call_later(seconds, action, context=contextvars.Context())
 
     async def read(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Send one read and wait for its answer."""
@@ -246,13 +245,13 @@ class FaultyDoorbell:
                 self._ring_later(seconds, partition)
             case DoubleRing(seconds):
                 self._ring_later(seconds, partition)
-                self._wire.beyond.run(self._doorbell.ring, partition)
+                contextvars.Context().run(self._doorbell.ring, partition)
             case None:
-                self._wire.beyond.run(self._doorbell.ring, partition)
+                contextvars.Context().run(self._doorbell.ring, partition)
 
     def _ring_later(self, seconds: float, partition: str) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(seconds, self._doorbell.ring, partition, context=self._wire.beyond)
+        loop.call_later(seconds, self._doorbell.ring, partition, context=contextvars.Context())
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
         """See ``Doorbell.listen``."""
@@ -277,7 +276,9 @@ class FaultyDoorbell:
             await self._doorbell.close()
 
 
-def faulty_home(home: Home, plan: FaultPlan, *, counts: FaultCounts | None = None, victim: Victim | None = None) -> Home:
+def faulty_home(
+    home: Home, plan: FaultPlan, *, counts: FaultCounts | None = None, victim: Victim | None = None
+) -> Home:
     """``home`` as a process sees it to which ``plan`` happens. ``counts`` tells afterwards what did happen.
 
     Without a ``victim`` the plan may hold faults of the store and the doorbell, but no crashes and no pauses.

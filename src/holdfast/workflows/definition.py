@@ -186,7 +186,7 @@ class Workflow(Generic[P, R]):
         refuse_in_step(f"{self.name}.start")
         access = self._connect()
         order = Launch(
-            id=check_id(options.id) if options.id is not None else ids.new_id(),
+            id=check_id(options.id) if options.id is not None else ids.new_ordered_id(access.clock.now_ms()),
             input=self.signature.bind(args, kwargs, f"workflow {self.name!r}", access.limit_bytes),
             tags=options.tags,
             timeout_ms=options.timeout_ms,

@@ -192,13 +192,13 @@ class Execution:
 
     # ── Out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def asked(self) -> Asked:
+    def asked(self) -> Asked | None:
         activation = self.activation
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
         wants, deadline = activation.take_wants(), self._ask_for_deadline()
         if wants is None:
-            return Asked(timers=deadline) if deadline else NOTHING
+            return Asked(timers=deadline) if deadline else None
         effects: list[AnyEffect] = []
         timers = list(deadline)
         for request in wants.asked:
@@ -297,6 +297,3 @@ class Execution:
 
     def evict(self) -> None:
         self.activation.evict()
-
-
-NOTHING: Final = Asked()

@@ -22,12 +22,14 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
     unique among the homes that share the data.
     """
     shared = MemoryData() if data is None else data
+    store = MemoryStore(shared)
     owner = owner or f"memory-{new_id()[:12]}"
     return Home(
         url=f"memory://{name or ''}",
         owner=owner,
-        store=MemoryStore(shared),
+        store=store,
         doorbell=MemoryDoorbell(shared, owner),
+        purges=store,
     )
 
 

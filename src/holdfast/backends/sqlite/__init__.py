@@ -24,7 +24,14 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
     except BaseException:
         await store.close()
         raise
-    return Home(url=f"sqlite:///{store.path}", owner=owner, store=store, doorbell=doorbell, transactions=store)
+    return Home(
+        url=f"sqlite:///{store.path}",
+        owner=owner,
+        store=store,
+        doorbell=doorbell,
+        transactions=store,
+        purges=store,
+    )
 
 
 __all__ = ["SocketDoorbell", "SqliteStore", "open_sqlite_home"]

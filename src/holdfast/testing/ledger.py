@@ -1,0 +1,61 @@
+"""The outside world, as steps change it: a ledger that honours idempotency keys, and remembers every attempt.
+
+Exactly once is true only inside the store (G10), so two things are counted apart: *attempts* of an effect, of which a
+crash may cause more than one, and *accepted* effects, of which there is one per key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+
+from holdfast.testing.virtual_time import current_scope
+from holdfast.workflows.scope import StepInfo, current
+
+T = TypeVar("T")
+
+
+class Attempt(Struct, frozen=True):
+    """One call of the ledger: when (virtual seconds), by which process, under which key."""
+
+    at: float
+    process: str
+    key: str
+
+
+class Ledger:
+    """Where the steps of a simulation leave their effects. ``violations`` tells what must not have happened."""
+
+    def __init__(self, is_recorded: Callable[[str], bool] = lambda _key: False) -> None:
+        self.accepted: dict[str, Any] = {}
+        self.attempts: Counter[str] = Counter()
+        self.log: list[Attempt] = []
+        self.violations: list[str] = []
+        self._is_recorded = is_recorded
+
+    def effect(self, value: T, *, key: str | None = None) -> T:
+        """Change the world from inside a step, under the step's idempotency key. Answers ``value``.
+
+        The dead change nothing. A key that was accepted with another value is a violation: some effect was performed
+        on the strength of a result that was not durable (G7).
+        """
+        name = cast("StepInfo", current()).idempotency_key if key is None else key
+        process: Any = current_scope.get()
+        if process is not None and process.dead:
+            return value
+        self.attempts[name] += 1
+        self.log.append(Attempt(asyncio.get_running_loop().time(), str(process), name))
+        if self._is_recorded(name) and not getattr(process, "zombie", False):
+            self.violations.append(f"{name} was performed again after its outcome was recorded (G2)")
+        if name in self.accepted and self.accepted[name] != value:
+            self.violations.append(f"{name} was performed with {self.accepted[name]!r} and again with {value!r} (G7)")
+        self.accepted.setdefault(name, value)
+        return value
+
+    def attempts_of(self, step: str) -> int:
+        """How often a step of this name was attempted, in all executions together."""
+        return sum(count for key, count in self.attempts.items() if f"/{step}#" in key)

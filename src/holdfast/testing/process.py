@@ -1,0 +1,184 @@
+"""A simulated process: an app of its own, a home of its own, a clock of its own, and ways to die.
+
+Everything it does runs in its own context, so the loop knows which callbacks are its: when it dies they are dropped,
+when it is stopped they wait. Cancelling a coroutine is no crash, because its ``finally`` blocks run and may write;
+here nothing runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.testing.faults import FaultPlan
+from holdfast.testing.faulty import Wire
+from holdfast.testing.virtual_time import VirtualClock, VirtualHandle, VirtualTimeLoop, current_scope
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.testing.faults import FaultCounts
+
+T = TypeVar("T")
+
+FEW_TASKS = 100
+CLOSING_TRIES = 100
+
+
+class ProcessDied(Exception):
+    """What a caller from outside sees: the process crashed before it answered. Nothing inside it ever sees this."""
+
+
+class Process:
+    """One simulated process. ``call`` runs something in it; ``crash``, ``pause`` and ``resume`` are done to it."""
+
+    def __init__(self, name: str, loop: VirtualTimeLoop, plan: FaultPlan, counts: FaultCounts, offset_ms: int) -> None:
+        self.name = name
+        self.context = contextvars.Context()
+        self.context.run(current_scope.set, self)
+        self.clock = VirtualClock(loop, offset_ms=offset_ms)
+        self.wire = Wire(plan, counts, self)
+        self.dead = False
+        self.paused = False
+        self.zombie = False
+        """Whether it was ever stopped: its knowledge may be out of date without its knowing."""
+        self.died: asyncio.Future[None] = loop.create_future()
+        self.stopped = asyncio.Event()
+        self.app: App
+        self.user: Callable[[], Coroutine[Any, Any, Any]]
+        self._loop = loop
+        self._held_back: list[VirtualHandle | Callable[[], object]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._working: AbstractAsyncContextManager[object] | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    # ── Used from outside ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work()`` inside the process and answer its result, or raise ``ProcessDied``."""
+        task = self._loop.create_task(_run(work), context=self.context.copy())
+        try:
+            await asyncio.wait({task, self.died}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.done():
+            return task.result()
+        raise ProcessDied(f"process {self.name} died")
+
+    async def start(self) -> None:
+        """Open the app and its worker."""
+        self._working = self.app.worker()
+        await self.call(self._working.__aenter__)
+
+    async def stop(self) -> None:
+        """Shut down in good order: hand over what runs, close the home."""
+        working = self._working
+        assert working is not None, "it was never started"
+        await self.call(lambda: _exit(working))
+        self._working = None
+
+    def resume(self) -> None:
+        """Go on after a pause, with whatever was in memory then."""
+        if self.dead or not self.paused:
+            return
+        self.paused = False
+        self.stopped.clear()
+        held_back, self._held_back = self._held_back, []
+        for each in held_back:
+            if isinstance(each, VirtualHandle):
+                self._loop.reschedule(each)
+            else:
+                self.when_awake(each)
+
+    def telemetry(self, event: str) -> int:
+        """How often the process has told this event."""
+        return self.app.telemetry.counts[event]
+
+    # ── Done to it ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def crash(self) -> None:
+        """Die as by ``kill -9``: from now on nothing of it runs, and nothing it has sent out is called back."""
+        if self.dead:
+            return
+        self.dead = True
+        self._held_back.clear()
+        if not self.died.done():
+            self.died.set_result(None)
+
+    def pause(self) -> None:
+        """Stop as by SIGSTOP: its timers pass unnoticed, its leases lapse, and it knows nothing of it."""
+        self.paused = self.zombie = True
+        self.stopped.set()
+
+    def when_awake(self, action: Callable[[], object]) -> None:
+        """See ``Victim.when_awake``."""
+        if self.dead:
+            return
+        if self.paused:
+            self._held_back.append(action)
+        else:
+            action()
+
+    # ── Asked by the loop ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def admits(self, handle: VirtualHandle) -> bool:
+        """See ``Scope.admits``."""
+        if self.dead:
+            return False
+        if self.paused:
+            self._held_back.append(handle)
+        return not self.paused
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """See ``Scope.adopt``."""
+        self._tasks.append(task)
+        if len(self._tasks) > FEW_TASKS:
+            self._tasks = [each for each in self._tasks if not each.done()]
+
+    # ── Afterwards ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unfinished(self) -> list[str]:
+        """The names of its tasks that have not ended."""
+        return [repr(task.get_coro()) for task in self._tasks if not task.done()]
+
+    def bury(self) -> None:
+        """Let go of what its end left half-way. Its ports are dead, so whatever still unwinds changes nothing."""
+        self.crash()
+        # Of this private attribute nothing public tells; without it asyncio reports every task that was dropped.
+        workers = getattr(self.app, "_worker", None)
+        if workers is not None:
+            for entity in list(workers.host.entities.values()):
+                if entity.program is not None and hasattr(entity.program, "activation"):
+                    self.context.copy().run(entity.program.evict)
+        while self._tasks:
+            tasks, self._tasks = self._tasks, []
+            for task in tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - see above
+                    self.context.copy().run(_close, task.get_coro())
+        self._working = None
+
+
+async def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return await work()
+
+
+async def _exit(working: AbstractAsyncContextManager[object]) -> None:
+    await working.__aexit__(None, None, None)
+
+
+def _close(coroutine: Any) -> None:
+    # A finally block that awaits makes close() fail, each time one step further on.
+    for _ in range(CLOSING_TRIES):
+        try:
+            coroutine.close()
+        except RuntimeError:
+            continue
+        except BaseException:  # noqa: BLE001 - what a dead process raises concerns nobody
+            return
+        return
