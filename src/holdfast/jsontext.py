@@ -78,9 +78,10 @@ def _with_sorted_sets(value: Any, tree: Any) -> Any:
 
 
 def _with_sorted_fields(value: object, tree: Any) -> Any:
+    unchanged: Any = tree
     fields = fields_of(type(value))
     if fields is None:
-        return tree
+        return unchanged
     if isinstance(tree, dict):
         keys = cast("dict[str, Any]", tree)
         return keys | {key: _with_sorted_sets(getattr(value, name), keys[key]) for name, key in fields if key in keys}
@@ -90,7 +91,7 @@ def _with_sorted_fields(value: object, tree: Any) -> Any:
         return parts[:tags] + [
             _with_sorted_sets(getattr(value, name), part) for (name, _), part in zip(fields, parts[tags:], strict=False)
         ]
-    return tree
+    return unchanged
 
 
 def nests_too_deep(data: bytes) -> bool:

@@ -126,13 +126,11 @@ class Signature:
         call: Any = args if complete else self._shortest_call(arrange(self.parameters, args, kwargs, self.what))
         try:
             data = self._encode(call)
-            if jsontext.nests_too_deep(data):
-                raise faults.too_deep(f"a call of {self.what}")
-            return data
-        except SerializationError:
-            raise
         except Exception as error:
             raise self._unencodable(arrange(self.parameters, args, kwargs, self.what), self.what, error) from error
+        if jsontext.nests_too_deep(data):
+            raise faults.too_deep(f"the input of {self.what}")
+        return data
 
     def parse(self, text: bytes | str, what: str = "", limit_bytes: int = INPUT_LIMIT_BYTES) -> bytes:
         """Arguments that a person wrote as JSON, checked, and as ``bind`` would have written them.

@@ -257,7 +257,10 @@ class Execution:
                     error = raised
                 case _:
                     raise AssertionError(self.activation.outcome)
-        return self._ended(self._status_of(error), replace(record, error=describe(error)))
+        status = self._status_of(error)
+        if status in (records.CANCELLED, records.TIMED_OUT) and (cancelled := self.activation.cancelled) is not None:
+            error = asyncio.CancelledError(cancelled.reason or "nobody said why")
+        return self._ended(status, replace(record, error=describe(error)))
 
     def _status_of(self, error: BaseException) -> str:
         if isinstance(error, CompensationFailed):

@@ -90,8 +90,10 @@ class Handle(Generic[R]):
         if record.result != NO_VALUE:
             result: R = decode(bytes(record.result))
             return result
-        cause = None if record.error is None else access.registry.errors.rebuild(record.error)
-        raise outcome_error(ended.status, record) from cause
+        error = outcome_error(ended.status, record)
+        if record.error is None or not error.error_type:
+            raise error
+        raise error from access.registry.errors.rebuild(record.error)
 
     async def _ended_within(self, timeout: Duration, access: Access) -> Ended:
         try:

@@ -149,6 +149,8 @@ def outcome_error(status: str, record: ExecutionRecord) -> ExecutionError:
         TERMINATED: ExecutionTerminated,
         COMPENSATION_FAILED: CompensationFailed,
     }
-    because = f": {name}: {message}" if name else ""
-    told = f"{record.workflow} {record.id!r} ended as {status}{because}"
+    if name == "CancelledError":
+        name = ""
+    because = f"{name}: {message}" if name else message
+    told = f"{record.workflow} {record.id!r} ended as {status}: {because}"
     return classes.get(status, ExecutionFailed)(told, name, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.codec import codec_for
-from holdfast.errors import ConfigurationError, StepInterrupted, StepTimeout
+from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
 from holdfast.kernel.entity import AnyEffect, Arrival, Effect, SqlEffect
 from holdfast.kernel.entries import Intended, Progressed, Tried
@@ -88,7 +88,9 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise
         return live.failed(operation, error, attempts=attempt, began=began)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
+    except (KeyboardInterrupt, GeneratorExit):  # the process is to end, or this attempt is thrown away
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, attempt, began)
     return live.done(operation, data, copy=copy, attempts=attempt, began=began)
 
@@ -96,12 +98,13 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
 def _failure(
     command: CallStep, operation: Operation, live: Live, error: BaseException, attempt: int, began: int
 ) -> Arrival:
-    retry = command.step.policy.retry
-    if command.step.policy.at_most_once or not retry.retries(error, attempt):
+    policy = command.step.policy
+    # InvalidInput: mostly a result that does not fit. Its effect has happened, and another attempt would only repeat it.
+    if policy.at_most_once or isinstance(error, InvalidInput) or not policy.retry.retries(error, attempt):
         return live.failed(operation, error, attempts=attempt, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
-    delay = retry.delay_seconds(attempt, Random(f"{live.record.secret}/{operation.id}/{attempt}"))
+    delay = policy.retry.delay_seconds(attempt, Random(f"{live.record.secret}/{operation.id}/{attempt}"))
     tried = Tried(operation.id, now, attempt, describe(error), now + int(delay * 1000))
     live.tried[operation.id] = tried
     return Arrival(tried)
@@ -120,10 +123,10 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
             beat=pulse.beat,
         )
     )
-    if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
-        return await _call(command, live)
     whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)
     try:
+        if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
+            return await _call(command, live)
         async with whole, silence:
             pulse.extend(silence, policy.heartbeat_seconds)
             return await _call(command, live)
@@ -133,6 +136,8 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
         if whole.expired():
             raise StepTimeout(f"step {step.name!r} took more than {policy.timeout_seconds} s") from error
         raise
+    finally:
+        pulse.stop()
 
 
 async def _call(command: CallStep, live: Live) -> Any:
@@ -140,8 +145,15 @@ async def _call(command: CallStep, live: Live) -> Any:
     if step.is_async:
         return await step.function(*command.args, **command.kwargs)
     context = contextvars.copy_context()
-    call = partial(context.run, step.function, *command.args, **command.kwargs)
+    call = partial(context.run, _called, step.function, *command.args, **command.kwargs)
     return await asyncio.get_running_loop().run_in_executor(live.pool, call)
+
+
+def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:  # no future can carry it; a coroutine makes the same of it
+        raise RuntimeError(f"the step raised {error!r}") from error
 
 
 class _Pulse:
@@ -153,6 +165,7 @@ class _Pulse:
         self._loop = asyncio.get_running_loop()
         self._silence: asyncio.Timeout | None = None
         self._seconds: float | None = None
+        self._stopped = False
 
     def last(self) -> Any:
         details = self._live.progressed.get(self._operation.id)
@@ -165,25 +178,31 @@ class _Pulse:
         data, _ = codec_for(Any).copy(
             details, f"the heartbeat of step {self._operation.command.step.name!r}", self._live.limit_bytes
         )
-        self._loop.call_soon_threadsafe(self._record, Raw(data))
+        if asyncio._get_running_loop() is self._loop:
+            self._record(Raw(data))
+        else:
+            self._loop.call_soon_threadsafe(self._record, Raw(data))
+
+    def stop(self) -> None:
+        self._stopped = True
 
     def _record(self, details: Raw) -> None:
+        if self._stopped:  # a thread whose attempt is over, still running
+            return
         if self._silence is not None and self._seconds is not None and not self._silence.expired():
             self._silence.reschedule(self._loop.time() + self._seconds)
         self._live.progressed[self._operation.id] = details
         self._live.report(Progressed(self._operation.id, self._live.now_ms(), details))
 
 
-def _sql_effect(command: CallStep, operation: Operation, live: Live) -> SqlEffect:
+def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffect:
     step = command.step
     if live.host.home.transactions is None:
-        raise ConfigurationError(
-            f"step {step.name!r} is transactional, which needs a SQLite home, not {live.host.home.url}"
-        )
+        return Effect(operation.id, lambda: _without_transactions(step, operation, live))
 
     def work(cursor: SqlCursor) -> Arrival:
         began = live.now_ms()
-        result = step.function(cursor, *command.args, **command.kwargs)
+        result = _called(step.function, cursor, *command.args, **command.kwargs)
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
         return live.done(operation, data, copy=copy, began=began)
 
@@ -193,3 +212,8 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> SqlEffec
         return _failure(command, operation, live, error, attempt, live.now_ms())
 
     return SqlEffect(operation.id, work, failed)
+
+
+async def _without_transactions(step: Step[..., Any], operation: Operation, live: Live) -> Arrival:
+    told = f"step {step.name!r} is transactional, which needs a SQLite home, not {live.host.home.url}"
+    return live.failed(operation, ConfigurationError(told))

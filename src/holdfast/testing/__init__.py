@@ -1,0 +1,48 @@
+"""The test kit: virtual time, faults, crashes, zombies and replay, for workflows and for the engine itself.
+
+=================================  =====================================================================================
+``run_virtual``                    run a coroutine in virtual time: a year passes in milliseconds
+``VirtualClock``                   the clock of an app in such a run
+``faulty_home``                    any home, with failures of the store and the doorbell by plan
+``crash_at_every_write``           a scenario, run again with a crash at each of its writes
+``crash_twice``                    the same, with a second crash at each write of the recovery
+``pause_at_every_write``           the same, with a process that is stopped, loses its lease and comes back
+``replay_history``                 new code, checked against recorded histories
+=================================  =====================================================================================
+"""
+
+from __future__ import annotations
+
+from holdfast.testing.crashes import Report, crash_at_every_write, crash_twice, pause_at_every_write
+from holdfast.testing.faults import FaultCounts, FaultPlan, FaultsAt, RandomFaults, Rates
+from holdfast.testing.faulty import faulty_home
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.process import Process, ProcessDied
+from holdfast.testing.simulation import Scenario, run_scenario
+from holdfast.testing.virtual_time import Deadlock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
+from holdfast.testing.world import MemoryDatabase, World
+
+__all__ = [
+    "Deadlock",
+    "FaultCounts",
+    "FaultPlan",
+    "FaultsAt",
+    "Ledger",
+    "MemoryDatabase",
+    "OutOfTime",
+    "Process",
+    "ProcessDied",
+    "RandomFaults",
+    "Rates",
+    "Report",
+    "Scenario",
+    "VirtualClock",
+    "VirtualTimeLoop",
+    "World",
+    "crash_at_every_write",
+    "crash_twice",
+    "faulty_home",
+    "pause_at_every_write",
+    "run_scenario",
+    "run_virtual",
+]

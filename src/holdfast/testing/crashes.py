@@ -1,0 +1,205 @@
+"""Every place at which a process can die, be stopped, or not hear from its store, one after the other.
+
+A scenario runs once undisturbed, to count its writes and to see what it amounts to. Then it runs again for every write
+and every fault: whatever happens, it must amount to the same. The places are enumerated, not sampled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.testing.faults import (
+    NO_FAULTS,
+    CrashAfter,
+    CrashBefore,
+    FailBefore,
+    FaultCounts,
+    FaultsAt,
+    LoseAnswer,
+    PauseAfter,
+    PauseBefore,
+    WriteFault,
+)
+from holdfast.testing.process import Process
+from holdfast.testing.simulation import Run, Scenario, conclude, run_scenario, told
+from holdfast.testing.virtual_time import run_virtual
+from holdfast.testing.world import World
+
+FAULTS: Final[tuple[WriteFault, ...]] = (CrashBefore(), CrashAfter(), LoseAnswer(), FailBefore())
+CRASHES: Final[tuple[WriteFault, ...]] = (CrashBefore(), CrashAfter())
+PAUSES: Final[tuple[WriteFault, ...]] = (PauseBefore(), PauseAfter())
+
+AFTERLIFE_LEASES: Final = 3
+"""For so many leases a zombie may try to do harm after it has come back."""
+
+MOST_FAILURES_TOLD: Final = 5
+
+
+class Report(Struct, frozen=True):
+    """What an enumeration covered, and what went wrong."""
+
+    scenario: str
+    what: str
+    writes: int
+    points: int
+    fenced: int
+    faults: FaultCounts
+    failures: list[str]
+
+    def __str__(self) -> str:
+        told = f"{self.scenario}: {self.what} at each of {self.writes} writes: {self.points} points"
+        fenced = f", {self.fenced} fenced" if self.fenced else ""
+        return f"{told}{fenced}, {len(self.failures)} divergent"
+
+    def require_success(self) -> None:
+        """Fail with the first few failures, if there are any."""
+        if self.failures:
+            told = "\n  ".join(self.failures[:MOST_FAILURES_TOLD])
+            raise AssertionError(f"{self}\n  {told}")
+
+
+def crash_at_every_write(scenario: Scenario, faults: Sequence[WriteFault] = FAULTS) -> Report:
+    """Let each of ``faults`` happen at each write of the first process, and compare with the undisturbed run.
+
+    Prints what it covered. Fails if any run differs in its result, statuses, histories or accepted effects, breaks a
+    guarantee that ``oracles`` watches, or does not end.
+    """
+    return _told(_enumerate(scenario, faults))
+
+
+def crash_twice(scenario: Scenario) -> Report:
+    """Crash at each write, and again at each write of the recovery: all pairs."""
+    base = undisturbed(scenario)
+    tally = _Tally(scenario, base, "two crashes")
+    for number in range(1, base.writes[0] + 1):
+        for first in CRASHES:
+            recovery = run_scenario(scenario, (FaultsAt({number: first}),))
+            writes = recovery.writes[1] if len(recovery.writes) > 1 else 0
+            for again in range(1, writes + 1):
+                for second in CRASHES:
+                    plans = (FaultsAt({number: first}), FaultsAt({again: second}))
+                    place = f"{_name(first)} {number}, then {_name(second)} {again} of the recovery"
+                    tally.add(run_scenario(scenario, plans), place, expected=2)
+    return _told(tally.report())
+
+
+def pause_at_every_write(scenario: Scenario) -> Report:
+    """Stop the first process at each write until its leases have lapsed and a second one has finished everything.
+
+    Then it goes on, with what it had in memory: it must not change anything any more (G3, G9).
+    """
+    base = undisturbed(scenario)
+    tally = _Tally(scenario, base, "a zombie")
+    for number in range(1, base.writes[0] + 1):
+        for fault in PAUSES:
+            run = run_virtual(lambda: _run_with_zombie(scenario, FaultsAt({number: fault})))  # noqa: B023 - runs now
+            tally.add(run, f"{_name(fault)} {number}", expected=1)
+    return _told(tally.report())
+
+
+def undisturbed(scenario: Scenario) -> Run:
+    """The run that all others are compared with. It must itself be without fault."""
+    base = run_scenario(scenario)
+    if base.violations:
+        raise AssertionError(f"{scenario}: even undisturbed: {'; '.join(base.violations)}")
+    return base
+
+
+def _enumerate(scenario: Scenario, faults: Sequence[WriteFault]) -> Report:
+    base = undisturbed(scenario)
+    tally = _Tally(scenario, base, "/".join(type(fault).__name__ for fault in faults))
+    for number in range(1, base.writes[0] + 1):
+        for fault in faults:
+            tally.add(run_scenario(scenario, (FaultsAt({number: fault}),)), f"{_name(fault)} {number}", expected=1)
+    return tally.report()
+
+
+class _Tally:
+    def __init__(self, scenario: Scenario, base: Run, what: str) -> None:
+        self._scenario = scenario
+        self._base = base
+        self._what = what
+        self._points = self._fenced = 0
+        self._faults = FaultCounts()
+        self._failures: list[str] = []
+
+    def add(self, run: Run, place: str, *, expected: int) -> None:
+        self._points += 1
+        self._fenced += run.fenced
+        self._faults.add(run.faults)
+        wrong = [*run.violations]
+        wrong += self._base.observation.differences(run.observation, ordered=self._scenario.ordered)
+        if (happened := run.faults.counts.total()) != expected:
+            wrong.append(f"{happened} faults happened, not {expected}: the runs are not alike")
+        if wrong:
+            self._failures.append(f"{place}: {'; '.join(wrong)}")
+
+    def report(self) -> Report:
+        return Report(
+            self._scenario.name,
+            self._what,
+            self._base.writes[0],
+            self._points,
+            self._fenced,
+            self._faults,
+            self._failures,
+        )
+
+
+def _told(report: Report) -> Report:
+    print(report)
+    report.require_success()
+    return report
+
+
+def _name(fault: WriteFault) -> str:
+    return f"{type(fault).__name__} write"
+
+
+# ── Zombies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _run_with_zombie(scenario: Scenario, plan: FaultsAt) -> Run:
+    world = World(scenario.build, limits=scenario.limits, database=scenario.database())
+    violations: list[str] = []
+    result = "nothing"
+    try:
+        async with asyncio.timeout(scenario.patience_seconds):
+            zombie = await _first(world, plan)
+            heir = await world.boot(NO_FAULTS)
+            result = await told(heir)
+            await heir.call(world.quiet)
+            before = await world.database.items()
+            zombie.resume()
+            await asyncio.sleep(AFTERLIFE_LEASES * scenario.limits.lease_ms / 1000)
+            if await world.database.items() != before:
+                violations.append("the process that came back changed what the other had finished (G3)")
+            await zombie.stop()
+            await heir.stop()
+    except TimeoutError:
+        violations.append(f"it had not ended after {scenario.patience_seconds:,.0f} virtual seconds (G1)")
+    return await conclude(world, scenario, result, violations)
+
+
+async def _first(world: World, plan: FaultsAt) -> Process:
+    """The first process, stopped at its appointed write."""
+    booting = asyncio.create_task(world.boot(plan))
+    while not world.processes:
+        await asyncio.sleep(0)
+    process = world.processes[0]
+    stopped = asyncio.create_task(process.stopped.wait())
+    work: Callable[[], asyncio.Task[object]] = lambda: asyncio.create_task(_use(booting, world))  # noqa: E731 - local
+    using = work()
+    await asyncio.wait({stopped, using}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    return process
+
+
+async def _use(booting: asyncio.Task[Process], world: World) -> object:
+    process = await booting
+    await told(process)
+    return await process.call(world.quiet)

@@ -1,0 +1,149 @@
+"""What must hold at every write and at rest, whatever happened: the guarantees, watched from inside the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from holdfast.backends.memory import MemoryData
+from holdfast.items import HEAD, Item
+from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
+from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.kernel.turn import INBOX_PREFIX, USED
+from holdfast.workflows.record import (
+    CANCELLED,
+    COMPENSATION_FAILED,
+    COMPLETED,
+    ENDED,
+    FAILED,
+    PARTITION_PREFIX,
+    PAUSED,
+    READY,
+    RUNNING,
+    STRANDED,
+    SUSPENDED,
+    TERMINATED,
+    TIMED_OUT,
+    decode_record,
+)
+
+_WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
+TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
+    None: frozenset({READY, RUNNING}),
+    READY: _WAITING,
+    RUNNING: frozenset({READY, SUSPENDED, STRANDED, PAUSED, *ENDED}),
+    SUSPENDED: _WAITING,
+    STRANDED: _WAITING,
+    PAUSED: frozenset({READY, TERMINATED}),
+    COMPLETED: frozenset(),
+    FAILED: frozenset({READY}),
+    CANCELLED: frozenset({READY}),
+    TIMED_OUT: frozenset({READY}),
+    TERMINATED: frozenset(),
+    COMPENSATION_FAILED: frozenset({READY}),
+}
+"""The statuses an execution may go to next. A status may always stay as it is."""
+
+
+class WatchedData(MemoryData):
+    """A simulated database that checks every change against the guarantees, in the order of the changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.violations: list[str] = []
+        self._recorded: dict[tuple[str, int], frozenset[str]] = {}
+
+    def set(self, item: Item) -> None:
+        """See ``MemoryData.set``."""
+        before = self.find(item.partition, item.sort)
+        if item.sort == HEAD:
+            self._check_head(before, item)
+        elif item.sort.startswith(SEGMENT_PREFIX):
+            self._check_segment(before, item)
+        super().set(item)
+        if item.sort.startswith(SEGMENT_PREFIX):
+            self._note_recorded(item.partition, int(item.sort[len(SEGMENT_PREFIX) :].split("#")[0]))
+
+    def is_recorded(self, key: str) -> bool:
+        """Whether the outcome of the operation with this idempotency key is in a journal, in a segment of its own."""
+        partition, run, op = _parts_of(key)
+        return op in self._recorded.get((partition, run), ())
+
+    def _check_head(self, before: Item | None, head: Item) -> None:
+        if before is not None and head.epoch < before.epoch:
+            self._complain(head, f"its epoch went back from {before.epoch} to {head.epoch} (G3)")
+        if (head.owner is None) != (head.lease_until is None):
+            self._complain(head, f"owner {head.owner} with a lease until {head.lease_until}")
+        if head.partition.startswith(PARTITION_PREFIX):
+            status = None if before is None else before.status
+            if head.status != status and head.status not in TRANSITIONS[status]:
+                self._complain(head, f"it went from {status} to {head.status}")
+
+    def _check_segment(self, before: Item | None, segment: Item) -> None:
+        if before is not None:
+            self._complain(segment, f"segment {segment.sort} was overwritten (G3)")
+        run, _, position = segment.sort[len(SEGMENT_PREFIX) :].partition("#")
+        if int(position) > 0:
+            previous = self.find(segment.partition, f"{SEGMENT_PREFIX}{run}#{int(position) - 1:010d}")
+            if previous is None:
+                self._complain(segment, f"segment {segment.sort} leaves a gap (G3)")
+            elif previous.epoch > segment.epoch:
+                self._complain(
+                    segment, f"segment {segment.sort} of epoch {segment.epoch} follows epoch {previous.epoch} (G3)"
+                )
+
+    def _note_recorded(self, partition: str, run: int) -> None:
+        entries = standing(journal_of(self.partitions[partition].values(), run))
+        ops = frozenset(entry.op for entry in entries if isinstance(entry, Done | Failed))
+        self._recorded[partition, run] = ops
+
+    def _complain(self, item: Item, text: str) -> None:
+        self.violations.append(f"{item.partition}: {text}")
+
+
+def _parts_of(key: str) -> tuple[str, int, str]:
+    """The partition, run and operation in an idempotency key: ``wf#name#id/run/op``. Ids may hold slashes too."""
+    parts = key.split("/")
+    for place, part in enumerate(parts[1:], start=1):
+        if part.isdigit():
+            return "/".join(parts[:place]), int(part), "/".join(parts[place + 1 :])
+    return key, 0, ""
+
+
+def journal_of(items: Iterable[Item], run: int) -> list[Entry]:
+    """The entries of one run's segments, in order, those included that no longer stand."""
+    prefix = f"{SEGMENT_PREFIX}{run:06d}#"
+    segments = sorted((item for item in items if item.sort.startswith(prefix)), key=lambda item: item.sort)
+    return [entry for segment in segments for entry in decode_entries(segment.body)]
+
+
+def unrest(items: Iterable[Item]) -> list[str]:
+    """What is left over although everything should have ended: leases, due times, unread messages, open executions."""
+    found: list[str] = []
+    terminated = set[str]()
+    messages: list[Item] = []
+    for item in items:
+        if item.sort.startswith(INBOX_PREFIX):
+            messages.append(item)
+        if item.sort != HEAD or not item.partition.startswith(PARTITION_PREFIX):
+            continue
+        if item.status == TERMINATED:
+            terminated.add(item.partition)
+        if item.status not in ENDED:
+            found.append(f"{item.partition} is still {item.status}")
+        if item.owner is not None:
+            found.append(f"{item.partition} is still leased to {item.owner}")
+        if item.due_at is not None:
+            found.append(f"{item.partition} is still due at {item.due_at}")
+    found += [
+        f"{message.partition} left {message.sort} unread"
+        for message in messages
+        if message.status != USED and message.partition not in terminated
+    ]
+    return found
+
+
+def operations_of(items: Iterable[Item], head: Item) -> list[Entry]:
+    """The standing entries of an execution's current run."""
+    record = decode_record(head.body)
+    return standing(journal_of(items, record.run) + record.tail)

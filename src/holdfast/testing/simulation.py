@@ -1,0 +1,161 @@
+"""Scenarios, and what one run of a scenario amounts to, so that runs with and without faults can be compared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.items import HEAD, Item
+from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
+from holdfast.kernel.host import Limits
+from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.oracles import operations_of, unrest
+from holdfast.testing.process import Process, ProcessDied
+from holdfast.testing.virtual_time import run_virtual
+from holdfast.testing.world import Build, Database, MemoryDatabase, World, swift
+
+MOST_INCARNATIONS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Something that users do, to be done again under faults.
+
+    ``ordered`` says whether the operations of an execution come in one order only, whatever happens. ``check`` looks
+    at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database of one run.
+    """
+
+    name: str
+    build: Build
+    limits: Limits = field(default_factory=swift)
+    ordered: bool = True
+    patience_seconds: float = 3_600.0
+    check: Callable[[Ledger], list[str]] = lambda _ledger: []
+    database: Callable[[], Database] = MemoryDatabase
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Observation(Struct, frozen=True):
+    """What a run amounts to: what the user got, how each execution ended, what happened in it, and its effects."""
+
+    result: str
+    statuses: dict[str, str]
+    operations: dict[str, list[str]]
+    accepted: dict[str, Any]
+
+    def differences(self, other: Observation, *, ordered: bool) -> list[str]:
+        """In what ``other`` differs from this one, in words."""
+        found: list[str] = []
+        if self.result != other.result:
+            found.append(f"the user got {other.result}, not {self.result}")
+        if self.statuses != other.statuses:
+            found.append(f"statuses are {other.statuses}, not {self.statuses}")
+        if self.accepted != other.accepted:
+            found.append(f"effects are {other.accepted}, not {self.accepted}")
+        for partition, operations in self.operations.items():
+            others = other.operations.get(partition, [])
+            same = operations == others if ordered else sorted(operations) == sorted(others)
+            if not same:
+                found.append(f"the history of {partition} is {others}, not {operations}")
+        return found
+
+
+class Run(Struct, frozen=True):
+    """One run: what it amounts to, what must not have happened in it, and how many writes each process made."""
+
+    observation: Observation
+    violations: list[str]
+    writes: list[int]
+    faults: FaultCounts
+    fenced: int
+
+
+def run_scenario(scenario: Scenario, plans: Sequence[FaultPlan] = (), *, seed: int | None = None) -> Run:
+    """Run a scenario in one process after another, each with its plan, until one brings it to its end."""
+    return run_virtual(lambda: _run(scenario, plans), seed=seed)
+
+
+async def _run(scenario: Scenario, plans: Sequence[FaultPlan]) -> Run:
+    world = World(scenario.build, limits=scenario.limits, database=scenario.database())
+    violations: list[str] = []
+    result = "nothing"
+    try:
+        async with asyncio.timeout(scenario.patience_seconds):
+            for number in range(MOST_INCARNATIONS):
+                try:
+                    process = await world.boot(plans[number] if number < len(plans) else NO_FAULTS)
+                    result = await told(process)
+                    await alive(process, world)
+                    await process.stop()
+                    break
+                except ProcessDied:
+                    continue
+    except TimeoutError:
+        violations.append(f"it had not ended after {scenario.patience_seconds:,.0f} virtual seconds (G1)")
+    return await conclude(world, scenario, result, violations)
+
+
+async def told(process: Process) -> str:
+    """What the user of a process gets: a result or an error, as text."""
+    try:
+        return repr(await process.call(process.user))
+    except HoldfastError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def alive(process: Process, world: World) -> None:
+    """Wait until everything has ended, or the process dies."""
+    await process.call(world.quiet)
+
+
+async def conclude(world: World, scenario: Scenario, result: str, violations: list[str]) -> Run:
+    """Look at what is left, and let go of the world."""
+    items = await world.database.items()
+    violations = [*violations, *world.violations(), *unrest(items), *scenario.check(world.ledger)]
+    run = Run(
+        observation=Observation(
+            result=result,
+            statuses={item.partition: item.status for item in items if item.sort == HEAD},
+            operations=_histories(items),
+            accepted=dict(world.ledger.accepted),
+        ),
+        violations=violations,
+        writes=[process.wire.writes for process in world.processes],
+        faults=world.counts,
+        fenced=sum(process.telemetry("fenced") for process in world.processes),
+    )
+    await world.close()
+    return run
+
+
+def _histories(items: Sequence[Item]) -> dict[str, list[str]]:
+    entities: dict[str, list[Item]] = {}
+    for item in items:
+        entities.setdefault(item.partition, []).append(item)
+    return {
+        head.partition: [line for entry in operations_of(entities[head.partition], head) if (line := _line(entry))]
+        for head in items
+        if head.sort == HEAD
+    }
+
+
+def _line(entry: Entry) -> str:
+    match entry:
+        case Done(op=op, kind=kind):
+            return f"{kind} {op} done"
+        case Failed(op=op, kind=kind, error=error):
+            return f"{kind} {op} failed: {error.type}"
+        case Received(name=name):
+            return f"received {name}"
+        case Cancelled(timed_out=timed_out):
+            return "timed out" if timed_out else "cancelled"
+        case _:
+            return ""  # attempts, intents and heartbeats may differ: they tell what happened, not what came of it

@@ -1,0 +1,140 @@
+"""A simulated world: one database, one virtual loop, and processes that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
+
+from holdfast.app import App
+from holdfast.backends.memory import open_memory_home
+from holdfast.items import HEAD, Item
+from holdfast.kernel.host import Limits
+from holdfast.ports import Home
+from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
+from holdfast.testing.faulty import on_wire
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.oracles import WatchedData
+from holdfast.testing.process import Process
+from holdfast.testing.virtual_time import VirtualTimeLoop
+from holdfast.workflows.record import ENDED
+
+User = Callable[[], Coroutine[Any, Any, Any]]
+"""What somebody does with an app from outside: starts, signals, waits. Answers what came of it."""
+
+Build = Callable[[App, Ledger], User]
+"""Registers workflows and steps with an app, and answers what its user does.
+
+It is called once for each simulated process, so that no process shares anything in memory with another. The user begins
+again after a crash: what he does must be safe to repeat, with ids of his own for executions and signals.
+"""
+
+LOOK_SECONDS: Final = 0.5
+
+
+class Database(Protocol):
+    """What the processes of a world share."""
+
+    async def open(self, owner: str) -> Home:
+        """A home on it for one process."""
+        ...
+
+    async def items(self) -> list[Item]:
+        """Everything that it holds."""
+        ...
+
+    def is_recorded(self, key: str) -> bool:
+        """Whether an operation's outcome is known to be durable, by its idempotency key."""
+        ...
+
+    def violations(self) -> list[str]:
+        """What was written that must not have been."""
+        ...
+
+    def forget(self, owner: str) -> None:
+        """The process of this name is gone, and everybody can tell."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class MemoryDatabase:
+    """A shared ``MemoryData`` that watches every change."""
+
+    def __init__(self) -> None:
+        self.data = WatchedData()
+
+    async def open(self, owner: str) -> Home:
+        return open_memory_home(data=self.data, owner=owner)
+
+    async def items(self) -> list[Item]:
+        return [item for entity in self.data.partitions.values() for item in entity.values()]
+
+    def is_recorded(self, key: str) -> bool:
+        return self.data.is_recorded(key)
+
+    def violations(self) -> list[str]:
+        return self.data.violations
+
+    def forget(self, owner: str) -> None:
+        self.data.listeners.pop(owner, None)
+
+    async def close(self) -> None:
+        pass
+
+
+class World:
+    """Where a simulation happens. Make it, and use it, inside ``run_virtual``."""
+
+    def __init__(self, build: Build, *, limits: Limits, database: Database | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop), "a simulation needs virtual time: run_virtual(...)"
+        self.loop = loop
+        self.database: Database = database or MemoryDatabase()
+        self.ledger = Ledger(self.database.is_recorded)
+        self.counts = FaultCounts()
+        self.processes: list[Process] = []
+        self._build = build
+        self._limits = limits
+
+    async def boot(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
+        """Start a process with a fresh app on the shared database. It may die while it starts."""
+        process = Process(f"p{len(self.processes) + 1}", self.loop, plan, self.counts, offset_ms)
+        self.processes.append(process)
+
+        async def open_home() -> Home:
+            return on_wire(await self.database.open(process.name), process.wire)
+
+        process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
+        process.user = self._build(process.app, self.ledger)
+        process.died.add_done_callback(lambda _died: self.database.forget(process.name))
+        await process.start()
+        return process
+
+    async def quiet(self) -> None:
+        """Wait until every execution has ended, and whatever follows an end has been sent."""
+        while any(item.status not in ENDED for item in await self.database.items() if item.sort == HEAD):
+            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
+
+    async def close(self) -> None:
+        """Bury the dead, and the living."""
+        for process in self.processes:
+            process.bury()
+        await self.database.close()
+
+    def violations(self) -> list[str]:
+        """What must not have happened, so far."""
+        return [*self.database.violations(), *self.ledger.violations, *self._unhandled()]
+
+    def _unhandled(self) -> list[str]:
+        return [f"nobody handled: {each.get('message')}: {each.get('exception')!r}" for each in self.loop.unhandled]
+
+
+def swift(limits: Limits | None = None) -> Limits:
+    """Limits for simulations: the real ones, but bodies may take their time, since the machine's time is not theirs."""
+    return replace(limits or Limits(), blocked_seconds=60.0)
