@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, over
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
 from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.errors import ConfigurationError, InvalidInput, InvalidState
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home, SqlCursor
 from holdfast.retry import Retry
@@ -212,10 +212,18 @@ class App:
 
     @property
     def home_url(self) -> str:
-        """The URL of the home that opening uses."""
+        """The URL of the home that opening uses; set it before opening to use another one."""
         if isinstance(self._home, str):
             return self._home
+        if self._home is not None:
+            return f"custom://{self.name}"
         return os.environ.get(HOME_VARIABLE) or f"sqlite:///.holdfast/{self.name}.db"
+
+    @home_url.setter
+    def home_url(self, url: str) -> None:
+        if self._access is not None:
+            raise InvalidState(f"app {self.name!r} is open on {self.home_url}; set another home before opening it")
+        self._home = url
 
     async def __aenter__(self) -> Self:
         self._users += 1

@@ -4,129 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
 from heapq import heappop, heappush
-from typing import Any, Protocol
-
-from msgspec import UNSET, Struct
 
 from holdfast.items import Item, Write
-from holdfast.kernel.entries import Entry
 from holdfast.kernel.journal import Journal
-from holdfast.ports import SqlCursor
-
-
-class Stranded(Exception):
-    """There is code for this entity here, but not of the version it is pinned to."""
-
-
-class Timed(Struct, frozen=True):
-    """Something to do at ``due_at`` (milliseconds): fire a timer, or look at an operation again."""
-
-    due_at: int
-    op: str
-
-
-class Arrival(Struct, frozen=True):
-    """An entry on its way into the journal and the body; ``value`` is its decoded result if that is at hand."""
-
-    entry: Entry
-    value: Any = UNSET
-
-
-class Effect(Struct, frozen=True):
-    """Something to do in the world, once all that was recorded before is durable (G7).
-
-    ``intent`` is recorded before it starts. ``perform`` answers what it led to, or when to perform it again unless the
-    outcome has come by itself until then, or ``None`` if nothing is to come.
-    """
-
-    op: str
-    perform: Callable[[], Coroutine[Any, Any, Arrival | Timed | None]]
-    intent: Entry | None = None
-
-
-class SqlEffect(Struct, frozen=True):
-    """Something to do inside the store's own transaction: its record commits with it, exactly once (G10).
-
-    ``work`` answers what it led to; ``failed`` turns an error of it into an arrival.
-    """
-
-    op: str
-    work: Callable[[SqlCursor], Arrival]
-    failed: Callable[[Exception], Arrival]
-
-
-AnyEffect = Effect | SqlEffect
-
-
-class Asked(Struct, frozen=True):
-    """What a program newly wants: effects, timers, what it no longer wants, and notes and writes for the store."""
-
-    effects: Sequence[AnyEffect] = ()
-    timers: Sequence[Timed] = ()
-    withdrawn: Sequence[str] = ()
-    notes: Sequence[Entry] = ()
-    writes: Sequence[Write] = ()
-
-
-class Conclusion(Struct, frozen=True):
-    """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
-
-    ``posts`` are messages to others, written afterwards if they can be: whoever waits for one also looks by himself.
-    """
-
-    status: str
-    body: bytes
-    due_at: int | None = None
-    expires_at: int | None = None
-    posts: Sequence[tuple[str, Sequence[Write]]] = ()
-
-
-class Program(Protocol):
-    """What runs inside a turn. It never touches the store: values go in, values come out."""
-
-    run: int
-
-    def begin(self, entries: Sequence[Entry]) -> None:
-        """Start, replaying ``entries``."""
-        ...
-
-    def deliver(self, arrival: Arrival) -> bool:
-        """Hand over one arrival and run until it waits again; false if it is not wanted any more."""
-        ...
-
-    def read(self, message: Item) -> Arrival | None:
-        """What an inbox message means to it; ``None`` if nothing."""
-        ...
-
-    def acknowledge(self, message: Item) -> Write:
-        """The write that takes the message out of the inbox."""
-        ...
-
-    def asked(self) -> Asked | None:
-        """What it newly wants since it was last asked; ``None`` if nothing."""
-        ...
-
-    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
-        """What a timer that is due means: a firing, another attempt, or nothing any more."""
-        ...
-
-    def wants(self, op: str) -> bool:
-        """Whether it still waits for this operation."""
-        ...
-
-    def concluded(self) -> bool:
-        """Whether it has ended."""
-        ...
-
-    def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
-        """The end; ``tail`` are the last entries, which no segment holds."""
-        ...
-
-    def evict(self) -> None:
-        """Leave memory."""
-        ...
+from holdfast.kernel.program import AnyEffect, Arrival, Effect, Program, Timed
 
 
 class Entity:
@@ -135,6 +17,7 @@ class Entity:
     __slots__ = (
         "_waker",
         "arrivals",
+        "broken",
         "effects",
         "epoch",
         "flushing",
@@ -171,6 +54,7 @@ class Entity:
         self.timers: list[tuple[int, str]] = []
         self.receipts: dict[str, Write] = {}
         self.writes: list[Write] = []
+        self.broken: Exception | None = None
         self.flushing: asyncio.Task[None] | None = None
         self.turn: asyncio.Task[None] | None = None
         self._waker: asyncio.Future[bool] | None = None
@@ -188,6 +72,7 @@ class Entity:
     def forget(self) -> None:
         """Drop what is in memory; the store has the truth."""
         self.held = False
+        self.broken = None
         for task in self.effects.values():
             task.cancel()
         if self.program is not None:
@@ -219,7 +104,7 @@ class Entity:
 
     async def woken(self, timeout_seconds: float | None) -> bool:
         """Wait until ``wake``; false if nothing happened within the time (``None``: however long it takes)."""
-        if self.arrivals or self.unread or self.lost:
+        if self.arrivals or self.unread or self.lost or self.broken is not None:
             return True
         loop = asyncio.get_running_loop()
         waker: asyncio.Future[bool] = loop.create_future()
@@ -251,6 +136,10 @@ class Entity:
     async def _perform(self, effect: Effect) -> None:
         try:
             came = await effect.perform()
+        except Exception as error:  # noqa: BLE001 - the store's, or a mistake of ours: the turn shall not wait for ever
+            self.broken = error
+            self.wake()
+            return
         finally:
             if self.effects.get(effect.op) is asyncio.current_task():
                 del self.effects[effect.op]

@@ -8,7 +8,6 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextvars import Context
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -16,7 +15,8 @@ from holdfast.clock import Clock
 from holdfast.coordination.lease import renewal
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, Write
-from holdfast.kernel.entity import Arrival, Conclusion, Entity, Program
+from holdfast.kernel.entity import Entity
+from holdfast.kernel.program import Arrival, Conclusion, Programs
 from holdfast.kernel.turn import turn
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
@@ -39,38 +39,6 @@ class Limits(Struct, frozen=True, kw_only=True):
     resident: int = 20_000
     running: int = 2_000
     retry_turn_seconds: float = 1.0
-
-
-class Programs(Protocol):
-    """What the kernel must know of a programming model."""
-
-    @property
-    def claimable(self) -> tuple[str, ...]:
-        """The statuses of heads that wait to be worked on, or are."""
-        ...
-
-    @property
-    def running(self) -> str:
-        """The status to set on a claim."""
-        ...
-
-    @property
-    def suspended(self) -> str:
-        """The status to set when an entity waits for something far away."""
-        ...
-
-    @property
-    def stranded(self) -> str:
-        """The status to set when the code here may not go on with it."""
-        ...
-
-    def serves(self, partition: str) -> bool:
-        """Whether there is code here for this entity."""
-        ...
-
-    def open(self, head: Item, host: Host) -> Program:
-        """The program of one entity, not yet begun."""
-        ...
 
 
 class Host:

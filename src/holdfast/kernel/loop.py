@@ -16,101 +16,15 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from types import CodeType, CoroutineType, FrameType
-from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
+from typing import Any, Final, NoReturn, Protocol
 
-from holdfast.errors import DeterminismError, Evicted, IOOutsideStep
-
-T = TypeVar("T")
+from holdfast.errors import DeterminismError, IOOutsideStep
+from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
 
 _logger = logging.getLogger("holdfast")
 
 FEW_TASKS: Final = 64
 """So many tasks may pile up before ended ones are let go of."""
-
-
-class Handle:
-    """A callback waiting for its turn; asyncio asks of it only that it can be cancelled."""
-
-    __slots__ = ("_args", "_callback", "_cancelled", "_context")
-
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = context
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-
-    def cancelled(self) -> bool:
-        return self._cancelled
-
-    def run(self) -> None:
-        if not self._cancelled:
-            self._context.run(self._callback, *self._args)
-
-
-class DurableFuture(asyncio.Future[Any]):
-    """A future whose place in a set depends on when it was made, not on where it lies in memory."""
-
-    def __init__(self, *, loop: DurableLoop) -> None:
-        super().__init__(loop=loop)
-        self.order = loop.next_order()
-
-    def __hash__(self) -> int:
-        return self.order
-
-
-class DurableTask(asyncio.Task[Any]):
-    """A task that knows its path: the names and occurrences of the tasks above it and of its own coroutine."""
-
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, Any],
-        *,
-        loop: DurableLoop,
-        path: str,
-        context: contextvars.Context,
-    ) -> None:
-        self.path = path
-        self.context = context
-        self.order = loop.next_order()
-        self._occurrences: dict[str, int] = {}
-        super().__init__(coroutine, loop=loop, name=path, context=context)
-        # asyncio keeps every task in one set for the whole process, where all first tasks of all executions would have
-        # the same hash and be compared one by one.
-        asyncio._unregister_task(self)
-
-    def __hash__(self) -> int:
-        return self.order
-
-    def child_path(self, name: str) -> str:
-        """The path of the next thing called ``name`` that this task makes: ``path/name#occurrence``."""
-        occurrence = self._occurrences.get(name, 0)
-        self._occurrences[name] = occurrence + 1
-        return f"{self.path}{name}#{occurrence}"
-
-
-class Timer:
-    """What ``call_at`` answers. Cancelling it withdraws the durable timer behind it."""
-
-    __slots__ = ("_cancel", "_handle", "_when")
-
-    def __init__(self, when: float, handle: Handle, cancel: Callable[[], object]) -> None:
-        self._when = when
-        self._handle = handle
-        self._cancel = cancel
-
-    def when(self) -> float:
-        return self._when
-
-    def cancel(self) -> None:
-        if not self._handle.cancelled():
-            self._handle.cancel()
-            self._cancel()
-
-    def cancelled(self) -> bool:
-        return self._handle.cancelled()
 
 
 class Requests(Protocol):
@@ -235,7 +149,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def _run_ready(self) -> None:
         ready = self._ready
         while ready:
-            ready.popleft().run()
+            try:
+                ready.popleft().run()
+            except SystemExit:  # it is the outcome of its task already, and no reason to end the process
+                pass
+            except Exception as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
+                self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
 
     def _unwind(self) -> None:
         for task in reversed(self.live_tasks()):
@@ -257,21 +176,6 @@ class DurableLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(host_loop)
             if host_loop is not None and host_task is not None:
                 asyncio._enter_task(host_loop, host_task)
-
-
-def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T]:
-    """Give a coroutine the name by which it appears in the paths of tasks."""
-    cast("CoroutineType[Any, Any, T]", coroutine).__name__ = name
-    return coroutine
-
-
-def close_quietly(coroutine: Any) -> None:
-    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more."""
-    for _ in range(100):
-        try:
-            coroutine.throw(Evicted())
-        except BaseException:  # noqa: BLE001 - whatever it is, the coroutine is closed
-            return
 
 
 # asyncio.as_completed puts what it is given into a set before it starts it, so bare coroutines start in the order of

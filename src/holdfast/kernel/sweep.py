@@ -10,7 +10,6 @@ from holdfast.errors import StoreError
 from holdfast.items import Item
 from holdfast.kernel.host import Host
 
-
 PURGE_SECONDS: Final = 60.0
 PURGE_BATCH: Final = 500
 
@@ -97,8 +96,9 @@ class Sweeper:
 
     async def _purge(self) -> None:
         purges = self._host.home.purges
-        while purges is not None and await purges.purge(self._host.clock.now_ms(), PURGE_BATCH):
-            await asyncio.sleep(0)
+        more = PURGE_BATCH
+        while purges is not None and more:
+            more = await purges.purge(self._host.clock.now_ms(), PURGE_BATCH)
 
     async def _beat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -15,20 +15,21 @@ from msgspec import UNSET
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
 from holdfast.coordination.lease import claim as claim_lease
-from holdfast.errors import Refused, StoreError, StoreUnavailable
+from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, Item, OwnerIs, Put, RevisionIs, Update
-from holdfast.kernel.entity import Arrival, Effect, Entity, SqlEffect, Stranded
-from holdfast.kernel.entries import DELIVERIES, Tried, decode_entries
+from holdfast.kernel.entity import Entity
+from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import Journal
-from holdfast.kernel.persist import FIRST_PAUSE_SECONDS, write_until_known
+from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.program import Effect, SqlEffect, Stranded
+from holdfast.kernel.transact import transact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.items import Write
-    from holdfast.kernel.entity import Program
     from holdfast.kernel.host import Host
-    from holdfast.ports import SqlCursor
+    from holdfast.kernel.program import Arrival, Program
 
 INBOX_PREFIX: Final = "i#"
 USED: Final = "used"
@@ -126,8 +127,12 @@ async def receive(entity: Entity, program: Program, host: Host) -> None:
     """Look at the head and the inbox again if somebody rang. The head first: a later ring moves its revision on."""
     if entity.lost:
         raise Fenced(f"{entity.partition}: its lease could not be renewed")
+    if entity.broken is not None:
+        raise entity.broken
     if not entity.unread:
         return
+    if entity.flushing is not None:  # it may be taking messages out of the inbox that would be read again
+        await asyncio.wait((entity.flushing,))
     entity.unread = False
     head = await host.home.store.get(entity.partition)
     if head is None or head.epoch != entity.epoch:
@@ -257,42 +262,7 @@ async def start(entity: Entity, program: Program, host: Host) -> None:
             case Effect():
                 entity.start(effect)
             case SqlEffect():
-                await _transact(effect, entity, program, host)
-
-
-async def _transact(effect: SqlEffect, entity: Entity, program: Program, host: Host) -> None:
-    """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
-    journal, transactions = entity.journal, host.home.transactions
-    assert journal is not None
-    assert transactions is not None
-
-    def work(cursor: SqlCursor) -> tuple[Sequence[Write], Arrival]:
-        arrival = effect.work(cursor)
-        return (journal.segment([arrival.entry]),), arrival
-
-    while True:
-        try:
-            arrival = await transactions.transact(work)
-        except StoreUnavailable:
-            await asyncio.sleep(FIRST_PAUSE_SECONDS)
-            continue
-        except Refused as refused:
-            arrival = _own_arrival(refused.item, entity, host)
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
-            entity.arrivals.append(effect.failed(error))
-            return
-        journal.advance()
-        program.deliver(arrival)
-        return
-
-
-def _own_arrival(there: Item | None, entity: Entity, host: Host) -> Arrival:
-    if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
-        raise Fenced(f"{entity.partition}: its journal has a newer writer")
-    (entry,) = decode_entries(there.body)
-    return Arrival(entry)
+                await transact(effect, entity, program, host)
 
 
 # ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.kernel.entity import Conclusion
+from holdfast.kernel.program import Conclusion
 
 Ended = Callable[[Conclusion | None], object]
 """Called with the end, or with ``None`` if this process does not work on the entity any more: look elsewhere."""

@@ -124,7 +124,7 @@ class Wire:
             case CrashAfter():
                 # Stopped while its last write is under way, so that it does nothing more before it dies.
                 victim.pause()
-                self._apply(call, lambda _done: victim.crash())
+                self._apply(call, lambda done: _ignore(done, victim.crash))
             case PauseAfter():
                 victim.pause()
                 self._apply(call, lambda done: _pass_on(done, answer))
@@ -160,22 +160,29 @@ class Wire:
 
 def _pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
     error = done.exception()
-    if answer.done():  # its caller went away
-        return
     if error is not None:
-        answer.set_exception(error)
-    else:
+        _refuse(answer, error)
+    elif not answer.done():  # else its caller went away
         answer.set_result(done.result())
 
 
-def _lose(done: asyncio.Future[Any], answer: asyncio.Future[Any]) -> None:
+def _ignore(done: asyncio.Future[Any], action: Callable[[], object]) -> None:
     done.exception()  # looked at, so that asyncio does not complain
-    _fail(answer)
+    action()
+
+
+def _lose(done: asyncio.Future[Any], answer: asyncio.Future[Any]) -> None:
+    _ignore(done, lambda: _fail(answer))
 
 
 def _fail(answer: asyncio.Future[Any]) -> None:
+    _refuse(answer, StoreUnavailable("the simulated store did not say whether it applied the write"))
+
+
+def _refuse(answer: asyncio.Future[Any], error: BaseException) -> None:
     if not answer.done():
-        answer.set_exception(StoreUnavailable("the simulated store did not say whether it applied the write"))
+        answer.set_exception(error)
+        answer.exception()  # looked at: if its process dies before it looks, asyncio shall not complain
 
 
 class FaultyStore:

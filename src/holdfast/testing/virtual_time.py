@@ -17,7 +17,6 @@ from heapq import heappop, heappush
 from math import floor
 from random import Random
 from typing import Any, Final, Protocol, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from holdfast.testing.entropy import seeded_entropy
 
@@ -114,7 +113,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._timers_made = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._closed = False
-        self._generators: WeakKeyDictionary[AsyncGenerator[Any, Any], Scope | None] = WeakKeyDictionary()
+        self._generators: dict[int, Scope | None] = {}
 
     # ── What asyncio asks of a loop ─────────────────────────────────────────────────────────────────────────────────
 
@@ -197,6 +196,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]  # only coroutines
         """Run until ``future`` has ended. Other tasks stay where they are."""
         assert not self._closed, "this loop is closed"
+        assert asyncio._get_running_loop() is None, "another loop is running; call this from plain code"  # noqa: SLF001 - see below
         hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)  # noqa: SLF001 - documented for loop implementations
         sys.set_asyncgen_hooks(firstiter=self._first_iteration, finalizer=self._finalize)
@@ -258,11 +258,12 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     # ── Async generators: asyncio's loops close them when they are collected ────────────────────────────────────────
 
     def _first_iteration(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators[generator] = current_scope.get()
+        # By id, because a generator that is being collected can no longer be found by weak reference.
+        self._generators[id(generator)] = current_scope.get()
 
     def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
         # One that a simulated process left behind is dropped as it is: the process is dead, or the run is over.
-        if not self._closed and self._generators.get(generator) is None:
+        if not self._closed and self._generators.pop(id(generator), None) is None:
             self.create_task(generator.aclose())
 
 

@@ -12,8 +12,8 @@ from holdfast.workflows.record import ENDED, describe_partition
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
-    from holdfast.kernel.entity import Conclusion
     from holdfast.kernel.host import Host
+    from holdfast.kernel.program import Conclusion
     from holdfast.ports import Home
     from holdfast.workflows.registry import Registry
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import InvalidInput
-from holdfast.kernel.loop import named
+from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
 from holdfast.signature import Signature, signature_of
 from holdfast.workflows.handle import Handle

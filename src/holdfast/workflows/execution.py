@@ -13,9 +13,6 @@ from msgspec.structs import replace
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.items import Delete, Item, Put, Update, Write
-from holdfast.kernel.activation import RUNNING as STILL_RUNNING
-from holdfast.kernel.activation import DueTimer, Operation, Raised, Request, Returned
-from holdfast.kernel.entity import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
 from holdfast.kernel.entries import (
     Cancelled,
     Done,
@@ -26,6 +23,9 @@ from holdfast.kernel.entries import (
     Received,
     Tried,
 )
+from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
+from holdfast.kernel.requests import RUNNING as STILL_RUNNING
+from holdfast.kernel.requests import DueTimer, Operation, Raised, Request, Returned
 from holdfast.kernel.turn import USED
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error

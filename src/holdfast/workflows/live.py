@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET, Raw, Struct
 
 from holdfast.failure import describe
-from holdfast.kernel.entity import AnyEffect, Arrival
 from holdfast.kernel.entries import Done, Entry, Failed, Tried
+from holdfast.kernel.program import AnyEffect, Arrival
 from holdfast.workflows.messages import Sender, send
 from holdfast.workflows.record import Message
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Operation
     from holdfast.kernel.host import Host
+    from holdfast.kernel.requests import Operation
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.registry import Registry
 

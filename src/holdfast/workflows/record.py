@@ -67,7 +67,8 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The body of an execution's head. Times are milliseconds; ``run`` counts ``continue_as_new``.
 
     ``tail`` are the last entries of the journal, which ride in the head instead of a segment of their own. ``carried``
-    are signals that the run before had received and not used.
+    are signals that the run before had received and not used. ``seed`` is that of the execution this one was forked
+    from, whose journal it shares.
     """
 
     workflow: str
@@ -87,6 +88,12 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     error: ErrorRecord | None = None
     tail: list[Entry] = []
     carried: list[Received] = []
+    seed: str = ""
+
+
+def seed_of(record: ExecutionRecord) -> str:
+    """What the run's random numbers grow from: the same on every replay, another for every run."""
+    return record.seed or f"{record.secret}/{record.run}"
 
 
 encode_record: Final = msgspec.json.Encoder().encode

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry
+from holdfast.workflows.record import seed_of
 from holdfast.workflows.scope import WorkflowInfo
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def activation_of(
         body,
         recorded=(*record.carried, *entries),
         started_at=record.run_at,
-        seed=record.secret,
+        seed=seed_of(record),
         strict=record.version == workflow.version,
         rebuild=rebuild,
     )

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from holdfast.errors import CompensationFailed, ControlFlow, DeterminismError, StepFailed, StepInterrupted, StepTimeout
-from holdfast.kernel.loop import named
+from holdfast.kernel.tasks import named
 from holdfast.workflows.scope import activation_for
 
 current_saga: ContextVar[Saga | None] = ContextVar("holdfast_saga", default=None)

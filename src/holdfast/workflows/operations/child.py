@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.codec import codec_for
 from holdfast.errors import IdempotencyMismatch, NotFound
-from holdfast.kernel.entity import AnyEffect, Arrival, Conclusion, Effect, Timed
+from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.launch import Launch, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import (
@@ -26,7 +26,8 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.kernel.activation import Activation, Decode, Operation
+    from holdfast.kernel.activation import Activation
+    from holdfast.kernel.requests import Decode, Operation
     from holdfast.workflows.definition import StartOptions, Workflow
 
 CHECK_AGAIN_MS: Final = 60_000

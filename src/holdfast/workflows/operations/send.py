@@ -10,12 +10,13 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.codec import codec_for
 from holdfast.errors import InvalidState
-from holdfast.kernel.entity import AnyEffect, Arrival, Effect
+from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import CancelRequest, Signal, describe_partition, workflow_of
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation, Operation
+    from holdfast.kernel.activation import Activation
+    from holdfast.kernel.requests import Operation
 
 
 class SendSignal(Struct, frozen=True):

@@ -15,14 +15,15 @@ from holdfast import ids
 from holdfast.codec import codec_for
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
-from holdfast.kernel.entity import AnyEffect, Arrival, Effect, SqlEffect
 from holdfast.kernel.entries import Intended, Progressed, Tried
+from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import current_saga
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation, Operation
+    from holdfast.kernel.activation import Activation
+    from holdfast.kernel.requests import Operation
     from holdfast.ports import SqlCursor
     from holdfast.workflows.definition import Step
 

@@ -1,0 +1,67 @@
+"""The root of the command line: what becomes of errors, and of ``--json`` and ``--debug``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from holdfast.cli.output import as_json, plain
+from holdfast.errors import HoldfastError
+
+EXIT_ERROR: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+"""What shells expect of a command that Ctrl-C has ended: 128 + SIGINT."""
+
+
+class CommandLine(click.Group):
+    """A group of commands whose errors are one helpful line, or one line of JSON, on standard error.
+
+    Exit status: 0 done, 1 an error of Holdfast's own tree, 2 wrong usage, 130 interrupted. Other exceptions are bugs,
+    here or in the user's code, and show their traceback.
+    """
+
+    def main(  # type: ignore[override]  # click overloads it by standalone_mode; commands here exit in any case
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's own signature
+        **extra: Any,
+    ) -> Any:
+        """Run the command that ``args`` name, and exit with its status."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode:
+            return super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+        for_machines = "--json" in arguments
+        try:
+            status = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        except click.ClickException as error:
+            _tell_usage(error, for_machines=for_machines)
+            sys.exit(error.exit_code)
+        except HoldfastError as error:
+            if "--debug" in arguments:
+                raise
+            _tell(error.code, str(error), retryable=error.retryable, for_machines=for_machines)
+            sys.exit(EXIT_ERROR)
+        sys.exit(status if isinstance(status, int) else os.EX_OK)
+
+
+def _tell_usage(error: click.ClickException, *, for_machines: bool) -> None:
+    if for_machines:
+        _tell("usage", error.format_message(), retryable=False, for_machines=True)
+    else:
+        error.show()
+
+
+def _tell(code: str, message: str, *, retryable: bool, for_machines: bool) -> None:
+    if for_machines:
+        click.echo(as_json({"code": code, "message": message, "retryable": retryable}), err=True)
+    else:
+        click.echo(f"holdfast: {plain(message)}", err=True)

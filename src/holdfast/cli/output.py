@@ -1,0 +1,117 @@
+"""How things look: durations, moments, tables and colours for people, and what must never reach a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+import msgspec
+
+CALLBACK_TOKEN: Final = re.compile(r"\bhf1\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
+"""What a callback token looks like: whoever has one may answer the callback, so none is ever shown."""
+
+STATUS_COLOURS: Final = {
+    "COMPLETED": "green",
+    "FAILED": "red",
+    "TIMED_OUT": "red",
+    "COMPENSATION_FAILED": "red",
+    "STRANDED": "red",
+    "TERMINATED": "magenta",
+    "CANCELLED": "magenta",
+    "PAUSED": "yellow",
+    "RUNNING": "cyan",
+    "READY": "cyan",
+    "SUSPENDED": "blue",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+}
+
+GAP: Final = "  "
+NARROWEST_COLUMNS: Final = 40
+MS_PER_SECOND: Final = 1_000
+MS_PER_MINUTE: Final = 60_000
+MS_PER_HOUR: Final = 3_600_000
+MS_PER_DAY: Final = 86_400_000
+
+
+def plain(text: str) -> str:
+    """Text from outside on one line, harmless for terminals, without callback tokens."""
+    masked = CALLBACK_TOKEN.sub("hf1.(token)", text)
+    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in masked.replace("\n", " ⏎ "))
+
+
+def duration(ms: float) -> str:
+    """A length of time, to about three digits.
+
+    >>> duration(7), duration(1310), duration(125_000), duration(11_520_000), duration(270_000_000)
+    ('7 ms', '1.31 s', '2 m 05 s', '3 h 12 m', '3 d 3 h')
+    """
+    whole = round(ms)
+    if whole < MS_PER_SECOND:
+        return f"{whole} ms"
+    if whole < MS_PER_MINUTE:
+        return f"{whole / MS_PER_SECOND:.3g} s"
+    if whole < MS_PER_HOUR:
+        return f"{whole // MS_PER_MINUTE} m {whole % MS_PER_MINUTE // MS_PER_SECOND:02} s"
+    if whole < MS_PER_DAY:
+        return f"{whole // MS_PER_HOUR} h {whole % MS_PER_HOUR // MS_PER_MINUTE:02} m"
+    return f"{whole // MS_PER_DAY} d {whole % MS_PER_DAY // MS_PER_HOUR} h"
+
+
+def between(earlier: datetime, later: datetime) -> float:
+    """Milliseconds from one moment to another."""
+    return (later - earlier).total_seconds() * MS_PER_SECOND
+
+
+def moment(when: datetime, *, milliseconds: bool = False) -> str:
+    """A moment for people, in UTC."""
+    text = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{text}.{when.microsecond // 1000:03}" if milliseconds else text
+
+
+def iso(ms: int) -> str:
+    """A moment for machines, from milliseconds since the epoch."""
+    return datetime.fromtimestamp(ms / MS_PER_SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def colours_wanted() -> bool:
+    """Whether standard output is a terminal whose owner has not said no (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def coloured(text: str, status: str) -> str:
+    """Text in the colour of a status, if there are colours."""
+    colour = STATUS_COLOURS.get(status)
+    return click.style(text, fg=colour) if colour is not None and colours_wanted() else text
+
+
+def bold(text: str) -> str:
+    """Emphasised, if the terminal can."""
+    return click.style(text, bold=True) if colours_wanted() else text
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
+    """Aligned lines. On a terminal the last column is cut to fit; elsewhere nothing is."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)][:-1]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines: list[str] = []
+    for row in (headings, *rows):
+        start = indent + "".join(f"{cell:<{width}}{GAP}" for cell, width in zip(row, widths, strict=False))
+        last = row[-1]
+        if room is not None and len(start) + len(last) > room:
+            last = last[: max(room - len(start), NARROWEST_COLUMNS) - 1] + "…"
+        lines.append((start + last).rstrip())
+    return lines
+
+
+def as_json(value: Any) -> str:
+    """The value as JSON text; moments as ISO 8601 in UTC."""
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(", ", ": "))

@@ -1,0 +1,160 @@
+"""What every command has in common: which home it is about, how it answers, and the options that say so.
+
+One rule for all commands: ``--app MODULE:APP`` (or ``HOLDFAST_APP``) names an app, and with it its home; ``--home URL``
+(or ``HOLDFAST_URL``) names a home directly, and wins over the app's. Commands that run no user code need either one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+import click
+from msgspec import Struct
+
+from holdfast.app import HOME_VARIABLE, App
+from holdfast.cli.loading import load_app
+from holdfast.cli.output import as_json
+from holdfast.errors import ConfigurationError
+from holdfast.workflows.definition import Workflow
+from holdfast.workflows.handle import Handle
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+APP_VARIABLE: Final = "HOLDFAST_APP"
+
+NO_HOME: Final = (
+    "Which home? Name an app with --app MODULE:APP (or HOLDFAST_APP), or a home with --home URL (or HOLDFAST_URL), "
+    "for example --home sqlite:///.holdfast/shop.db"
+)
+NO_APP: Final = "This command runs your code: name the app with --app MODULE:APP (or HOLDFAST_APP)."
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """The choices made on one command line."""
+
+    app_name: str | None = None
+    home: str | None = None
+    json: bool = False
+    debug: bool = False
+
+    def app(self) -> App:
+        """The named app with its code, on the named home. A usage error if none is named."""
+        if self.app_name is None:
+            raise click.UsageError(NO_APP)
+        app = load_app(self.app_name)
+        if self.home is not None:
+            app.home_url = self.home
+        return app
+
+    def any_app(self) -> App:
+        """An app on the home that is meant, and with the user's code only if that is what names the home."""
+        url = self.home or (None if self.app_name is not None else os.environ.get(HOME_VARIABLE))
+        if url is None and self.app_name is None:
+            raise click.UsageError(NO_HOME)
+        app = self.app() if url is None else App("holdfast", home=url)
+        check_home_is_there(app.home_url)
+        return app
+
+    def run(self, work: Callable[[App], Coroutine[Any, Any, T]], app: App | None = None) -> T:
+        """Open the app (by default any that is on the home), do ``work`` with it, and close it again."""
+        chosen = self.any_app() if app is None else app
+
+        async def opened() -> T:
+            async with chosen:
+                return await work(chosen)
+
+        return asyncio.run(opened())
+
+    def answer(self, data: Any, text: str) -> None:
+        """Print the answer: ``data`` with ``--json``, else ``text``."""
+        click.echo(as_json(data) if self.json else text)
+
+
+def check_home_is_there(url: str) -> None:
+    """Looking at a home must not create it. Raises ``ConfigurationError``."""
+    if url.startswith("memory:"):
+        raise ConfigurationError(
+            f"{url} lives in the memory of one process, so no command can look into it. Use a SQLite home"
+        )
+    path = url.removeprefix("sqlite:///")
+    if path != url and not Path(path).exists():
+        raise ConfigurationError(
+            f"there is no database {path!r} here. Correct the URL or the folder, or start a worker or an execution, "
+            "which makes it"
+        )
+
+
+def handle_on(app: App, workflow: str, id: str) -> Handle[Any]:
+    """A handle on an execution whose workflow is known by name only: results come as plain JSON values."""
+    return Handle(Workflow(_unknown, app.access, name=workflow, version="unknown"), id, app.access)
+
+
+async def _unknown(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError((args, kwargs))
+
+
+# ── Options ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, errors too.")
+debug_option: Final = click.option("--debug", is_flag=True, help="Show the traceback of errors.")
+app_option: Final = click.option(
+    "-a", "--app", metavar="MODULE:APP", envvar=APP_VARIABLE, help=f"The app, by default ${APP_VARIABLE}."
+)
+home_option: Final = click.option(
+    "--home", metavar="URL", help=f"The home, for example sqlite:///shop.db; by default the app's, or ${HOME_VARIABLE}."
+)
+
+
+def on_home(command: Callable[Concatenate[Session, P], T]) -> Callable[..., T]:
+    """Give a command the options that name a home, and a ``Session`` made of them."""
+
+    @app_option
+    @home_option
+    @json_option
+    @debug_option
+    @wraps(command)
+    def with_session(*args: Any, app: str | None, home: str | None, as_json: bool, debug: bool, **options: Any) -> T:
+        session = Session(app_name=app, home=home, json=as_json, debug=debug)
+        return command(session, *args, **options)
+
+    return with_session
+
+
+class JsonText(click.ParamType):
+    """JSON on the command line; ``@file`` reads it from a file, ``-`` from standard input."""
+
+    name = "JSON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "-":
+            return click.get_text_stream("stdin").read()
+        if isinstance(value, str) and value.startswith("@"):
+            try:
+                return Path(value[1:]).read_text(encoding="utf-8")
+            except (OSError, UnicodeError) as error:
+                self.fail(f"{value[1:]} cannot be read: {error}", param, ctx)
+        return str(value)
+
+
+class Tag(click.ParamType):
+    """One ``key=value``."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not (key and equals):
+            self.fail(f"{value!r} is no tag; write key=value", param, ctx)
+        return key, text
+
+
+JSON_TEXT: Final = JsonText()
+TAG: Final = Tag()

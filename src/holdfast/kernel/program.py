@@ -1,0 +1,160 @@
+"""What runs inside a turn, as the kernel sees it: values go in, values come out, and the store is never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import UNSET, Struct
+
+from holdfast.items import Item, Write
+from holdfast.kernel.entries import Entry
+from holdfast.ports import SqlCursor
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+
+
+class Stranded(Exception):
+    """There is code for this entity here, but not of the version it is pinned to."""
+
+
+class Timed(Struct, frozen=True):
+    """Something to do at ``due_at`` (milliseconds): fire a timer, or look at an operation again."""
+
+    due_at: int
+    op: str
+
+
+class Arrival(Struct, frozen=True):
+    """An entry on its way into the journal and the body; ``value`` is its decoded result if that is at hand."""
+
+    entry: Entry
+    value: Any = UNSET
+
+
+class Effect(Struct, frozen=True):
+    """Something to do in the world, once all that was recorded before is durable (G7).
+
+    ``intent`` is recorded before it starts. ``perform`` answers what it led to, or when to perform it again unless the
+    outcome has come by itself until then, or ``None`` if nothing is to come.
+    """
+
+    op: str
+    perform: Callable[[], Coroutine[Any, Any, Arrival | Timed | None]]
+    intent: Entry | None = None
+
+
+class SqlEffect(Struct, frozen=True):
+    """Something to do inside the store's own transaction: its record commits with it, exactly once (G10).
+
+    ``work`` answers what it led to; ``failed`` turns an error of it into an arrival.
+    """
+
+    op: str
+    work: Callable[[SqlCursor], Arrival]
+    failed: Callable[[Exception], Arrival]
+
+
+AnyEffect = Effect | SqlEffect
+
+
+class Asked(Struct, frozen=True):
+    """What a program newly wants: effects, timers, what it no longer wants, and notes and writes for the store."""
+
+    effects: Sequence[AnyEffect] = ()
+    timers: Sequence[Timed] = ()
+    withdrawn: Sequence[str] = ()
+    notes: Sequence[Entry] = ()
+    writes: Sequence[Write] = ()
+
+
+class Conclusion(Struct, frozen=True):
+    """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
+
+    ``posts`` are messages to others, written afterwards if they can be: whoever waits for one also looks by himself.
+    """
+
+    status: str
+    body: bytes
+    due_at: int | None = None
+    expires_at: int | None = None
+    posts: Sequence[tuple[str, Sequence[Write]]] = ()
+
+
+class Program(Protocol):
+    """What runs inside a turn. It never touches the store: values go in, values come out."""
+
+    run: int
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        """Start, replaying ``entries``."""
+        ...
+
+    def deliver(self, arrival: Arrival) -> bool:
+        """Hand over one arrival and run until it waits again; false if it is not wanted any more."""
+        ...
+
+    def read(self, message: Item) -> Arrival | None:
+        """What an inbox message means to it; ``None`` if nothing."""
+        ...
+
+    def acknowledge(self, message: Item) -> Write:
+        """The write that takes the message out of the inbox."""
+        ...
+
+    def asked(self) -> Asked | None:
+        """What it newly wants since it was last asked; ``None`` if nothing."""
+        ...
+
+    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
+        """What a timer that is due means: a firing, another attempt, or nothing any more."""
+        ...
+
+    def wants(self, op: str) -> bool:
+        """Whether it still waits for this operation."""
+        ...
+
+    def concluded(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
+        """The end; ``tail`` are the last entries, which no segment holds."""
+        ...
+
+    def evict(self) -> None:
+        """Leave memory."""
+        ...
+
+
+class Programs(Protocol):
+    """What the kernel must know of a programming model."""
+
+    @property
+    def claimable(self) -> tuple[str, ...]:
+        """The statuses of heads that wait to be worked on, or are."""
+        ...
+
+    @property
+    def running(self) -> str:
+        """The status to set on a claim."""
+        ...
+
+    @property
+    def suspended(self) -> str:
+        """The status to set when an entity waits for something far away."""
+        ...
+
+    @property
+    def stranded(self) -> str:
+        """The status to set when the code here may not go on with it."""
+        ...
+
+    def serves(self, partition: str) -> bool:
+        """Whether there is code here for this entity."""
+        ...
+
+    def open(self, head: Item, host: Host) -> Program:
+        """The program of one entity, not yet begun."""
+        ...

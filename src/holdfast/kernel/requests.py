@@ -1,0 +1,101 @@
+"""What a body asks of the outside, and how it stands with the body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import UNSET, Struct
+
+from holdfast.failure import ErrorRecord
+from holdfast.kernel.entries import Done, Failed, Marked
+from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.tasks import DurableFuture, Handle
+
+Decode = Callable[[bytes], Any]
+
+
+class TimerDue(Struct, frozen=True):
+    """The command behind every timer: fire at ``due_at`` (milliseconds), never earlier (G8)."""
+
+    due_at: int
+
+
+class Operation(DurableFuture):
+    """Something the body asked of the outside. ``command`` says what, for whoever performs it."""
+
+    def __init__(self, loop: DurableLoop, id: str, kind: str, command: Any, fingerprint: str, decode: Decode) -> None:
+        super().__init__(loop=loop)
+        self.id = id
+        self.kind = kind
+        self.command = command
+        self.fingerprint = fingerprint
+        self._decode = decode
+        self.withdrawn: Callable[[Operation], None] | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        was_cancelled = super().cancel(msg)
+        if was_cancelled and self.withdrawn is not None:
+            self.withdrawn(self)
+        return was_cancelled
+
+    def settle(self, entry: Done | Failed, value: Any, rebuild: Callable[[ErrorRecord], Exception]) -> None:
+        """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already."""
+        match entry:
+            case Done():
+                self.set_result(self._decode(bytes(entry.value)) if value is UNSET else value)
+            case Failed(error=error):
+                self.set_exception(rebuild(error))
+
+
+class DueTimer:
+    """A timer the body started. It is no future: firing it makes a callback of asyncio's ready."""
+
+    kind: Final = "timer"
+    fingerprint: Final = ""
+
+    __slots__ = ("_handle", "_loop", "command", "id")
+
+    def __init__(self, loop: DurableLoop, id: str, command: TimerDue, handle: Handle) -> None:
+        self.id = id
+        self.command = command
+        self._loop = loop
+        self._handle = handle
+
+    def done(self) -> bool:
+        return self._handle.cancelled()
+
+    def settle(self, _entry: Done | Failed, _value: Any, _rebuild: Callable[[ErrorRecord], Exception]) -> None:
+        self._loop.schedule(self._handle)
+
+
+Request = Operation | DueTimer
+
+
+class Wants(Struct, frozen=True):
+    """What a body newly wants of the outside, and what it does not want any more."""
+
+    asked: list[Request]
+    withdrawn: list[Request]
+    marked: list[Marked]
+    closed_callbacks: list[str]
+
+
+class Running(Struct, frozen=True):
+    """The body waits for something."""
+
+
+class Returned(Struct, frozen=True):
+    """The body ended with a value."""
+
+    value: Any
+
+
+class Raised(Struct, frozen=True):
+    """The body ended with an error, ``ControlFlow`` included."""
+
+    error: BaseException
+
+
+Outcome = Running | Returned | Raised
+RUNNING: Final = Running()

@@ -1,0 +1,116 @@
+"""What runs on the private loop: tasks that know their path, futures and handles that sort by creation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from holdfast.errors import Evicted
+
+if TYPE_CHECKING:
+    from holdfast.kernel.loop import DurableLoop
+
+T = TypeVar("T")
+
+
+class Handle:
+    """A callback waiting for its turn; asyncio asks of it only that it can be cancelled."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def run(self) -> None:
+        if not self._cancelled:
+            self._context.run(self._callback, *self._args)
+
+
+class DurableFuture(asyncio.Future[Any]):
+    """A future whose place in a set depends on when it was made, not on where it lies in memory."""
+
+    def __init__(self, *, loop: DurableLoop) -> None:
+        super().__init__(loop=loop)
+        self.order = loop.next_order()
+
+    def __hash__(self) -> int:
+        return self.order
+
+
+class DurableTask(asyncio.Task[Any]):
+    """A task that knows its path: the names and occurrences of the tasks above it and of its own coroutine."""
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        *,
+        loop: DurableLoop,
+        path: str,
+        context: contextvars.Context,
+    ) -> None:
+        self.path = path
+        self.context = context
+        self.order = loop.next_order()
+        self._occurrences: dict[str, int] = {}
+        super().__init__(coroutine, loop=loop, name=path, context=context)
+        # asyncio keeps every task in one set for the whole process, where all first tasks of all executions would have
+        # the same hash and be compared one by one.
+        asyncio._unregister_task(self)  # noqa: SLF001 - documented for task implementations
+
+    def __hash__(self) -> int:
+        return self.order
+
+    def child_path(self, name: str) -> str:
+        """The path of the next thing called ``name`` that this task makes: ``path/name#occurrence``."""
+        occurrence = self._occurrences.get(name, 0)
+        self._occurrences[name] = occurrence + 1
+        return f"{self.path}{name}#{occurrence}"
+
+
+class Timer:
+    """What ``call_at`` answers. Cancelling it withdraws the durable timer behind it."""
+
+    __slots__ = ("_cancel", "_handle", "_when")
+
+    def __init__(self, when: float, handle: Handle, cancel: Callable[[], object]) -> None:
+        self._when = when
+        self._handle = handle
+        self._cancel = cancel
+
+    def when(self) -> float:
+        return self._when
+
+    def cancel(self) -> None:
+        if not self._handle.cancelled():
+            self._handle.cancel()
+            self._cancel()
+
+    def cancelled(self) -> bool:
+        return self._handle.cancelled()
+
+
+def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T]:
+    """Give a coroutine the name by which it appears in the paths of tasks."""
+    cast("CoroutineType[Any, Any, T]", coroutine).__name__ = name
+    return coroutine
+
+
+def close_quietly(coroutine: Any) -> None:
+    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more."""
+    for _ in range(100):
+        try:
+            coroutine.throw(Evicted())
+        except BaseException:  # noqa: BLE001 - whatever it is, the coroutine is closed
+            return

@@ -1,0 +1,54 @@
+"""Effects inside the store: the user's SQL and its record in one transaction, exactly once (G10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import Refused, StoreError, StoreUnavailable
+from holdfast.items import Item, Write
+from holdfast.kernel.entries import decode_entries
+from holdfast.kernel.persist import FIRST_PAUSE_SECONDS
+from holdfast.kernel.program import Arrival, Program, SqlEffect
+from holdfast.ports import SqlCursor
+
+if TYPE_CHECKING:
+    from holdfast.kernel.entity import Entity
+    from holdfast.kernel.host import Host
+
+
+async def transact(effect: SqlEffect, entity: Entity, program: Program, host: Host) -> None:
+    """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
+    journal, transactions = entity.journal, host.home.transactions
+    assert journal is not None
+    assert transactions is not None
+
+    def work(cursor: SqlCursor) -> tuple[Sequence[Write], Arrival]:
+        arrival = effect.work(cursor)
+        return (journal.segment([arrival.entry]),), arrival
+
+    while True:
+        try:
+            arrival = await transactions.transact(work)
+        except StoreUnavailable:
+            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+            continue
+        except Refused as refused:
+            arrival = _own_arrival(refused.item, entity, host)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
+            entity.arrivals.append(effect.failed(error))
+            return
+        journal.advance()
+        program.deliver(arrival)
+        return
+
+
+def _own_arrival(there: Item | None, entity: Entity, host: Host) -> Arrival:
+    if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
+        raise Fenced(f"{entity.partition}: its journal has a newer writer")
+    (entry,) = decode_entries(there.body)
+    return Arrival(entry)
