@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, over
 
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
+from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import ConfigurationError, InvalidInput, InvalidState
 from holdfast.kernel.host import Limits
@@ -32,7 +33,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
-LIMIT_BYTES: Final = 4 * 1024 * 1024
+LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 """The largest encoded input, result or message."""
 
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]

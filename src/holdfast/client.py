@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
 
-from holdfast.codec import encode_untyped
+from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, Refused, StepFailed
 from holdfast.failure import describe
 from holdfast.kernel.persist import write_until_known

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from holdfast import errors
-from holdfast.codec import Codec, codec_for
+from holdfast.codec.typed import Codec, codec_for
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StepFailed
 
 MESSAGE_LIMIT_BYTES: Final = 16 * 1024

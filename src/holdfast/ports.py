@@ -105,7 +105,8 @@ class Purges(Protocol):
 
     async def purge(self, now: int, limit: int) -> int:
         """Delete up to ``limit`` heads with all their items, and other items, that expired at or before ``now``
-        (milliseconds); answers how many."""
+        (milliseconds); answers how many.
+        """
         ...
 
 

@@ -132,7 +132,7 @@ class _Tally:
         self._fenced += run.fenced
         self._faults.add(run.faults)
         wrong = [*run.violations]
-        wrong += self._base.observation.differences(run.observation, ordered=self._scenario.ordered)
+        wrong += self._base.observation.differences(run.observation, self._scenario.histories)
         if (happened := run.faults.counts.total()) != expected:
             wrong.append(f"{happened} faults happened, not {expected}: the runs are not alike")
         if wrong:

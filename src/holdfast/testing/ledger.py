@@ -35,6 +35,8 @@ class Ledger:
         self.attempts: Counter[str] = Counter()
         self.log: list[Attempt] = []
         self.violations: list[str] = []
+        self.notes: dict[str, Any] = {}
+        """For a user and his steps to tell each other things, outside of everything durable."""
         self._is_recorded = is_recorded
 
     def effect(self, value: T, *, key: str | None = None) -> T:
@@ -43,18 +45,29 @@ class Ledger:
         The dead change nothing. A key that was accepted with another value is a violation: some effect was performed
         on the strength of a result that was not durable (G7).
         """
+        name = self.attempt(key=key)
+        if name is not None:
+            if name in self.accepted and self.accepted[name] != value:
+                self.violations.append(f"{name} took effect as {self.accepted[name]!r} and then as {value!r} (G7)")
+            self.accepted.setdefault(name, value)
+        return value
+
+    def attempt(self, *, key: str | None = None) -> str | None:
+        """Count an attempt without an effect. Answers its key, or ``None`` if the process that tries is dead."""
         name = cast("StepInfo", current()).idempotency_key if key is None else key
         process: Any = current_scope.get()
         if process is not None and process.dead:
-            return value
+            return None
         self.attempts[name] += 1
         self.log.append(Attempt(asyncio.get_running_loop().time(), str(process), name))
         if self._is_recorded(name) and not getattr(process, "zombie", False):
             self.violations.append(f"{name} was performed again after its outcome was recorded (G2)")
-        if name in self.accepted and self.accepted[name] != value:
-            self.violations.append(f"{name} was performed with {self.accepted[name]!r} and again with {value!r} (G7)")
-        self.accepted.setdefault(name, value)
-        return value
+        return name
+
+    @property
+    def processes(self) -> int:
+        """How many processes have tried anything."""
+        return len({attempt.process for attempt in self.log})
 
     def attempts_of(self, step: str) -> int:
         """How often a step of this name was attempted, in all executions together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 from msgspec import Struct
@@ -23,18 +24,26 @@ from holdfast.testing.world import Build, Database, MemoryDatabase, World, swift
 MOST_INCARNATIONS: Final = 10
 
 
+class Histories(StrEnum):
+    """How the histories of two runs of a scenario compare."""
+
+    SAME = "the same operations in the same order"
+    REORDERED = "the same operations, in any order"
+    FREE = "other operations may happen if there are faults"
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """Something that users do, to be done again under faults.
 
-    ``ordered`` says whether the operations of an execution come in one order only, whatever happens. ``check`` looks
-    at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database of one run.
+    ``check`` looks at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database
+    of one run.
     """
 
     name: str
     build: Build
     limits: Limits = field(default_factory=swift)
-    ordered: bool = True
+    histories: Histories = Histories.SAME
     patience_seconds: float = 3_600.0
     check: Callable[[Ledger], list[str]] = lambda _ledger: []
     database: Callable[[], Database] = MemoryDatabase
@@ -51,7 +60,7 @@ class Observation(Struct, frozen=True):
     operations: dict[str, list[str]]
     accepted: dict[str, Any]
 
-    def differences(self, other: Observation, *, ordered: bool) -> list[str]:
+    def differences(self, other: Observation, histories: Histories) -> list[str]:
         """In what ``other`` differs from this one, in words."""
         found: list[str] = []
         if self.result != other.result:
@@ -62,8 +71,9 @@ class Observation(Struct, frozen=True):
             found.append(f"effects are {other.accepted}, not {self.accepted}")
         for partition, operations in self.operations.items():
             others = other.operations.get(partition, [])
-            same = operations == others if ordered else sorted(operations) == sorted(others)
-            if not same:
+            if histories is Histories.REORDERED:
+                operations, others = sorted(operations), sorted(others)  # noqa: PLW2901 - compared like this
+            if operations != others and histories is not Histories.FREE:
                 found.append(f"the history of {partition} is {others}, not {operations}")
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -10,7 +11,17 @@ from holdfast import ids
 from holdfast.errors import ExecutionTerminated, InvalidInput, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
-from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Truncated, encode_entries
+from holdfast.kernel.entries import (
+    Cancelled,
+    Done,
+    Entry,
+    Failed,
+    Intended,
+    Progressed,
+    Tried,
+    Truncated,
+    encode_entries,
+)
 from holdfast.kernel.journal import LONGEST_SEGMENT_ENTRIES, Journal, segment_sort
 from holdfast.kernel.persist import write_until_known
 from holdfast.workflows.history import Recorded, load
@@ -27,10 +38,12 @@ from holdfast.workflows.record import (
     READY,
     TERMINATED,
     TIMED_OUT,
+    check_id,
     decode_record,
     describe_partition,
     encode_record,
     partition_of,
+    seed_of,
 )
 
 if TYPE_CHECKING:
@@ -183,13 +196,14 @@ def _is_undo(op: str) -> bool:
 async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
     """Start a new execution that shares this one's input and its journal up to the operation ``before``."""
     recorded = await load(access.home.store, partition)
-    kept = recorded.entries if before is None else _entries_before(recorded, before)
+    kept = _forked(recorded.entries if before is None else _entries_before(recorded, before))
     now = access.clock.now_ms()
     record = replace(
         recorded.record,
-        id=id,
+        id=check_id(id),
         created_at=now,
         secret=ids.new_secret(),
+        seed=seed_of(recorded.record),
         run=0,
         parent=None,
         tail=[],
@@ -210,6 +224,23 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
     except Refused:
         raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
     nudge(new_partition, access.home, access.host)
+
+
+def _forked(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries for another execution: nothing of operations that had not finished, and no digests of arguments,
+    which may hold what is another's now: its id, or the tokens of its callbacks.
+    """
+    finished = {entry.op for entry in entries if isinstance(entry, (Done, Failed))}
+    kept: list[Entry] = []
+    for entry in entries:
+        match entry:
+            case Done() | Failed():
+                kept.append(replace(entry, fingerprint=""))
+            case Tried(op=op) | Intended(op=op) | Progressed(op=op) if op not in finished:
+                pass
+            case _:
+                kept.append(entry)
+    return kept
 
 
 def _entries_before(recorded: Recorded, op: str) -> list[Entry]:

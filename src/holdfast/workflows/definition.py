@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 from msgspec import Struct
 
 from holdfast import ids
+from holdfast.codec.signature import Signature, signature_of
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
-from holdfast.signature import Signature, signature_of
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
+from holdfast.workflows.record import check_id, check_tags
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.versioning import VersionPolicy, code_version
 
@@ -162,7 +163,7 @@ class Workflow(Generic[P, R]):
         return self._start_and_wait(args, kwargs)
 
     async def _start_and_wait(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        handle: Handle[R] = await self.start(*args, **kwargs)
+        handle = await self._start(args, kwargs, StartOptions())
         return await handle.result()
 
     async def start(
@@ -179,14 +180,21 @@ class Workflow(Generic[P, R]):
         ``IdempotencyMismatch`` (G11). Without ``id`` it gets a fresh one. Arguments are checked against the hints.
         Inside a workflow body the new execution is detached: it lives on when its starter ends.
         """
-        options = StartOptions(id=id, tags=tags or {}, timeout_ms=_optional_ms(timeout))
+        options = StartOptions(
+            id=None if id is None else check_id(id),
+            tags=check_tags({} if tags is None else tags),
+            timeout_ms=_optional_ms(timeout),
+        )
+        return await self._start(args, kwargs, options)
+
+    async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
         activation = current_activation()
         if activation is not None:
             return self.handle(await start_child(activation, self, args, kwargs, options))
         refuse_in_step(f"{self.name}.start")
         access = self._connect()
         order = Launch(
-            id=check_id(options.id) if options.id is not None else ids.new_ordered_id(access.clock.now_ms()),
+            id=options.id if options.id is not None else ids.new_ordered_id(access.clock.now_ms()),
             input=self.signature.bind(args, kwargs, f"workflow {self.name!r}", access.limit_bytes),
             tags=options.tags,
             timeout_ms=options.timeout_ms,
@@ -205,16 +213,6 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     id: str | None = None
     tags: dict[str, str] = {}
     timeout_ms: int | None = None
-
-
-LONGEST_ID_CHARACTERS = 500
-
-
-def check_id(id: str) -> str:
-    """Ids become keys in the store: not empty, bounded, printable."""
-    if not id or len(id) > LONGEST_ID_CHARACTERS or not id.isprintable():
-        raise InvalidInput(f"an execution's id has 1 to {LONGEST_ID_CHARACTERS} printable characters, not {id[:60]!r}")
-    return id
 
 
 def _optional_seconds(duration: Duration | None) -> float | None:

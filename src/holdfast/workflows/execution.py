@@ -295,6 +295,7 @@ class Execution:
             run_at=now,
             version=self._workflow.version,
             carried=carried,
+            seed="",
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)
 

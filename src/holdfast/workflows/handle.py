@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.codec import encode_untyped
+from holdfast.codec.parameters import INPUT_LIMIT_BYTES
+from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, NotFound, UnknownName, WaitTimeout
 from holdfast.workflows import control
@@ -25,6 +26,7 @@ from holdfast.workflows.record import (
     ExecutionRecord,
     Message,
     Signal,
+    check_text,
     decode_record,
     describe_partition,
     partition_of,
@@ -120,17 +122,21 @@ class Handle(Generic[R]):
 
         A repeat with the same ``id`` is dropped. Raises ``NotFound`` and ``InvalidState`` (it has ended).
         """
-        access = self._connect()
-        data = encode_untyped(value, f"the value of signal {name!r}", access.limit_bytes)
+        check_text("a signal's name", name)
+        if id is not None:
+            check_text("a signal's id", id)
         activation = current_activation()
         if activation is not None:
-            await send_from_body(activation, SendSignal(self._partition, name, data))
+            data = encode_untyped(value, f"the value of signal {name!r}", INPUT_LIMIT_BYTES)
+            await send_from_body(activation, SendSignal(self._partition, name, data, id))
             return
         refuse_in_step("handle.signal()")
-        await self._send(Signal(id or ids.new_id(), name, Raw(data)))
+        data = encode_untyped(value, f"the value of signal {name!r}", self._connect().limit_bytes)
+        await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data)))
 
     async def cancel(self, reason: str = "") -> None:
         """Ask it to stop: ``CancelledError`` is raised where it waits, clean-up and sagas run, then it is CANCELLED."""
+        check_text("the reason of a cancellation", reason)
         activation = current_activation()
         if activation is not None:
             await send_from_body(activation, SendCancel(self._partition, reason))
@@ -140,7 +146,7 @@ class Handle(Generic[R]):
 
     async def terminate(self, reason: str = "terminated") -> None:
         """End it at once, without clean-up or compensation. Children go on."""
-        await control.terminate(self._connect(), self._partition, reason)
+        await control.terminate(self._connect(), self._partition, check_text("the reason of a termination", reason))
 
     async def pause(self) -> None:
         """Let it start nothing new until ``resume``."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.entries import Entry, Received
@@ -33,6 +34,34 @@ STATUSES: Final = (*OPEN, *ENDED)
 
 NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
+
+
+LONGEST_ID_CHARACTERS: Final = 500
+
+
+def check_id(id: str) -> str:
+    """Ids become keys in the store: not empty, bounded, printable."""
+    given: Any = id  # whatever its annotation says
+    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID_CHARACTERS or not given.isprintable():
+        told = repr(given)[:60]
+        raise InvalidInput(f"an execution's id has 1 to {LONGEST_ID_CHARACTERS} printable characters, not {told}")
+    return id
+
+
+def check_text(what: str, text: str) -> str:
+    """What is stored as text is text: a message of another type could never be read again."""
+    given: Any = text  # whatever its annotation says
+    if not isinstance(given, str):
+        raise InvalidInput(f"{what} is text, not {given!r}")
+    return text
+
+
+def check_tags(tags: dict[str, str]) -> dict[str, str]:
+    """Tags are text to text."""
+    given: Any = tags  # whatever its annotation says
+    if not isinstance(given, dict):
+        raise InvalidInput(f"tags are a dict of text to text, not {given!r}")
+    return {check_text("the name of a tag", name): check_text(f"tag {name!r}", value) for name, value in tags.items()}
 
 
 def partition_of(workflow: str, id: str) -> str:

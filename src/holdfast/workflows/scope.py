@@ -12,8 +12,8 @@ from holdfast.errors import InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import DurableLoop
 
 if TYPE_CHECKING:
+    from holdfast.codec.signature import Signature
     from holdfast.kernel.activation import Activation
-    from holdfast.signature import Signature
 
 
 @dataclass(frozen=True, slots=True, repr=False)

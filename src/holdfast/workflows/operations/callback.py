@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import ids
-from holdfast.codec import codec_for
+from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidToken, StepTimeout
 from holdfast.kernel.activation import Activation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from holdfast import ids
-from holdfast.codec import codec_for
+from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, NotFound
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.launch import Launch, launch, outcome_error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.codec import codec_for
+from holdfast.codec.typed import codec_for
 from holdfast.errors import InvalidState
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.workflows.live import Live
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 
 class SendSignal(Struct, frozen=True):
-    """Send a signal; its id follows from the operation, so a repeat is recognised by the receiver."""
+    """Send a signal; unless it has an id, that follows from the operation, so a repeat is recognised."""
 
     partition: str
     name: str
     value: bytes
+    id: str | None = None
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
-        message = Signal(live.operation_key(operation.id), self.name, Raw(self.value))
+        id = live.operation_key(operation.id) if self.id is None else self.id
+        message = Signal(id, self.name, Raw(self.value))
         return Effect(operation.id, lambda: _send(self.partition, message, operation, live))
 
     def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
@@ -56,7 +58,7 @@ async def _send(partition: str, message: Signal | CancelRequest, operation: Oper
 async def send_from_body(activation: Activation, command: SendSignal | SendCancel) -> None:
     """The body half of both."""
     kind = "signal" if isinstance(command, SendSignal) else "cancel"
-    sent = command.value if isinstance(command, SendSignal) else command.reason.encode()
+    sent = f"{command.name}\0".encode() + command.value if isinstance(command, SendSignal) else command.reason.encode()
     await activation.request(
         kind,
         f"{kind}:{workflow_of(command.partition)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypeVar, overload
 
-from holdfast.codec import codec_for
+from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
 from holdfast.workflows.scope import activation_for
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.codec import codec_for
+from holdfast.codec.typed import codec_for
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
 from holdfast.kernel.entries import Intended, Progressed, Tried
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Step
 
 
-async def call_step(activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def call_step(
+    activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
     """The body half: ask for the step, wait for its recorded outcome, and remember its undo if a saga is open."""
+    fingerprint = ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs))
+    args, kwargs = step.signature.snapshot(args, kwargs)
     operation = activation.request(
         "step",
         step.name,
         CallStep(step, args, kwargs),
-        fingerprint=ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs)),
+        fingerprint=fingerprint,
         decode=step.signature.result.decode,
     )
     saga, undo = current_saga.get(), step.undone_by
@@ -52,7 +56,7 @@ class CallStep(Struct, frozen=True):
 
     step: Step[..., Any]
     args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    kwargs: Mapping[str, Any]
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         policy = self.step.policy

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct, json
 
-from holdfast.shapes import dump_model, fields_of, is_model
+from holdfast.codec.shapes import dump_model, fields_of, is_model
 
 NESTING_LIMIT_LEVELS: Final = 64
 """How deep lists and objects may nest. Deeper data are a mistake or an attack, and every recursion has to end."""

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from holdfast.codec.exactness import Difference, describe
+from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS, encode
+from holdfast.codec.shapes import parts_of
 from holdfast.errors import PayloadTooLarge, SerializationError
-from holdfast.exactness import Difference, describe
-from holdfast.jsontext import NESTING_LIMIT_LEVELS, encode
-from holdfast.shapes import parts_of
 
 _PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 

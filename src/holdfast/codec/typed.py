@@ -15,11 +15,11 @@ from typing import Any, Final, Generic, Never, NoReturn, TypeVar, cast, overload
 
 from msgspec import json
 
-from holdfast import faults, jsontext
+from holdfast.codec import faults, jsontext
+from holdfast.codec.exactness import Incomplete, complete, difference
+from holdfast.codec.hints import UNBOUNDED_LEVELS, name_of, survey
+from holdfast.codec.shapes import is_model, load_model
 from holdfast.errors import SerializationError
-from holdfast.exactness import Incomplete, complete, difference
-from holdfast.hints import UNBOUNDED_LEVELS, name_of, survey
-from holdfast.shapes import is_model, load_model
 
 T = TypeVar("T")
 

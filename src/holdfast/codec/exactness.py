@@ -28,7 +28,7 @@ from typing import Any, Final, cast
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.shapes import CLASSES_REMEMBERED, fields_of, parts_of, step_to
+from holdfast.codec.shapes import CLASSES_REMEMBERED, fields_of, parts_of, step_to
 
 PLAIN_EQUALITY: Final = frozenset({str, int, bool, NoneType, bytes})
 """Types without parts, of which ``==`` between two values of the same type says all."""

@@ -12,10 +12,10 @@ from typing import Any, Final, cast
 
 from msgspec import Raw, Struct, defstruct, field, json
 
-from holdfast import faults, jsontext
-from holdfast.codec import Codec, codec_for
+from holdfast.codec import faults, jsontext
+from holdfast.codec.exactness import describe
+from holdfast.codec.typed import Codec, codec_for
 from holdfast.errors import ConfigurationError, InvalidInput, SerializationError
-from holdfast.exactness import describe
 
 _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
 _POSITIONAL_OR_KEYWORD: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -24,7 +24,7 @@ _KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
 _VAR_KEYWORD: Final = inspect.Parameter.VAR_KEYWORD
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-INPUT_LIMIT_BYTES: Final = 1024 * 1024
+INPUT_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """The most an input may take as JSON: what one queue message can carry."""
 
 _EMPTY: Final = inspect.Parameter.empty

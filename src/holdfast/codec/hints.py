@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msgspec import inspect
 
+from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS
+from holdfast.codec.shapes import is_model
 from holdfast.errors import SerializationError
-from holdfast.jsontext import NESTING_LIMIT_LEVELS
-from holdfast.shapes import is_model
 
 UNBOUNDED_LEVELS: Final = NESTING_LIMIT_LEVELS + 1
 

@@ -15,11 +15,9 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from holdfast import faults, jsontext
-from holdfast.codec import Codec, decoder_of
-from holdfast.errors import InvalidInput, SerializationError
-from holdfast.exactness import Incomplete, complete, difference
-from holdfast.parameters import (
+from holdfast.codec import faults, jsontext
+from holdfast.codec.exactness import Incomplete, complete, difference
+from holdfast.codec.parameters import (
     INPUT_LIMIT_BYTES,
     POSITIONAL,
     Parameter,
@@ -29,6 +27,8 @@ from holdfast.parameters import (
     readings_of,
     takes,
 )
+from holdfast.codec.typed import Codec, decoder_of
+from holdfast.errors import InvalidInput, SerializationError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +108,19 @@ class Signature:
                 case _:
                     args.append(value)
         return tuple(args), kwargs
+
+    def snapshot(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit_bytes: int = INPUT_LIMIT_BYTES
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The arguments of a call as they are now, proven to fit the type hints: later changes to them do not show.
+
+        Arguments that cannot change and plainly fit are answered as they are. Raises what ``bind`` raises.
+        """
+        if not kwargs and len(args) <= len(self._atoms) and self._simple >= 0:
+            plain = all(type(value) in atoms for value, atoms in zip(args, self._atoms, strict=False))
+            if plain and self._required <= len(args):
+                return args, kwargs
+        return self.unbind(self.bind(args, kwargs, limit_bytes=limit_bytes))
 
     def fingerprint_bytes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """A canonical encoding of a call's arguments, for telling calls apart. Cheap: nothing is decoded or proven.

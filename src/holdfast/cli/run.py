@@ -1,0 +1,145 @@
+"""``holdfast run``: work on an app's executions, in this process or in several."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from holdfast.app import App
+from holdfast.cli.output import as_json
+from holdfast.cli.session import APP_VARIABLE, Session, debug_option, home_option, json_option
+from holdfast.cli.supervisor import Supervisor
+from holdfast.duration import seconds
+from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
+
+MOST_WORKERS: Final = 256
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"
+
+TEXTS: Final[dict[str, str]] = {
+    "started": "{workers} workers on {home}; Ctrl-C or SIGTERM stops them",
+    "ready": "worker {pid} on {home} serves {workflows}; Ctrl-C or SIGTERM stops it",
+    "worker_started": "worker {place} is process {pid}",
+    "worker_died": "worker {place} died ({reason}); the next one starts in {restart_in_seconds} s",
+    "stopping": "stopping {workers} workers; a second signal kills them at once",
+    "worker_stopped": "worker {place} (process {pid}) has stopped",
+    "stopped": "process {pid} has stopped",
+}
+"""Each event of ``holdfast run``: its ``event`` in JSON, and what people read."""
+
+Report = Callable[..., None]
+
+
+@click.command("run")
+@click.argument("app", metavar="MODULE:APP", envvar=APP_VARIABLE)
+@click.option(
+    "-w", "--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True, help="Worker processes."
+)
+@click.option(
+    "--grace",
+    metavar="DURATION",
+    default=f"{DEFAULT_GRACE_SECONDS:g}s",
+    show_default=True,
+    help="How long running steps may take to finish when it is stopped; the rest is handed over.",
+)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True)
+@click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends: the supervisor is gone.")
+@home_option
+@json_option
+@debug_option
+def run(
+    *,
+    app: str,
+    workers: int,
+    grace: str,
+    log_level: str,
+    supervised: bool,
+    home: str | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Work on the executions of an app until SIGTERM or Ctrl-C.
+
+    MODULE:APP is found from the current directory, as by uvicorn; it may also be given as $HOLDFAST_APP. Any number of
+    workers, here and from other commands, share one home safely. A worker that dies is replaced, and its executions go
+    on where they were. The first signal stops gracefully, the second at once.
+
+    \b
+    Examples:
+      holdfast run shop:app
+      holdfast run shop:app --workers 4 --grace 30s
+      holdfast run shop:app --home sqlite:////var/lib/shop/shop.db
+    """
+    session = Session(app_name=app, home=home, json=as_json, debug=debug)
+    try:
+        grace_seconds = seconds(grace)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), param_hint="--grace") from error
+    found = session.app()
+    report = _reporter(for_machines=as_json)
+    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    if workers == 1:
+        found.run(_serve(found, report, supervised=supervised), grace=grace_seconds)
+        report("stopped", pid=os.getpid())
+        return
+    if found.home_url.startswith("memory:"):
+        raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
+    command = _worker_command(session, grace, log_level)
+    report("started", pid=os.getpid(), workers=workers, home=found.home_url)
+    asyncio.run(_supervise(command, workers, grace_seconds, report))
+    report("stopped", pid=os.getpid())
+
+
+def _worker_command(session: Session, grace: str, log_level: str) -> list[str]:
+    assert session.app_name is not None
+    options = ["--supervised", "--grace", grace, "--log-level", log_level]
+    if session.home is not None:
+        options += ["--home", session.home]
+    options += [flag for flag, wanted in (("--json", session.json), ("--debug", session.debug)) if wanted]
+    return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
+
+
+async def _supervise(command: list[str], workers: int, grace_seconds: float, report: Report) -> None:
+    await Supervisor(command, workers, grace_seconds, report).run()
+
+
+async def _serve(app: App, report: Report, *, supervised: bool) -> None:
+    workflows = sorted(app.registry.workflows)
+    report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
+    asked = [asyncio.ensure_future(stop_requested())]
+    if supervised:
+        asked.append(asyncio.ensure_future(_supervisor_gone()))
+    try:
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in asked:
+            each.cancel()
+
+
+async def _supervisor_gone() -> None:
+    """Wait for the end of standard input, whose other end the supervisor holds as long as it lives."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        await reader.read()
+    finally:
+        transport.close()
+
+
+def _reporter(*, for_machines: bool) -> Report:
+    def report(event: str, **fields: Any) -> None:
+        if for_machines:
+            click.echo(as_json({"event": event, **fields}))
+            return
+        told = {name: ", ".join(value) if isinstance(value, list) else value for name, value in fields.items()}
+        click.echo(f"holdfast: {TEXTS[event].format(**told)}", err=True)
+
+    return report

@@ -1,0 +1,180 @@
+"""``holdfast show``: one execution as a timeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import click
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from holdfast.app import App
+from holdfast.cli.listing import now
+from holdfast.cli.output import between, bold, coloured, duration, iso, moment, plain, table
+from holdfast.cli.session import Session, on_home
+from holdfast.kernel.entries import Done, Entry, Progressed, Received
+from holdfast.workflows.handle import Status, status_of
+from holdfast.workflows.history import Event, load, timeline
+from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.record import NO_VALUE, partition_of
+
+HEADINGS: Final = ("AFTER", "TOOK", "", "WHAT", "HOW IT WENT")
+MARKS: Final = {"done": "✓", "failed": "✗", "retrying": "↻", "received": "←", "intended": "·", "heartbeat": "♥"}
+MARK_COLOURS: Final = {"done": "ok", "failed": "fail", "retrying": "warn"}
+
+
+class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` only if asked for."""
+
+    at: str
+    kind: str
+    name: str
+    outcome: str
+    attempts: int = 1
+    began: str | None = None
+    took_ms: int | None = None
+    error: str | None = None
+    value: Any = UNSET
+
+
+class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that ``show`` tells about an execution."""
+
+    execution: Status
+    timeline: list[Line]
+    owner: str | None = None
+    owner_alive: bool | None = None
+    input: Any | UnsetType = UNSET
+    result: Any | UnsetType = UNSET
+
+
+@click.command("show")
+@click.argument("workflow")
+@click.argument("id")
+@click.option("--payloads", is_flag=True, help="Show inputs, results and messages too.")
+@on_home
+def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
+    """Show what has happened in an execution: operations, attempts, how long they took, errors.
+
+    Inputs and results are left out unless --payloads asks for them; callback tokens are never shown.
+
+    \b
+    Examples:
+      holdfast show -a shop:app checkout order-17
+      holdfast show --home sqlite:///shop.db checkout order-17 --payloads
+    """
+    shown = session.run(lambda app: look_at(app, workflow, id, payloads=payloads))
+    session.answer(shown, "\n".join(as_lines(shown)))
+
+
+async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
+    """Read an execution for showing it. Raises ``NotFound``."""
+    home = app.access().home
+    recorded = await load(home.store, partition_of(workflow, id))
+    head, record = recorded.head, recorded.record
+    events = timeline(recorded.entries)
+    pairs = zip(recorded.entries, events, strict=True)
+    return Shown(
+        execution=status_of(head),
+        timeline=[_line(entry, event, payloads=payloads) for entry, event in pairs],
+        owner=head.owner,
+        owner_alive=None if head.owner is None else home.doorbell.alive(head.owner),
+        input=_value(record.input) if payloads else UNSET,
+        result=_value(record.result) if payloads and record.result != NO_VALUE else UNSET,
+    )
+
+
+def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
+    kind, name = event.kind, event.name
+    if name.startswith(MAILBOX_PREFIX):
+        kind, name = "callback", name.removeprefix(MAILBOX_PREFIX)
+    value: Any = UNSET
+    match entry:
+        case Done(value=raw) | Received(value=raw) | Progressed(details=raw) if payloads and event.kind != "timer":
+            value = _value(raw)
+        case _:
+            pass
+    return Line(
+        at=iso(event.at),
+        kind=kind,
+        name=name,
+        outcome=event.outcome,
+        attempts=event.attempts,
+        began=None if event.began is None else iso(event.began),
+        took_ms=None if event.began is None else event.at - event.began,
+        error=None if event.error is None else plain(event.error),
+        value=value,
+    )
+
+
+def _value(raw: Raw) -> Any:
+    """A recorded payload for showing: plain JSON, with callback tokens masked."""
+    return json.loads(plain(bytes(raw).decode()))
+
+
+# ── For people ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_lines(shown: Shown) -> list[str]:
+    """The execution for people."""
+    status = shown.execution
+    lines = [f"{bold(f'{status.workflow} {plain(status.id)}')}  {coloured(status.status, status.status)}"]
+    lines += [f"  {name:<9} {value}" for name, value in _header(shown)]
+    lines.append("")
+    if not shown.timeline:
+        return [*lines, "  nothing has been recorded yet"]
+    rows = [_row(line, status) for line in shown.timeline]
+    drawn = table(HEADINGS, rows, indent="  ")
+    for place, line in enumerate(shown.timeline, start=1):
+        mark = MARKS.get(line.outcome)
+        if mark is not None and line.outcome in MARK_COLOURS:
+            drawn[place] = drawn[place].replace(mark, coloured(mark, MARK_COLOURS[line.outcome]), 1)
+    return lines + drawn
+
+
+def _header(shown: Shown) -> Sequence[tuple[str, str]]:
+    status = shown.execution
+    lines = [("version", status.version), ("created", f"{moment(status.created_at, milliseconds=True)} UTC")]
+    if status.ended_at is not None:
+        took = duration(between(status.created_at, status.ended_at))
+        lines.append(("ended", f"{moment(status.ended_at, milliseconds=True)} UTC, after {took}"))
+    if status.due_at is not None:
+        ahead = between(now(), status.due_at)
+        told = f"in {duration(ahead)}" if ahead > 0 else f"for {duration(-ahead)}"
+        lines.append(("due", f"{moment(status.due_at, milliseconds=True)} UTC, {told}"))
+    if shown.owner is not None:
+        lines.append(("owner", f"{shown.owner}{'' if shown.owner_alive else ', which is gone'}"))
+    if status.run:
+        lines.append(("run", f"{status.run}; it has continued as new {status.run} times"))
+    if status.tags:
+        lines.append(("tags", plain(" ".join(f"{key}={value}" for key, value in sorted(status.tags.items())))))
+    if status.error is not None:
+        lines.append(("error", plain(status.error)))
+    for name, value in (("input", shown.input), ("result", shown.result)):
+        if value is not UNSET:
+            lines.append((name, _payload(value)))
+    return lines
+
+
+def _row(line: Line, status: Status) -> tuple[str, ...]:
+    after = between(status.created_at, datetime.fromisoformat(line.at))
+    told: list[str] = []
+    if line.outcome == "retrying":
+        told.append(f"attempt {line.attempts} failed, trying again")
+    elif line.attempts > 1:
+        told.append(f"attempt {line.attempts}")
+    if line.outcome not in {"done", "failed", "retrying"}:
+        told.append(line.outcome)
+    if line.error is not None:
+        told.append(line.error)
+    if line.value is not UNSET:
+        told.append(_payload(line.value))
+    took = "" if line.took_ms is None else duration(line.took_ms)
+    what = f"{line.kind} {plain(line.name)}"
+    return f"+{duration(max(after, 0))}", took, MARKS.get(line.outcome, " "), what, ": ".join(told)
+
+
+def _payload(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

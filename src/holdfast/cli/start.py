@@ -1,0 +1,85 @@
+"""``holdfast start`` and ``holdfast result``: begin an execution, and wait for its end."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from holdfast import ids
+from holdfast.app import App
+from holdfast.cli.output import as_json
+from holdfast.cli.session import JSON_TEXT, TAG, Session, handle_on, on_home
+from holdfast.workflows.definition import check_id
+from holdfast.workflows.launch import Launch, launch
+
+timeout_option: Final = click.option("--timeout", metavar="DURATION", help="Wait no longer than this, for example 30s.")
+
+
+@click.command("start")
+@click.argument("workflow")
+@click.argument("input", metavar="[JSON]", type=JSON_TEXT, default="[]")
+@click.option("--id", "id", help="The execution's id; a fresh one if left out. The same id and input start it once.")
+@click.option("--tag", "tags", type=TAG, multiple=True, help="A label to find it by; may be repeated.")
+@click.option("--wait", is_flag=True, help="Wait for the result and print it.")
+@timeout_option
+@on_home
+def start(
+    session: Session,
+    *,
+    workflow: str,
+    input: str,
+    id: str | None,
+    tags: tuple[tuple[str, str], ...],
+    wait: bool,
+    timeout: str | None,
+) -> None:
+    """Start an execution of a workflow, durably, and print its id.
+
+    JSON holds the arguments: an object by name, an array in order, or the one argument itself; @file reads it from a
+    file, - from standard input. It is checked against the workflow's type hints. Needs the app's code, and a worker
+    somewhere to get on with it.
+
+    \b
+    Examples:
+      holdfast start -a shop:app checkout '{"order": {"id": 17}}' --id order-17
+      holdfast start -a shop:app checkout @order.json --tag customer=acme --wait
+    """
+    app = session.app()
+    found = app.registry.workflow(workflow)
+    order = Launch(
+        id=check_id(id) if id is not None else ids.new_id(),
+        input=found.signature.parse(input, f"workflow {workflow!r}"),
+        tags=dict(tags),
+    )
+
+    async def begin(app: App) -> Any:
+        access = app.access()
+        await launch(access.home, access.host, found, order, access.clock)
+        return await handle_on(app, workflow, order.id).result(timeout) if wait else None
+
+    result = session.run(begin, app)
+    answer = {"workflow": workflow, "id": order.id}
+    if wait:
+        session.answer({**answer, "result": result}, as_json(result))
+    else:
+        session.answer(answer, order.id)
+
+
+@click.command("result")
+@click.argument("workflow")
+@click.argument("id")
+@timeout_option
+@on_home
+def result(session: Session, *, workflow: str, id: str, timeout: str | None) -> None:
+    """Wait until an execution has ended, and print its result as JSON.
+
+    If it did not return one, the error says how it ended, and the exit status is 1.
+
+    \b
+    Examples:
+      holdfast result --home sqlite:///shop.db checkout order-17
+      holdfast result -a shop:app checkout order-17 --timeout 30s
+    """
+    value = session.run(lambda app: handle_on(app, workflow, id).result(timeout))
+    session.answer({"workflow": workflow, "id": id, "result": value}, as_json(value))

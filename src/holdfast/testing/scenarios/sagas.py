@@ -1,0 +1,105 @@
+"""Sagas: what was done is undone, latest first, or a person is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import holdfast as hf
+from holdfast.app import App
+from holdfast.errors import Terminal
+from holdfast.retry import Jitter, Retry
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.simulation import Scenario
+from holdfast.testing.world import User
+
+
+def _trip(app: App, ledger: Ledger, undo: str) -> User:
+    @app.step
+    async def book(what: str) -> str:
+        await asyncio.sleep(1)
+        return ledger.effect(what)
+
+    @book.undo(retry=Retry(max_attempts=2, initial="5s", jitter=Jitter.NONE))
+    async def cancel(what: str) -> None:
+        await asyncio.sleep(1)
+        if what == undo:
+            raise ConnectionError("the airline does not answer")
+        ledger.effect(f"not {what}")
+
+    @app.step
+    async def pay() -> None:
+        ledger.attempt()
+        raise Terminal("the card was refused")
+
+    @app.workflow
+    async def trip() -> str:
+        async with hf.saga():
+            await book("hotel")
+            await book("flight")
+            await book("car")
+            await pay()
+        return "impossible"
+
+    async def user() -> str:
+        return await (await trip.start(id="one"))
+
+    return user
+
+
+def compensated(app: App, ledger: Ledger) -> User:
+    """A trip that cannot be paid: everything is cancelled again."""
+    return _trip(app, ledger, undo="")
+
+
+def stuck(app: App, ledger: Ledger) -> User:
+    """A trip of which one part cannot be cancelled: the execution says so and leaves the rest."""
+    return _trip(app, ledger, undo="flight")
+
+
+def latest_first(ledger: Ledger) -> list[str]:
+    """Undone is what was done, in reverse (I6)."""
+    done = [value for key, value in ledger.accepted.items() if "/book#" in key]
+    undone = [value.removeprefix("not ") for key, value in ledger.accepted.items() if "/book.undo#" in key]
+    expected = list(reversed(done))[: len(undone)]
+    return [] if undone == expected else [f"done were {done}, but undone {undone}"]
+
+
+def cancelled_saga(app: App, ledger: Ledger) -> User:
+    """A saga that is cancelled half-way: what is done is undone, and the cancellation does not interrupt that."""
+
+    @app.step
+    async def book(what: str) -> str:
+        return ledger.effect(what)
+
+    @book.undo
+    async def cancel(what: str) -> None:
+        await asyncio.sleep(10)
+        ledger.effect(f"not {what}")
+
+    @app.workflow
+    async def trip() -> str:
+        async with hf.saga():
+            await book("hotel")
+            await book("flight")
+            await hf.signal("go")
+        return "gone"
+
+    async def user() -> str:
+        handle = await trip.start(id="one")
+        await until(handle, "SUSPENDED")
+        await stop(handle)
+        return await handle
+
+    return user
+
+
+from holdfast.testing.scenarios.control import stop  # noqa: E402
+from holdfast.testing.scenarios.messages import until  # noqa: E402
+
+SCENARIOS: Final[Sequence[Scenario]] = (
+    Scenario("compensated", compensated, check=latest_first),
+    Scenario("stuck", stuck, check=latest_first),
+    Scenario("cancelled saga", cancelled_saga, check=latest_first),
+)
