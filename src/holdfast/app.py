@@ -15,7 +15,7 @@ from holdfast.client import CallbackHandle, Selection, StatusPage, list_executio
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.errors import ConfigurationError, InvalidInput, InvalidState
+from holdfast.errors import ConfigurationError, InvalidInput, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home, SqlCursor
 from holdfast.retry import Retry
@@ -26,6 +26,7 @@ from holdfast.workflows.access import Access
 from holdfast.workflows.definition import Step, StepPolicy, Workflow, WorkflowPolicy
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.registry import Registry, check_name
+from holdfast.workflows.scope import current_activation
 from holdfast.workflows.versioning import VersionPolicy
 
 P = ParamSpec("P")
@@ -201,7 +202,12 @@ class App:
         return await list_executions(self.access(), selection, after=after, limit=limit)
 
     def access(self) -> Access:
-        """The open app. Raises ``ConfigurationError`` if it is not open."""
+        """The open app. Raises ``ConfigurationError`` if it is not open, ``IOOutsideStep`` inside a workflow body."""
+        if current_activation() is not None:
+            raise IOOutsideStep(
+                "the workflow body reached for the store: only starting, signalling, cancelling and awaiting other "
+                "executions is recorded there; do everything else in a step"
+            )
         if self._access is None:
             raise ConfigurationError(
                 f"app {self.name!r} is not open. Use it inside 'async with app:' (a client) or "

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidInput, Refused, StepFailed
 from holdfast.failure import describe
 from holdfast.kernel.persist import write_until_known
 from holdfast.workflows.handle import Status, status_of
-from holdfast.workflows.messages import TRIES, nudge
+from holdfast.workflows.messages import TRIES, nudge, send
 from holdfast.workflows.operations.callback import invalid_token, token_scope, verify_token
 from holdfast.workflows.record import (
     NO_VALUE,
@@ -22,6 +22,7 @@ from holdfast.workflows.record import (
     STATUSES,
     CallbackAnswer,
     callback_sort,
+    check_text,
     decode_record,
     partition_of,
     post,
@@ -89,16 +90,16 @@ class CallbackHandle:
 
     async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:
         """Answer with a failure: the body sees ``StepFailed`` with this type and message."""
-        await self._answer(self._connect(), error=StepFailed(error_type, message))
+        error = StepFailed(check_text("the type of an error", error_type), check_text("the message of an error", message))
+        await self._answer(self._connect(), error=error)
 
     async def heartbeat(self) -> None:
         """Say that the work goes on; the callback's heartbeat time-out starts anew."""
         access = self._connect()
-        scope, head = await self._verified(access)
+        scope, _ = await self._verified(access)
         answer = CallbackAnswer(run=scope.run, op=scope.op)
-        writes = post(scope.partition, access.sender.next_sort(), answer, access.clock.now_ms())
-        await access.home.store.write(*writes)
-        nudge(head.partition, access.home, access.host)
+        if not await send(scope.partition, answer, access.home, access.host, access.sender, access.clock.now_ms()):
+            raise invalid_token()
 
     async def _answer(self, access: Access, *, value: Raw = NO_VALUE, error: Exception | None = None) -> None:
         scope, head = await self._verified(access)

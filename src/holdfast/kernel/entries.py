@@ -86,11 +86,15 @@ class Marked(Struct, frozen=True, gc=False, tag="marked"):
     at: int
 
 
-class Truncated(Struct, frozen=True, gc=False, tag="truncated"):
-    """Only the first ``keep`` entries before this one still count: the execution was retried from there."""
+class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=True):
+    """Only the first ``keep`` entries before this one still count: the execution was retried from there.
+
+    The attempts of the operation ``afresh`` do not count either: it is tried again by its whole policy.
+    """
 
     keep: int
     at: int
+    afresh: str = ""
 
 
 Entry = Done | Failed | Tried | Intended | Progressed | Received | Cancelled | Marked | Truncated
@@ -108,7 +112,11 @@ def standing(entries: list[Entry]) -> list[Entry]:
     kept: list[Entry] = []
     for entry in entries:
         if isinstance(entry, Truncated):
-            del kept[entry.keep :]
+            kept = [each for each in kept[: entry.keep] if not _is_attempt(each, entry.afresh)]
         else:
             kept.append(entry)
     return kept
+
+
+def _is_attempt(entry: Entry, op: str) -> bool:
+    return isinstance(entry, (Tried, Intended)) and entry.op == op

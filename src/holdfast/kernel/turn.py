@@ -115,7 +115,10 @@ async def read(entity: Entity, host: Host) -> Program:
     if entity.taken_over:
         await journal.fence()
     entity.fresh, entity.taken_over, entity.head = False, False, None
+    began = elapsed_seconds()
     program.begin(journal.entries)
+    if not journal.entries:  # a long replay is no fault of the body
+        _report_if_blocked(entity, began, host)
     journal.entries = []
     return program
 
@@ -171,6 +174,10 @@ def run(entity: Entity, program: Program, host: Host) -> None:
     while entity.arrivals:
         _deliver(entity.arrivals.popleft(), entity, program)
     _gather(entity, program)
+    _report_if_blocked(entity, began, host)
+
+
+def _report_if_blocked(entity: Entity, began: float, host: Host) -> None:
     if (blocked := elapsed_seconds() - began) > host.limits.blocked_seconds:
         host.telemetry.emit("body_blocked", partition=entity.partition, seconds=round(blocked, 3))
 

@@ -125,9 +125,9 @@ async def retry(access: Access, partition: str) -> None:
         raise InvalidState(
             f"{describe_partition(partition)} is {head.status}; only {', '.join(RETRYABLE)} can be retried"
         )
-    keep = _resumption(recorded)
+    keep, afresh = _resumption(recorded)
     now = access.clock.now_ms()
-    on_record = [*record.tail, Truncated(keep, now)]
+    on_record = [*record.tail, Truncated(keep, now, afresh)]
     segment = Item(
         partition=partition,
         sort=segment_sort(record.run, recorded.segments),
@@ -161,8 +161,8 @@ async def retry(access: Access, partition: str) -> None:
     nudge(partition, access.home, access.host)
 
 
-def _resumption(recorded: Recorded) -> int:
-    """How many entries to keep: all before the failure that ended the execution."""
+def _resumption(recorded: Recorded) -> tuple[int, str]:
+    """How many entries to keep, all before the failure that ended the execution; and the operation that failed."""
     entries, status = recorded.entries, recorded.head.status
     for place in range(len(entries) - 1, -1, -1):
         if _ended_it(entries[place], status, recorded):
@@ -172,8 +172,9 @@ def _resumption(recorded: Recorded) -> int:
                     f"{describe_partition(recorded.head.partition)} was compensated ({', '.join(undone)}): its "
                     "finished steps no longer hold. Start a new execution, or fork this one before the step that failed"
                 )
-            return place
-    return len(entries)
+            ended_by = entries[place]
+            return place, ended_by.op if isinstance(ended_by, Failed) else ""
+    return len(entries), ""
 
 
 def _ended_it(entry: Entry, status: str, recorded: Recorded) -> bool:

@@ -149,8 +149,8 @@ def outcome_error(status: str, record: ExecutionRecord) -> ExecutionError:
         TERMINATED: ExecutionTerminated,
         COMPENSATION_FAILED: CompensationFailed,
     }
-    if name == "CancelledError":
-        name = ""
+    if name in ("CancelledError", "ExecutionTerminated"):
+        name = ""  # the status has said it
     because = f"{name}: {message}" if name else message
     told = f"{record.workflow} {record.id!r} ended as {status}: {because}"
     return classes.get(status, ExecutionFailed)(told, name, message)

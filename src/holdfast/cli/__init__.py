@@ -1,0 +1,67 @@
+"""The command line: ``holdfast COMMAND``, one file per group of commands.
+
+Every command takes ``--json`` and ``--debug``; every command but ``run`` and ``demo`` finds its home by ``--app`` or
+``--home`` (see ``session``).
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from holdfast.cli.callback import callback
+from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
+from holdfast.cli.demo import demo
+from holdfast.cli.doctor import doctor
+from holdfast.cli.entry import CommandLine
+from holdfast.cli.listing import ls
+from holdfast.cli.run import run
+from holdfast.cli.show import show
+from holdfast.cli.start import result, start
+
+
+def _version() -> str:
+    try:
+        return version("holdfast")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
+
+
+@click.group("holdfast", cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="holdfast")
+def main() -> None:
+    """Durable workflows on one file. Start with: holdfast demo
+
+    Commands find the home they are about by --app MODULE:APP (or $HOLDFAST_APP) or by --home URL (or $HOLDFAST_URL).
+    Add --json to any of them for a machine-readable answer. Exit status: 0 done, 1 an error, 2 wrong usage.
+
+    \b
+    Examples:
+      holdfast run shop:app --workers 2
+      holdfast start -a shop:app checkout '{"order": {"id": 17}}' --id order-17
+      holdfast ls -a shop:app --status FAILED
+      holdfast show -a shop:app checkout order-17
+    """
+
+
+for _command in (
+    run,
+    start,
+    result,
+    ls,
+    show,
+    signal,
+    cancel,
+    terminate,
+    pause,
+    resume,
+    retry,
+    fork,
+    callback,
+    doctor,
+    demo,
+):
+    main.add_command(_command)
+
+__all__ = ["main"]

@@ -1,0 +1,212 @@
+"""The checks of ``holdfast doctor``: each looks at one thing and finds it ok, worth a warning, or failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.backends.sqlite.checkup import Checkup, check_up
+from holdfast.backends.sqlite.connection import FIRST_SOUND_SQLITE
+from holdfast.backends.sqlite.schema import SCHEMA_VERSION
+from holdfast.backends.sqlite.store import SqliteStore
+from holdfast.cli.output import duration
+from holdfast.clock import Clock
+from holdfast.items import Item
+from holdfast.ports import Home, Store
+from holdfast.workflows.record import (
+    CLAIMABLE,
+    COMPENSATION_FAILED,
+    PARTITION_PREFIX,
+    STATUSES,
+    STRANDED,
+    describe_partition,
+    workflow_of,
+)
+
+OK: Final = "ok"
+WARN: Final = "warn"
+FAIL: Final = "fail"
+
+OVERDUE_MS: Final = 30_000
+"""Work that nobody has taken up for so long will not be taken up by itself: the sweep comes by every few seconds."""
+
+LITTLE_SPACE_BYTES: Final = 256 * 2**20
+LARGE_LOG_BYTES: Final = 64 * 2**20
+"""Well above what the log is cut back to: then something holds an old snapshot open."""
+
+EXAMPLES: Final = 3
+SYNCHRONOUS: Final = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
+MEGABYTE: Final = 2**20
+
+
+class Finding(Struct, frozen=True):
+    """One line of the diagnosis."""
+
+    level: str
+    check: str
+    told: str
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_file(home: Home) -> Iterator[Finding]:
+    """What can be said about the database file, if there is one."""
+    if not isinstance(home.store, SqliteStore):
+        yield Finding(OK, "store", f"{home.url} has no file to examine")
+        return
+    facts = check_up(home.store)
+    needed = ".".join(map(str, FIRST_SOUND_SQLITE))
+    yield Finding(OK, "sqlite", f"version {facts.sqlite_version} ({needed} is the oldest sound one)")
+    yield Finding(OK, "schema", f"version {facts.schema_version} (this Holdfast writes {SCHEMA_VERSION})")
+    told = " ".join(f"{name}={_setting(name, value)}" for name, value in facts.settings.items())
+    yield Finding(OK, "settings", told)
+    wrong = home.store.integrity()
+    yield from (Finding(FAIL, "integrity", line) for line in wrong)
+    if not wrong:
+        yield Finding(OK, "integrity", "every page, index and reference was read and is sound")
+    yield from _check_permissions(facts)
+    yield _check_space(facts)
+
+
+def _setting(name: str, value: int | str) -> str:
+    return SYNCHRONOUS.get(value, str(value)) if name == "synchronous" and isinstance(value, int) else str(value)
+
+
+def _check_permissions(facts: Checkup) -> Iterator[Finding]:
+    open_to_others = {path: mode for path, mode in facts.modes.items() if mode & 0o077}
+    for path, mode in open_to_others.items():
+        yield Finding(WARN, "permissions", f"{path} is open to other users ({mode:04o}): chmod go= {path}")
+    for path in facts.foreign:
+        yield Finding(WARN, "permissions", f"{path} belongs to another user than the one who runs this")
+    if not open_to_others:
+        modes = ", ".join(f"{path.rpartition('/')[2]} {mode:04o}" for path, mode in facts.modes.items())
+        yield Finding(OK, "permissions", modes)
+
+
+def _check_space(facts: Checkup) -> Finding:
+    told = (
+        f"the file has {facts.size_bytes / MEGABYTE:.1f} MB, its log {facts.log_bytes / MEGABYTE:.1f} MB, the disk "
+        f"{facts.free_bytes / MEGABYTE:,.0f} MB free"
+    )
+    if facts.free_bytes < LITTLE_SPACE_BYTES:
+        return Finding(WARN, "space", f"{told}: make room, a full disk stops all work")
+    if facts.log_bytes > LARGE_LOG_BYTES:
+        return Finding(WARN, "space", f"{told}: some process holds an old snapshot open, or hangs")
+    return Finding(OK, "space", told)
+
+
+# ── The work ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Census(Struct):
+    """The executions of a home, counted."""
+
+    statuses: Counter[str]
+    workflows: Counter[str]
+    stranded: list[str]
+    broken: list[str]
+
+
+async def check_work(home: Home, clock: Clock, known: Collection[str] | None) -> list[Finding]:
+    """Whether the executions get on. ``known`` are the workflows that there is code for, if that is known."""
+    census = await _census(home.store)
+    peers = sorted(peer for peer in home.doorbell.peers() if home.doorbell.alive(peer))
+    findings = [_counted(census), *_check_stranded(census)]
+    if known is not None:
+        findings.append(_check_known(census, known))
+    findings.append(await _check_overdue(home, clock.now_ms()))
+    findings.append(_check_peers(peers, census))
+    return findings
+
+
+async def _census(store: Store) -> Census:
+    census = Census(Counter(), Counter(), [], [])
+    async for head in _heads(store):
+        census.statuses[head.status] += 1
+        if head.status in CLAIMABLE:
+            census.workflows[workflow_of(head.partition)] += 1
+        if head.status == STRANDED:
+            census.stranded.append(head.partition)
+        elif head.status == COMPENSATION_FAILED:
+            census.broken.append(head.partition)
+    return census
+
+
+async def _heads(store: Store) -> AsyncIterator[Item]:
+    after: str | None = None
+    while True:
+        page = await store.scan(PARTITION_PREFIX, after=after, limit=1000)
+        for head in page.items:
+            yield head
+        if (after := page.cursor) is None:
+            return
+
+
+def _counted(census: Census) -> Finding:
+    counts = ", ".join(f"{census.statuses[each]:,} {each}" for each in STATUSES if census.statuses[each])
+    return Finding(OK, "executions", counts or "none")
+
+
+def _check_stranded(census: Census) -> Iterator[Finding]:
+    if census.stranded:
+        told = f"{_named(census.stranded)} can be continued only by other code than the workers have: run a worker with it"
+        yield Finding(WARN, "stranded", told)
+    else:
+        yield Finding(OK, "stranded", "none")
+    if census.broken:
+        told = f"an undo of {_named(census.broken)} gave up: look with holdfast show, mend, then holdfast retry"
+        yield Finding(WARN, "compensation", told)
+
+
+def _check_known(census: Census, known: Collection[str]) -> Finding:
+    unknown = {name: count for name, count in census.workflows.items() if name not in known}
+    if unknown:
+        told = ", ".join(f"{name!r} ({count} unfinished)" for name, count in sorted(unknown.items()))
+        return Finding(WARN, "unknown", f"the app has no code for {told}")
+    return Finding(OK, "unknown", "the app has code for every unfinished execution")
+
+
+async def _check_overdue(home: Home, now: int) -> Finding:
+    overdue = 0
+    oldest = now
+    after: str | None = None
+    while True:
+        page = await home.store.due(now - OVERDUE_MS, after=after)
+        late = [head for head in page.items if _nobody_has_it(head, home)]
+        overdue += len(late)
+        oldest = min([oldest, *(_look_at(head) for head in late)])
+        if (after := page.cursor) is None:
+            break
+    if overdue:
+        told = f"{overdue} executions should have been looked at, the first {duration(now - oldest)} ago: is a worker up?"
+        return Finding(WARN, "overdue", told)
+    return Finding(OK, "overdue", f"nothing has waited for a worker for more than {duration(OVERDUE_MS)}")
+
+
+def _nobody_has_it(head: Item, home: Home) -> bool:
+    return head.status in CLAIMABLE and (head.owner is None or not home.doorbell.alive(head.owner))
+
+
+def _look_at(head: Item) -> int:
+    return (head.due_at if head.owner is None else head.lease_until) or 0
+
+
+def _check_peers(peers: Collection[str], census: Census) -> Finding:
+    if peers:
+        ids = ", ".join(peer.partition("-")[0] for peer in peers)
+        return Finding(OK, "peers", f"{len(peers)} other processes have it open: {ids}")
+    waiting = sum(census.workflows.values())
+    if waiting:
+        return Finding(WARN, "peers", f"no other process has it open, and {waiting} executions are unfinished")
+    return Finding(OK, "peers", "no other process has it open, and nothing is unfinished")
+
+
+def _named(partitions: Iterable[str]) -> str:
+    everyone = list(partitions)
+    told = ", ".join(describe_partition(partition) for partition in everyone[:EXAMPLES])
+    more = len(everyone) - EXAMPLES
+    return f"{told} and {more} more" if more > 0 else told

@@ -1,0 +1,8 @@
+"""``holdfast demo``: placeholder while the demonstration is written."""
+
+import click
+
+
+@click.command("demo")
+def demo() -> None:
+    """."""

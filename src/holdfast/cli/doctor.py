@@ -1,0 +1,69 @@
+"""``holdfast doctor``: is this home sound, and does its work get on?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import click
+from msgspec import Struct
+
+from holdfast.app import App
+from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_work
+from holdfast.cli.entry import EXIT_ERROR
+from holdfast.cli.output import coloured, plain
+from holdfast.cli.session import Session, on_home
+from holdfast.errors import StoreError
+
+SUMMARIES: Final = {OK: "all is well", WARN: "it works, but look at the warnings", FAIL: "something is wrong"}
+LEVELS: Final = (OK, WARN, FAIL)
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The diagnosis. ``level`` is that of the worst finding."""
+
+    home: str
+    level: str
+    findings: list[Finding]
+
+
+@click.command("doctor")
+@click.option("--strict", is_flag=True, help="Let warnings fail too.")
+@on_home
+def doctor(session: Session, *, strict: bool) -> None:
+    """Examine a home: the file and its settings, and whether the executions on it get on.
+
+    Every line is ok, warn or fail; the exit status is 1 if there is a fail (or, with --strict, a warn). The whole file
+    is read, so it takes a while on a large one. With --app it also knows which workflows have no code any more.
+
+    \b
+    Examples:
+      holdfast doctor -a shop:app
+      holdfast doctor --home sqlite:///shop.db --strict --json
+    """
+    app = session.any_app()
+    try:
+        findings = asyncio.run(_examine(app, has_code=session.app_name is not None and session.home is None))
+    except StoreError as error:
+        findings = [Finding(FAIL, "file", str(error))]
+    level = max((finding.level for finding in findings), key=LEVELS.index)
+    report = Report(home=app.home_url, level=level, findings=findings)
+    session.answer(report, "\n".join(_as_lines(report)))
+    if level == FAIL or (strict and level == WARN):
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+async def _examine(app: App, *, has_code: bool) -> list[Finding]:
+    async with app:
+        known = app.registry.workflows.keys() if has_code else None
+        home = app.access().home
+        return [*check_file(home), *await check_work(home, app.access().clock, known)]
+
+
+def _as_lines(report: Report) -> Sequence[str]:
+    lines = [
+        f"{coloured(f'{finding.level:<4}', finding.level)}  {finding.check:<12}  {plain(finding.told)}"
+        for finding in report.findings
+    ]
+    return [f"holdfast doctor: {report.home}", *lines, f"{coloured(report.level, report.level)}: {SUMMARIES[report.level]}"]
