@@ -135,7 +135,7 @@ class Host:
     def _turn_ended(self, entity: Entity) -> None:
         self._turns -= 1
         entity.turn = None
-        if entity.unread and not entity.held:
+        if entity.unread and not entity.held and self.entities.get(entity.partition) is entity:
             entity.unread = False
             self.look(entity.partition)
         if self._waiting and self._turns < self.limits.running:

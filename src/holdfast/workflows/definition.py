@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.codec.signature import Signature, signature_of
@@ -113,8 +114,16 @@ class Step(Generic[P, R]):
         def declare(undo_function: Callable[..., Any]) -> Callable[..., Any]:
             if self.undone_by is not None:
                 raise InvalidInput(f"step {self.name!r} already has an undo: {self.undone_by.step.name!r}")
-            policy = StepPolicy(retry=retry or UNDO_RETRY, timeout_seconds=_optional_seconds(timeout))
-            self.undone_by = Undo(Step(undo_function, name=f"{self.name}.undo", policy=policy), ambiguous)
+            own = undo_function.policy if isinstance(undo_function, Step) else StepPolicy()
+            limit_seconds = own.timeout_seconds if timeout is None else seconds(timeout)
+            policy = replace(own, retry=retry or UNDO_RETRY, timeout_seconds=limit_seconds)
+            plain = undo_function.function if isinstance(undo_function, Step) else undo_function
+            undo: Step[..., Any] = Step(plain, name=f"{self.name}.undo", policy=policy)
+            if sum(parameter.required for parameter in undo.signature.parameters) > 1:
+                raise InvalidInput(
+                    f"the undo of step {self.name!r} takes the step's result, or nothing: {plain.__qualname__} wants more"
+                )
+            self.undone_by = Undo(undo, ambiguous)
             return undo_function
 
         return declare if function is None else declare(function)

@@ -8,8 +8,10 @@ person can see it and, after a repair, ``retry`` it from that undo on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import contextlib
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, Token
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -24,27 +26,43 @@ Undoing = Callable[[], Coroutine[Any, Any, Any]]
 """The durable call that undoes one finished step."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Covered:
+    """A step under way inside a saga, and how to undo it once it has an outcome."""
+
+    operation: asyncio.Future[Any]
+    name: str
+    undo: Callable[[Any], Coroutine[Any, Any, Any]]
+    ambiguous: bool
+
+
 class Saga:
-    """What one ``async with hf.saga()`` block has done so far, latest last."""
+    """What one ``async with hf.saga()`` block has done so far, latest last, and what it has under way."""
 
     def __init__(self) -> None:
         self._done: list[tuple[str, Undoing]] = []
+        self._under_way: list[Covered] = []
         self._token: Token[Saga | None] | None = None
 
-    async def cover(
-        self, operation: Awaitable[Any], undo: Callable[[Any], Coroutine[Any, Any, Any]], name: str, *, ambiguous: bool
-    ) -> Any:
-        """Wait for a step and remember how to undo it; if ``ambiguous``, also when it only may have taken effect."""
-        try:
-            result = await operation
-        except (ControlFlow, DeterminismError):
-            raise
-        except BaseException as error:
-            if ambiguous and _may_have_happened(error):
-                self._done.append((name, partial(undo, None)))
-            raise
-        self._done.append((name, partial(undo, result)))
-        return result
+    async def cover(self, step: Covered) -> Any:
+        """Wait for a step and remember how to undo it.
+
+        Whoever waits may be cancelled, by a failed sibling say; the step is not: it is waited for before anything is
+        undone, so that its effect cannot slip through. (Cancelling the whole execution stops it; see ``ambiguous``.)
+        """
+        self._under_way.append(step)
+        step.operation.add_done_callback(lambda _: self._ended(step))
+        return await asyncio.shield(step.operation)
+
+    def _ended(self, step: Covered) -> None:
+        self._under_way.remove(step)
+        if step.operation.cancelled():
+            return
+        error = step.operation.exception()
+        if error is None:
+            self._done.append((step.name, partial(step.undo, step.operation.result())))
+        elif step.ambiguous and _may_have_happened(error):
+            self._done.append((step.name, partial(step.undo, None)))
 
     def adopt(self, inner: Saga) -> None:
         """Take over what an inner block has finished: it is ours to undo now."""
@@ -60,17 +78,35 @@ class Saga:
     ) -> None:
         assert self._token is not None
         current_saga.reset(self._token)
-        if error is None:
-            if (outer := current_saga.get()) is not None:
-                outer.adopt(self)
-        elif not isinstance(error, (ControlFlow, DeterminismError)):
+        if isinstance(error, (ControlFlow, DeterminismError)):
+            return
+        if error is not None:
+            await self._come_to_rest()
             await self._compensate(error)
+            return
+        for step in tuple(self._under_way):
+            step.operation.cancel()
+        if (outer := current_saga.get()) is not None:
+            outer.adopt(self)
+
+    async def _come_to_rest(self) -> None:
+        """Let what is under way end. Only a cancelled execution does not wait: what it stops half-way is ambiguous."""
+        cancelled = activation_for("hf.saga()").cancelled is not None
+        for step in tuple(self._under_way):
+            if not cancelled:
+                await _outcome_of(step.operation)
+                continue
+            step.operation.cancel()
+            if step.ambiguous:
+                self._done.append((step.name, partial(step.undo, None)))
 
     async def _compensate(self, cause: BaseException) -> None:
         while self._done:
             name, undo = self._done.pop()
             try:
-                await _uninterrupted(undo(), name)
+                task = asyncio.ensure_future(named(undo(), name))
+                await _outcome_of(task)
+                task.result()
             except Exception as error:  # noqa: BLE001 - whatever the undo gave up with
                 raise CompensationFailed(
                     f"{name} gave up with {type(error).__name__}: {error}. It was to undo what came before "
@@ -81,17 +117,11 @@ class Saga:
                 ) from cause
 
 
-async def _uninterrupted(call: Coroutine[Any, Any, Any], name: str) -> Any:
-    """Await a call to its end, however often somebody cancels us meanwhile: money is on its way back."""
-    task = asyncio.ensure_future(named(call, name))
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            continue
-        except Exception:  # noqa: BLE001  it is raised again by task.result()
-            break
-    return task.result()
+async def _outcome_of(future: asyncio.Future[Any]) -> None:
+    """Wait until it has ended, however often somebody cancels us meanwhile: money is on its way."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await asyncio.shield(future)
 
 
 def saga() -> Saga:
@@ -104,4 +134,4 @@ def saga() -> Saga:
 
 
 def _may_have_happened(error: BaseException) -> bool:
-    return isinstance(error, (StepTimeout, StepInterrupted, StepFailed, asyncio.CancelledError, OSError, TimeoutError))
+    return isinstance(error, (StepTimeout, StepInterrupted, StepFailed, OSError))

@@ -18,7 +18,7 @@ from holdfast.failure import describe
 from holdfast.kernel.entries import Intended, Progressed, Tried
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect
 from holdfast.workflows.live import Live
-from holdfast.workflows.saga import current_saga
+from holdfast.workflows.saga import Covered, current_saga
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def call_step(
     def call_undo(result: Any) -> Coroutine[Any, Any, Any]:
         return call_step(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
 
-    return await saga.cover(operation, call_undo, undo.step.name, ambiguous=undo.ambiguous)
+    return await saga.cover(Covered(operation, undo.step.name, call_undo, undo.ambiguous))
 
 
 class CallStep(Struct, frozen=True):

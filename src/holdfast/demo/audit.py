@@ -1,0 +1,245 @@
+"""The books of a demonstration, compared: what the shop says, what the bank wrote down, and what is on the shelf.
+
+Nothing here trusts the run. It reads what is on the disk afterwards, so it can be asked again about a folder that was
+kept, and about one that somebody has tampered with.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+import holdfast as hf
+from holdfast.demo.shop import InvalidCart, Order, OutOfStock
+from holdfast.errors import NotFound, StepTimeout
+from holdfast.kernel.entries import Failed, Tried
+from holdfast.workflows.history import Recorded, load
+from holdfast.workflows.record import COMPLETED, ENDED, FAILED, partition_of
+
+ORDERS_FILE: Final = "orders.jsonl"
+LEDGER_FILE: Final = "ledger.jsonl"
+INVENTORY_FILE: Final = "inventory.db"
+HOME_FILE: Final = "shop.db"
+
+CONFIRMED: Final = "confirmed"
+COMPENSATED: Final = "compensated"
+REJECTED: Final = "rejected"
+LOST: Final = "lost"
+
+READ_SALES: Final = "SELECT order_id, payment FROM sales"
+COUNT_SALES_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'sales'"
+
+
+class Entry(Struct, frozen=True):
+    """One line of the bank's ledger."""
+
+    at: int
+    what: str
+    order: str
+    cents: int
+    key: str | None
+    payment: str | None
+
+
+class Audit(Struct, frozen=True, kw_only=True):
+    """What the books say. ``problems`` is empty if they agree with each other and with every order."""
+
+    orders: int
+    confirmed: int
+    compensated: int
+    rejected: int
+    lost: int
+    reasons: dict[str, int]
+    """Why orders were compensated or rejected: class of error, and how often."""
+    time_outs_survived: int
+    charges_attempted: int
+    charges_accepted: int
+    repeats_recognised: int
+    duplicate_charges_accepted: int
+    refunds: int
+    problems: list[str]
+
+
+def home_url(folder: Path) -> str:
+    """The home in a demonstration's folder."""
+    return f"sqlite:///{folder / HOME_FILE}"
+
+
+async def audit(folder: Path) -> Audit:
+    """Compare the books in ``folder``."""
+    orders = [msgspec.json.decode(line, type=Order) for line in _lines(folder / ORDERS_FILE)]
+    ledger = [msgspec.json.decode(line, type=Entry) for line in _lines(folder / LEDGER_FILE)]
+    app = hf.App("audit", home=home_url(folder))
+    async with app:
+        home = app.access().home
+        executions: dict[str, Recorded | None] = {}
+        for order in orders:
+            try:
+                executions[order.id] = await load(home.store, partition_of("checkout", order.id))
+            except NotFound:
+                executions[order.id] = None
+        assert home.transactions is not None
+        sales: list[tuple[str, str]] = await home.transactions.transact(lambda sql: ((), _sales(sql)))
+    books = _Books(orders, ledger, executions, sales)
+    books.check_orders()
+    books.check_sales()
+    books.check_stock(folder / INVENTORY_FILE)
+    return books.audit()
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines()
+
+
+def _sales(sql: hf.SqlCursor) -> list[tuple[str, str]]:
+    if not next(iter(sql.execute(COUNT_SALES_TABLES)))[0]:
+        return []
+    return [(row[0], row[1]) for row in sql.execute(READ_SALES)]
+
+
+class _Books:
+    """Everything that was written down, and what is wrong with it."""
+
+    def __init__(
+        self,
+        orders: list[Order],
+        ledger: list[Entry],
+        executions: dict[str, Recorded | None],
+        sales: list[tuple[str, str]],
+    ) -> None:
+        self.orders = {order.id: order for order in orders}
+        self.ledger = ledger
+        self.executions = executions
+        self.sales = sales
+        self.problems: list[str] = []
+        self.outcomes = {id: self._outcome(id, recorded) for id, recorded in executions.items()}
+        self.accepted: defaultdict[str, list[Entry]] = defaultdict(list)
+        self.refunds: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in ledger:
+            if entry.what == "accepted":
+                self.accepted[entry.order].append(entry)
+            elif entry.what == "refund":
+                self.refunds[entry.order].append(entry)
+
+    def _outcome(self, id: str, recorded: Recorded | None) -> str:
+        if recorded is None:
+            self.problems.append(f"{id}: there is no execution of it")
+            return LOST
+        status, error = recorded.head.status, recorded.record.error
+        if status not in ENDED:
+            self.problems.append(f"{id}: it has not ended, it is {status}")
+            return LOST
+        if status == COMPLETED:
+            return CONFIRMED
+        if status != FAILED or error is None:
+            self.problems.append(f"{id}: it ended as {status}")
+            return LOST
+        return REJECTED if _class_name(error.type) in {InvalidCart.__name__, OutOfStock.__name__} else COMPENSATED
+
+    # ── Checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def check_orders(self) -> None:
+        """Every confirmed order is paid once and in full, every other one not at all or paid back."""
+        for id, order in self.orders.items():
+            accepted = [entry.cents for entry in self.accepted[id]]
+            refunded = [entry.cents for entry in self.refunds[id]]
+            match self.outcomes[id]:
+                case "confirmed" if accepted != [order.total_cents] or refunded:
+                    self._say(id, f"confirmed for {order.total_cents}, but charged {accepted}, refunded {refunded}")
+                case "compensated" if len(accepted) > 1 or accepted != refunded:
+                    self._say(id, f"compensated, but charged {accepted}, refunded {refunded}")
+                case "rejected" if accepted or refunded:
+                    self._say(id, f"rejected, but charged {accepted}, refunded {refunded}")
+                case _:
+                    pass
+        for id in (self.accepted.keys() | self.refunds.keys()) - self.orders.keys():
+            self._say(id, "the bank knows an order that nobody placed")
+        keys = Counter(entry.key for entries in self.accepted.values() for entry in entries)
+        for key in [key for key, count in keys.items() if count > 1]:
+            self._say(str(key), "the bank accepted one idempotency key more than once")
+
+    def check_sales(self) -> None:
+        """The shop's own table has each confirmed order exactly once, with the payment the bank made."""
+        wanted = Counter(
+            (id, entry.payment)
+            for id, outcome in self.outcomes.items()
+            if outcome == CONFIRMED
+            for entry in self.accepted[id]
+        )
+        found: Counter[tuple[str, str | None]] = Counter(self.sales)
+        for (id, payment), count in (found - wanted).items():
+            self._say(id, f"{payment} is in the table of sales {count} times too often")
+        for id, payment in wanted - found:
+            self._say(id, f"{payment} is missing from the table of sales")
+
+    def check_stock(self, path: Path) -> None:
+        """What is free and what confirmed orders hold is all there was, line by line."""
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+            stock = db.execute("SELECT sku, initial, free FROM stock").fetchall()
+            held = db.execute(
+                "SELECT r.order_id, l.sku, l.quantity FROM reservations r JOIN reserved_lines l ON l.reservation = r.id"
+                " WHERE r.state = 'held'"
+            ).fetchall()
+        wanted = Counter(
+            (id, line.sku, line.quantity)
+            for id, order in self.orders.items()
+            if self.outcomes[id] == CONFIRMED
+            for line in order.lines
+        )
+        found = Counter(held)
+        for id, sku, quantity in (found - wanted) + (wanted - found):
+            self._say(id, f"the reservation of {quantity} × {sku} does not fit the order, which is {self.outcomes[id]}")
+        for sku, initial, free in stock:
+            reserved = sum(quantity for _, held_sku, quantity in held if held_sku == sku)
+            if free + reserved != initial:
+                self._say(sku, f"there were {initial}; {free} are free and {reserved} reserved")
+
+    def _say(self, about: str, problem: str) -> None:
+        self.problems.append(f"{about}: {problem}")
+
+    # ── The result ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def audit(self) -> Audit:
+        outcomes = Counter(self.outcomes.values())
+        whats = Counter(entry.what for entry in self.ledger)
+        recorded = [each for each in self.executions.values() if each is not None]
+        reasons = Counter(
+            _class_name(each.record.error.type)
+            for each in recorded
+            if each.head.status == FAILED and each.record.error is not None
+        )
+        return Audit(
+            orders=len(self.orders),
+            confirmed=outcomes[CONFIRMED],
+            compensated=outcomes[COMPENSATED],
+            rejected=outcomes[REJECTED],
+            lost=outcomes[LOST],
+            reasons=dict(reasons.most_common()),
+            time_outs_survived=sum(_timed_out(entry) for each in recorded for entry in each.entries),
+            charges_attempted=len(self.ledger) - whats["refund"],
+            charges_accepted=whats["accepted"],
+            repeats_recognised=whats["repeat"],
+            duplicate_charges_accepted=sum(len(entries) - 1 for entries in self.accepted.values() if entries),
+            refunds=whats["refund"],
+            problems=self.problems,
+        )
+
+
+def _timed_out(entry: Any) -> bool:
+    return isinstance(entry, (Tried, Failed)) and _class_name(entry.error.type) == StepTimeout.__name__
+
+
+def _class_name(type_name: str) -> str:
+    return type_name.rpartition(".")[2]
+
+
+def ledger_line(entry: dict[str, Any]) -> str:
+    """One line of the ledger."""
+    return json.dumps(entry)

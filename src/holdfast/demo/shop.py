@@ -1,0 +1,213 @@
+"""The user's code of the demonstration: a checkout that is taken back as a whole if any part of it fails.
+
+It talks to a payment service and a warehouse over HTTP, keeps its stock in a database of its own, and knows nothing of
+crashes: that is what Holdfast is for.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import holdfast as hf
+from holdfast.demo.loopback import HttpRefused, post
+
+app = hf.App("shop")
+
+CATALOGUE: Final = {
+    "TEA-EARL-GREY": 890,
+    "TEA-SENCHA": 1150,
+    "COFFEE-KENYA": 1490,
+    "COFFEE-DECAF": 1390,
+    "MUG-BLUE": 1250,
+    "MUG-WHITE": 1150,
+    "TEAPOT-IRON": 5900,
+    "KETTLE-1L": 4495,
+    "GRINDER-HAND": 7900,
+    "SCALE-01G": 2995,
+    "FILTER-100": 640,
+    "HONEY-HEATHER": 1075,
+    "BISCUIT-GINGER": 445,
+    "VASE-CRYSTAL": 12900,
+    "LAMP-RETRO": 8900,
+}
+"""What the shop sells, and for how many cents."""
+
+LARGEST_QUANTITY: Final = 20
+
+
+@dataclass
+class Line:
+    """So many of one thing, at a price per piece."""
+
+    sku: str
+    quantity: int
+    cents: int
+
+
+@dataclass
+class Order:
+    """What a customer sent. Nothing in it is true until it has been checked."""
+
+    id: str
+    customer: str
+    card: str
+    lines: list[Line]
+    total_cents: int
+    placed_at: datetime
+
+
+@dataclass
+class Parcel:
+    """What the warehouse answers."""
+
+    tracking: str
+
+
+@dataclass
+class Receipt:
+    """What the customer gets."""
+
+    order: str
+    payment: str
+    tracking: str
+    cents: int
+
+
+class InvalidCart(hf.Terminal):
+    """The order makes no sense. Trying again would not help."""
+
+
+class OutOfStock(hf.Terminal):
+    """There is not enough of something."""
+
+
+class CardDeclined(hf.Terminal):
+    """The bank said no."""
+
+
+# ── Steps: each is recorded once it is done, and knows how to undo itself ───────────────────────────────────────────
+
+
+@app.step(raises=(InvalidCart,))
+def validate_cart(order: Order) -> int:
+    """Check the cart against the catalogue; answer what it costs."""
+    if not order.lines:
+        raise InvalidCart("the cart is empty")
+    for line in order.lines:
+        if line.sku not in CATALOGUE:
+            raise InvalidCart(f"there is no {line.sku}")
+        if not 1 <= line.quantity <= LARGEST_QUANTITY:
+            raise InvalidCart(f"{line.quantity} × {line.sku}: between 1 and {LARGEST_QUANTITY} can be ordered")
+        if line.cents != CATALOGUE[line.sku]:
+            raise InvalidCart(f"{line.sku} costs {CATALOGUE[line.sku]} cents, not {line.cents}")
+    total = sum(line.quantity * line.cents for line in order.lines)
+    if total != order.total_cents:
+        raise InvalidCart(f"the cart comes to {total} cents, not {order.total_cents}")
+    return total
+
+
+@app.step(raises=(OutOfStock,))
+def reserve_inventory(order: str, lines: list[Line]) -> str:
+    """Take the goods off the shelf. A repeat of this step, after a crash, finds its own reservation and does nothing."""
+    reservation = hf.current().idempotency_key
+    with inventory() as db:
+        if db.execute("SELECT 1 FROM reservations WHERE id = ?", (reservation,)).fetchone():
+            return reservation
+        for line in lines:
+            taken = db.execute(
+                "UPDATE stock SET free = free - ? WHERE sku = ? AND free >= ?", (line.quantity, line.sku, line.quantity)
+            )
+            if taken.rowcount == 0:
+                raise OutOfStock(f"not enough {line.sku}")
+            db.execute(
+                "INSERT INTO reserved_lines VALUES (?, ?, ?, ?)", (reservation, order, line.sku, line.quantity)
+            )
+        db.execute("INSERT INTO reservations VALUES (?, ?, 'held')", (reservation, order))
+    return reservation
+
+
+@reserve_inventory.undo
+def release_inventory(reservation: str) -> None:
+    """Put the goods back, once."""
+    with inventory() as db:
+        held = db.execute("UPDATE reservations SET state = 'released' WHERE id = ? AND state = 'held'", (reservation,))
+        if held.rowcount:
+            for sku, quantity in db.execute(
+                "SELECT sku, quantity FROM reserved_lines WHERE reservation = ?", (reservation,)
+            ).fetchall():
+                db.execute("UPDATE stock SET free = free + ? WHERE sku = ?", (quantity, sku))
+
+
+@app.step(timeout="1s", retry=hf.Retry(max_attempts=3, initial="200ms"), raises=(CardDeclined,))
+def take_payment(order: str, card: str, cents: int) -> str:
+    """Charge the card. Every attempt carries the same idempotency key, so the service accepts at most one of them."""
+    charge = {"key": hf.current().idempotency_key, "order": order, "card": card, "cents": cents}
+    try:
+        return str(post(os.environ["SHOP_PAYMENTS_URL"] + "/charge", charge)["payment"])
+    except HttpRefused as refused:
+        if refused.status == 402:
+            raise CardDeclined(refused.reason) from None
+        raise
+
+
+@take_payment.undo(ambiguous=True)
+def refund(payment: str | None) -> int:
+    """Give the money back. Without a ``payment`` we never heard whether one was made: the service knows by the order."""
+    order = hf.current().id
+    answer = post(os.environ["SHOP_PAYMENTS_URL"] + "/refund", {"order": order, "payment": payment})
+    return int(answer["refunded_cents"])
+
+
+@app.step(retry=hf.Retry(max_attempts=5, initial="200ms"))
+def ask_warehouse(order: str, skus: list[str], token: str) -> None:
+    """Ask for a parcel. The warehouse answers later, to whoever the token belongs."""
+    post(os.environ["SHOP_WAREHOUSE_URL"] + "/pick", {"order": order, "skus": skus, "token": token})
+
+
+@app.transaction
+def confirm(sql: hf.SqlCursor, order: str, payment: str, tracking: str) -> None:
+    """Note the sale in the shop's own table, in the very transaction that records this step: exactly once."""
+    sql.execute("CREATE TABLE IF NOT EXISTS sales (order_id TEXT, payment TEXT, tracking TEXT)")
+    sql.execute("INSERT INTO sales VALUES (?, ?, ?)", (order, payment, tracking))
+
+
+# ── The workflow ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.workflow
+async def checkout(order: Order) -> Receipt:
+    """Validate, reserve, charge, ship, confirm; or, if that cannot be, leave nothing behind."""
+    total = await validate_cart(order)
+    async with hf.saga():
+        await reserve_inventory(order.id, order.lines)
+        payment = await take_payment(order.id, order.card, total)
+        parcel = hf.callback(Parcel, name="parcel", timeout="2m")
+        await ask_warehouse(order.id, [line.sku for line in order.lines], parcel.token)
+        tracking = (await parcel).tracking
+        await confirm(order.id, payment, tracking)
+    return Receipt(order.id, payment, tracking, total)
+
+
+# ── The shop's stock, a database of its own ─────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def inventory() -> Iterator[sqlite3.Connection]:
+    """One transaction on the stock: all of the block, or nothing."""
+    db = sqlite3.connect(os.environ["SHOP_INVENTORY"], timeout=20, isolation_level=None)
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    finally:
+        db.close()
