@@ -14,7 +14,7 @@ import inspect
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final, NoReturn, Protocol
 
@@ -206,7 +206,10 @@ def refuse_unordered_start(coroutine: object, frame: FrameType | None) -> None:
         if frame is None:
             return
         if frame.f_code in _AS_COMPLETED:
-            coroutine.close()
+            given = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
+            for unstarted in given if isinstance(given, Collection) else (coroutine,):
+                if isinstance(unstarted, CoroutineType):
+                    unstarted.close()  # or Python would complain that nobody awaited it
             raise DeterminismError(
                 "asyncio.as_completed starts bare coroutines in no fixed order, so a replay would differ; "
                 "give it tasks: asyncio.as_completed([asyncio.create_task(c) for c in coroutines])"

@@ -60,8 +60,9 @@ class Sweeper:
         return rank * self._host.limits.courtesy_ms
 
     async def _sweep_again(self) -> None:
-        peers = self._host.home.doorbell.peers()
-        somebody_died, self._peers = bool(self._peers - peers), peers
+        doorbell = self._host.home.doorbell
+        somebody_died = any(not doorbell.alive(peer) for peer in self._peers)
+        self._peers = doorbell.peers()
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
         await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms)
 

@@ -107,8 +107,8 @@ async def read(entity: Entity, host: Host) -> Program:
     still be awake somewhere (G3).
     """
     assert entity.head is not None
-    program = entity.program = host.programs.open(entity.head, host)
-    journal = entity.journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
+    program = host.programs.open(entity.head, host)
+    journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
     if not entity.fresh:
         await journal.load()
         entity.unread = True
@@ -120,6 +120,7 @@ async def read(entity: Entity, host: Host) -> Program:
     if not journal.entries:  # a long replay is no fault of the body
         _report_if_blocked(entity, began, host)
     journal.entries = []
+    entity.program, entity.journal = program, journal
     return program
 
 

@@ -47,8 +47,8 @@ class Saga:
     async def cover(self, step: Covered) -> Any:
         """Wait for a step and remember how to undo it.
 
-        Whoever waits may be cancelled, by a failed sibling say; the step is not: it is waited for before anything is
-        undone, so that its effect cannot slip through. (Cancelling the whole execution stops it; see ``ambiguous``.)
+        Whoever waits may be cancelled, by a failed sibling or from outside; the step is not: it is waited for before
+        anything is undone, so that its effect cannot slip through.
         """
         self._under_way.append(step)
         step.operation.add_done_callback(lambda _: self._ended(step))
@@ -81,24 +81,14 @@ class Saga:
         if isinstance(error, (ControlFlow, DeterminismError)):
             return
         if error is not None:
-            await self._come_to_rest()
+            for step in tuple(self._under_way):
+                await _outcome_of(step.operation)
             await self._compensate(error)
             return
         for step in tuple(self._under_way):
             step.operation.cancel()
         if (outer := current_saga.get()) is not None:
             outer.adopt(self)
-
-    async def _come_to_rest(self) -> None:
-        """Let what is under way end. Only a cancelled execution does not wait: what it stops half-way is ambiguous."""
-        cancelled = activation_for("hf.saga()").cancelled is not None
-        for step in tuple(self._under_way):
-            if not cancelled:
-                await _outcome_of(step.operation)
-                continue
-            step.operation.cancel()
-            if step.ambiguous:
-                self._done.append((step.name, partial(step.undo, None)))
 
     async def _compensate(self, cause: BaseException) -> None:
         while self._done:
