@@ -197,13 +197,19 @@ def test_arguments_that_json_cannot_carry_are_left_out(registry):
 
 
 STOOD_IN_FOR = [
-    ExceptionGroup("several", [ValueError("a"), KeyError("b")]),
     UnicodeDecodeError("utf-8", b"a", 0, 1, "bad"),
     KeyboardInterrupt(),
     SystemExit(3),
     Unprintable("x"),
     Refused(1, object()),  # type: ignore[arg-type]
 ]
+
+
+def test_a_group_comes_back_as_a_group_and_says_what_is_in_it(registry):
+    rebuilt = registry.rebuild(through_json(ExceptionGroup("several", [ValueError("a"), KeyError("b")])))
+    assert isinstance(rebuilt, ExceptionGroup)
+    assert [(type(part), str(part)) for part in rebuilt.exceptions] == [(ValueError, "a"), (KeyError, "'b'")]
+    assert "ValueError: a; KeyError: 'b'" in str(rebuilt)
 
 
 @pytest.mark.parametrize("error", STOOD_IN_FOR, ids=lambda error: type(error).__name__)

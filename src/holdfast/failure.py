@@ -27,6 +27,9 @@ TRACEBACK_LIMIT_FRAMES: Final = 30
 CAUSES_LIMIT_LEVELS: Final = 3
 """How many errors of a chain are kept, the outermost included."""
 
+PARTS_LIMIT: Final = 5
+"""So many errors of a group are recorded."""
+
 _CUT: Final = "… (cut)"
 _PLAIN: Final[Codec[Any]] = codec_for(Any)
 
@@ -35,7 +38,8 @@ class ErrorRecord(Struct, frozen=True, omit_defaults=True):
     """An error as data. Small: messages are cut at 16 KB, tracebacks to their last 4 KB, chains at three errors.
 
     ``type`` is ``module.QualifiedName``. ``args`` are what the class can be called with to make the error again, and
-    ``attributes`` what was set on it, each only if plain JSON carries it exactly; else ``None``.
+    ``attributes`` what was set on it, each only if plain JSON carries it exactly; else ``None``. ``parts`` are the
+    first errors of an exception group.
     """
 
     type: str
@@ -44,13 +48,21 @@ class ErrorRecord(Struct, frozen=True, omit_defaults=True):
     attributes: dict[str, Any] | None = None
     traceback: str = ""
     cause: ErrorRecord | None = None
+    parts: tuple[ErrorRecord, ...] = ()
+
+    def lineage(self) -> Iterator[ErrorRecord]:
+        """This error, what caused it, and the errors it groups, each with theirs."""
+        yield self
+        for other in (*self.parts, *(() if self.cause is None else (self.cause,))):
+            yield from other.lineage()
 
 
 def describe(error: BaseException) -> ErrorRecord:
     """The record of an error: never fails, whatever the error's own methods do.
 
-    >>> describe(KeyError("sku-9"))
-    ErrorRecord(type='builtins.KeyError', message="'sku-9'", args=('sku-9',), attributes=None, traceback='', cause=None)
+    >>> record = describe(KeyError("sku-9"))
+    >>> record.type, record.message, record.args
+    ('builtins.KeyError', "'sku-9'", ('sku-9',))
     """
     return _describe(error, CAUSES_LIMIT_LEVELS)
 
@@ -95,7 +107,11 @@ class ErrorRegistry:
         name, or whose instances cannot be made to say this message again.
         """
         cls = self._classes.get(record.type)
-        rebuilt = None if cls is None else _instance(cls, record)
+        rebuilt: Exception | None = None
+        if record.parts and cls is ExceptionGroup:
+            rebuilt = ExceptionGroup(record.message, [self.rebuild(part) for part in record.parts])
+        elif cls is not None:
+            rebuilt = _instance(cls, record)
         if rebuilt is None:
             rebuilt = StepFailed(record.type, record.message)
         if record.cause is not None:
@@ -112,6 +128,7 @@ def _name_of(cls: type) -> str:
 
 def _describe(error: BaseException, levels: int) -> ErrorRecord:
     cause = error.__cause__ if error.__suppress_context__ or error.__cause__ is not None else error.__context__
+    grouped = error.exceptions[:PARTS_LIMIT] if isinstance(error, BaseExceptionGroup) and levels > 1 else ()
     return ErrorRecord(
         type=_head(_name_of(type(error)), TYPE_LIMIT_BYTES),
         message=_head(_message_of(error), MESSAGE_LIMIT_BYTES),
@@ -119,12 +136,16 @@ def _describe(error: BaseException, levels: int) -> ErrorRecord:
         attributes=_plain(dict(vars(error))) or None,
         traceback=_traceback_of(error),
         cause=None if cause is None or levels == 1 else _describe(cause, levels - 1),
+        parts=tuple(_describe(part, levels - 1) for part in grouped),
     )
 
 
 def _message_of(error: BaseException) -> str:
     try:
-        return str(error)
+        told = str(error)
+        if isinstance(error, BaseExceptionGroup):
+            told += ": " + "; ".join(f"{type(part).__name__}: {part}" for part in error.exceptions[:PARTS_LIMIT])
+        return told
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure it was to describe
         return f"(the error's own __str__ failed; its arguments were {len(error.args)})"
 

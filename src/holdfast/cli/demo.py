@@ -1,8 +1,208 @@
-"""``holdfast demo``: placeholder while the demonstration is written."""
+"""``holdfast demo``: run the demonstration, compare its books, and tell what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
 
 import click
+from msgspec import Struct, to_builtins
+
+from holdfast.app import App
+from holdfast.cli.entry import EXIT_ERROR
+from holdfast.cli.output import as_json, bold, coloured
+from holdfast.cli.session import debug_option, json_option
+from holdfast.cli.show import Shown, as_lines, look_at
+from holdfast.demo.audit import REJECTIONS, Audit, audit, home_url
+from holdfast.demo.progress import Progress
+from holdfast.demo.run import KILLS_AT, Run, run
+from holdfast.errors import ConfigurationError
+
+USUAL_ORDERS: Final = 300
+MOST_ORDERS: Final = 5_000
+PROBLEMS_SHOWN: Final = 10
+
+INTRODUCTION: Final = """\
+A shop checks orders out: validate → reserve → charge → ship → confirm, or undo all of it. Some cards are declined,
+some answers never come, and workers are killed with -9 in the middle of it. Then the books are compared.
+"""
+
+NEXT: Final = """\
+What to try next
+  holdfast demo --keep shop-demo                       keep the files, then look around:
+  holdfast ls --home sqlite:///shop-demo/shop.db --status FAILED
+  holdfast show --home sqlite:///shop-demo/shop.db checkout {order} --payloads
+  holdfast doctor --home sqlite:///shop-demo/shop.db
+  echo '{{"at":0,"what":"accepted","order":"{order}","cents":1,"key":"x","payment":"y"}}' >> shop-demo/ledger.jsonl
+  holdfast demo --check shop-demo                      a charge too many: the audit finds it
+The code is in {code}
+"""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What the demonstration answers."""
+
+    audit: Audit
+    run: Run | None
+    shown: Shown | None
+
+    @property
+    def problems(self) -> list[str]:
+        """What is off: in the books, or in the run itself."""
+        missing = [] if self.run is None or len(self.run.kills) == len(KILLS_AT) else ["not every kill took place"]
+        return [*self.audit.problems, *missing]
 
 
 @click.command("demo")
-def demo() -> None:
-    """."""
+@click.option(
+    "--orders",
+    type=click.IntRange(20, MOST_ORDERS),
+    default=USUAL_ORDERS,
+    show_default=True,
+    help="How many orders come in, some sixteen a second.",
+)
+@click.option(
+    "--keep",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the files of the run there; a folder that is not there yet, or empty.",
+)
+@click.option(
+    "--check",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run nothing; compare the books of an earlier run that was kept.",
+)
+@json_option
+@debug_option
+def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is read at the root
+    """See a few hundred orders survive kill -9, in half a minute.
+
+    Two workers check orders out, one is killed with -9 twice on the way. A payment service in its own process writes
+    every charge down. At the end its ledger, the shop's table of sales and the stock are compared with every order:
+    the exit status is 0 only if nothing was lost and nothing was charged twice.
+
+    \b
+    Examples:
+      holdfast demo
+      holdfast demo --orders 60 --keep shop-demo
+      holdfast demo --check shop-demo
+    """
+    if check is not None:
+        told = Told(audit=asyncio.run(audit(check.resolve())), run=None, shown=None)
+        _answer(told, for_machines=as_json, kept=check)
+        return
+    with _folder(keep) as folder:
+        progress = Progress(quiet=as_json)
+        if not as_json:
+            click.echo(INTRODUCTION)
+        told = asyncio.run(_perform(folder, orders, progress))
+        if told.problems and keep is None:
+            kept: Path | None = Path(shutil.copytree(folder, tempfile.mkdtemp(prefix="holdfast-demo-"), dirs_exist_ok=True))
+        else:
+            kept = keep
+        _answer(told, for_machines=as_json, kept=kept)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """The folder of the run, absolute: a temporary one that vanishes, or the one to keep."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as name:
+            yield Path(name).resolve()
+        return
+    if keep.exists() and any(keep.iterdir()):
+        raise ConfigurationError(f"{keep} is not empty; name a new folder, or remove this one")
+    keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+    yield keep.resolve()
+
+
+async def _perform(folder: Path, orders: int, progress: Progress) -> Told:
+    ran = await run(folder, orders, progress)
+    found = await audit(folder)
+    async with App("holdfast", home=home_url(folder)) as app:
+        shown = [await look_at(app, "checkout", order) for kill in ran.kills for order in kill.orders]
+    return Told(audit=found, run=ran, shown=max(shown, key=_interest, default=None))
+
+
+def _interest(shown: Shown) -> tuple[bool, int, int]:
+    """An order that was confirmed after all, and had to fight for it."""
+    attempts = sum(line.attempts for line in shown.timeline)
+    return shown.execution.status == "COMPLETED", attempts, len(shown.timeline)
+
+
+# ── The answer ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(told: Told, *, for_machines: bool, kept: Path | None) -> None:
+    if for_machines:
+        click.echo(as_json(_as_data(told, kept)))
+    else:
+        click.echo("\n".join(_as_lines(told, kept)))
+    if told.problems:
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+def _as_data(told: Told, kept: Path | None) -> dict[str, Any]:
+    run_facts: dict[str, Any] = {}
+    if told.run is not None:
+        run_facts = {
+            "kills_survived": len(told.run.kills),
+            "orders_in_killed_hands": _in_hands(told.run),
+            "elapsed_seconds": round(told.run.elapsed_seconds, 2),
+        }
+    return {
+        "ok": not told.problems,
+        **to_builtins(told.audit),
+        **run_facts,
+        "problems": told.problems,
+        "folder": None if kept is None else str(kept),
+    }
+
+
+def _in_hands(ran: Run) -> int:
+    return sum(len(kill.orders) for kill in ran.kills)
+
+
+def _as_lines(told: Told, kept: Path | None) -> list[str]:
+    lines = ["", *(f"  {name:<28}{number:>7}   {remark}".rstrip() for name, number, remark in _summary(told)), ""]
+    if told.problems:
+        lines += [coloured("The books do not agree:", "fail")]
+        lines += [f"  {problem}" for problem in told.problems[:PROBLEMS_SHOWN]]
+        if len(told.problems) > PROBLEMS_SHOWN:
+            lines.append(f"  and {len(told.problems) - PROBLEMS_SHOWN} more")
+    else:
+        lines.append(coloured("Every order is accounted for, and every cent.", "ok"))
+    if kept is not None:
+        lines.append(f"The files are in {kept}")
+    if told.shown is not None:
+        lines += ["", bold("One order whose worker was killed"), *as_lines(told.shown)]
+        code = Path(__file__).parents[1] / "demo" / "shop.py"
+        lines += ["", NEXT.format(order=told.shown.execution.id, code=code).rstrip()]
+    return lines
+
+
+def _summary(told: Told) -> Iterator[tuple[str, str, str]]:
+    found = told.audit
+    yield "orders", str(found.orders), ""
+    yield "confirmed", str(found.confirmed), ""
+    yield "compensated", str(found.compensated), _named(found, rejected=False)
+    yield "rejected", str(found.rejected), _named(found, rejected=True)
+    if told.run is not None:
+        yield "kills survived", str(len(told.run.kills)), f"{_in_hands(told.run)} orders in the killed workers' hands"
+    yield "time-outs survived", str(found.time_outs_survived), ""
+    yield "charges attempted", str(found.charges_attempted), f"{found.repeats_recognised} repeats recognised by their key"
+    yield "duplicate charges accepted", str(found.duplicate_charges_accepted), ""
+    yield "lost", str(found.lost), ""
+    if told.run is not None:
+        yield "elapsed", f"{told.run.elapsed_seconds:.1f} s", ""
+
+
+def _named(found: Audit, *, rejected: bool) -> str:
+    reasons = {name: count for name, count in found.reasons.items() if (name in REJECTIONS) is rejected}
+    return ", ".join(f"{count} {name}" for name, count in reasons.items())

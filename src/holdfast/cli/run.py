@@ -93,7 +93,7 @@ def run(
         raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
     command = _worker_command(session, grace, log_level)
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
-    asyncio.run(_supervise(command, workers, grace_seconds, report))
+    asyncio.run(_supervise(command, workers, grace_seconds, report, supervised=supervised))
     report("stopped", pid=os.getpid())
 
 
@@ -106,16 +106,30 @@ def _worker_command(session: Session, grace: str, log_level: str) -> list[str]:
     return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
 
 
-async def _supervise(command: list[str], workers: int, grace_seconds: float, report: Report) -> None:
-    await Supervisor(command, workers, grace_seconds, report).run()
+async def _supervise(
+    command: list[str], workers: int, grace_seconds: float, report: Report, *, supervised: bool
+) -> None:
+    supervisor = Supervisor(command, workers, grace_seconds, report)
+    watch = asyncio.ensure_future(_stop_when_alone(supervisor)) if supervised else None
+    try:
+        await supervisor.run()
+    finally:
+        if watch is not None:
+            watch.cancel()
+
+
+async def _stop_when_alone(supervisor: Supervisor) -> None:
+    await _supervisor_gone()
+    supervisor.stop()
 
 
 async def _serve(app: App, report: Report, *, supervised: bool) -> None:
     workflows = sorted(app.registry.workflows)
-    report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
     asked = [asyncio.ensure_future(stop_requested())]
     if supervised:
         asked.append(asyncio.ensure_future(_supervisor_gone()))
+    await asyncio.sleep(0)  # so that the signals are listened to before anybody hears that we are ready
+    report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
     try:
         await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
     finally:

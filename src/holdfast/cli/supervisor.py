@@ -52,7 +52,7 @@ class Supervisor:
         """Start, watch, and return when every process has ended."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._asked_to_stop)
+            loop.add_signal_handler(number, self._signalled)
         patience: asyncio.TimerHandle | None = None
         try:
             async with asyncio.TaskGroup() as places:
@@ -67,9 +67,15 @@ class Supervisor:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _asked_to_stop(self) -> None:
+    def _signalled(self) -> None:
         if self._stopping.is_set():
             self._kill()
+        else:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ask every process to stop; ``run`` returns when they have."""
+        if self._stopping.is_set():
             return
         self._stopping.set()
         self._report("stopping", workers=len(self._processes))

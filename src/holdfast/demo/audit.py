@@ -6,7 +6,6 @@ kept, and about one that somebody has tampered with.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter, defaultdict
 from contextlib import closing
@@ -32,6 +31,9 @@ CONFIRMED: Final = "confirmed"
 COMPENSATED: Final = "compensated"
 REJECTED: Final = "rejected"
 LOST: Final = "lost"
+
+REJECTIONS: Final = frozenset({InvalidCart.__name__, OutOfStock.__name__})
+"""The errors of orders that took nothing, so that there is nothing to undo."""
 
 READ_SALES: Final = "SELECT order_id, payment FROM sales"
 COUNT_SALES_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'sales'"
@@ -141,7 +143,7 @@ class _Books:
         if status != FAILED or error is None:
             self.problems.append(f"{id}: it ended as {status}")
             return LOST
-        return REJECTED if _class_name(error.type) in {InvalidCart.__name__, OutOfStock.__name__} else COMPENSATED
+        return REJECTED if _class_name(error.type) in REJECTIONS else COMPENSATED
 
     # ── Checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -150,15 +152,16 @@ class _Books:
         for id, order in self.orders.items():
             accepted = [entry.cents for entry in self.accepted[id]]
             refunded = [entry.cents for entry in self.refunds[id]]
-            match self.outcomes[id]:
-                case "confirmed" if accepted != [order.total_cents] or refunded:
-                    self._say(id, f"confirmed for {order.total_cents}, but charged {accepted}, refunded {refunded}")
-                case "compensated" if len(accepted) > 1 or accepted != refunded:
-                    self._say(id, f"compensated, but charged {accepted}, refunded {refunded}")
-                case "rejected" if accepted or refunded:
-                    self._say(id, f"rejected, but charged {accepted}, refunded {refunded}")
-                case _:
-                    pass
+            outcome = self.outcomes[id]
+            if outcome == CONFIRMED:
+                fine = accepted == [order.total_cents] and not refunded
+            elif outcome == COMPENSATED:
+                fine = len(accepted) <= 1 and accepted == refunded
+            else:
+                fine = not accepted and not refunded
+            if not fine:
+                due = f" over {order.total_cents} cents" if outcome == CONFIRMED else ""
+                self._say(id, f"it is {outcome}{due}, but was charged {accepted} and refunded {refunded} cents")
         for id in (self.accepted.keys() | self.refunds.keys()) - self.orders.keys():
             self._say(id, "the bank knows an order that nobody placed")
         keys = Counter(entry.key for entries in self.accepted.values() for entry in entries)
@@ -239,7 +242,3 @@ def _timed_out(entry: Any) -> bool:
 def _class_name(type_name: str) -> str:
     return type_name.rpartition(".")[2]
 
-
-def ledger_line(entry: dict[str, Any]) -> str:
-    """One line of the ledger."""
-    return json.dumps(entry)

@@ -106,11 +106,14 @@ class Workers:
         if self._listener.done():
             await self._listener
 
-    async def kill(self, pid: int) -> None:
-        """``kill -9``: it gets no chance to say anything."""
+    async def kill(self, pid: int) -> int:
+        """``kill -9``, which gives it no chance to say anything. Answers the process that has taken its place."""
+        others = self._pids - {pid}
         os.kill(pid, signal.SIGKILL)
-        async with self._changed:
-            self._pids.discard(pid)
+        self._pids.discard(pid)
+        await self.ready(len(others) + 1)
+        (successor,) = self._pids - others
+        return successor
 
     async def stop(self) -> None:
         """Stop them gracefully."""

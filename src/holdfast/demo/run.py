@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -13,16 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
 from msgspec import Struct
 
 import holdfast as hf
 from holdfast.clock import elapsed_seconds
 from holdfast.demo import generate
-from holdfast.demo.audit import HOME_FILE, INVENTORY_FILE, LEDGER_FILE, ORDERS_FILE, home_url
-from holdfast.demo.generate import SPECIAL
+from holdfast.demo.audit import INVENTORY_FILE, LEDGER_FILE, ORDERS_FILE, home_url
 from holdfast.demo.processes import Child, Workers
 from holdfast.demo.shop import CATALOGUE, Order, app, checkout
-from holdfast.errors import ConfigurationError, ExecutionError
+from holdfast.errors import ExecutionError
 from holdfast.workflows.record import PARTITION_PREFIX, RUNNING, id_of
 
 WORKERS: Final = 2
@@ -32,6 +30,9 @@ KILLS_AT: Final = (1 / 3, 2 / 3)
 ORDERS_PER_SECOND: Final = 16.0
 PATIENCE_SECONDS: Final = 100.0
 TICK_SECONDS: Final = 0.1
+SOLD_OUT: Final = "LAMP-RETRO"
+SPARE: Final = 10
+"""So many more of everything than is ordered."""
 
 SCHEMA: Final = """
 CREATE TABLE stock (sku TEXT PRIMARY KEY, initial INTEGER NOT NULL, free INTEGER NOT NULL CHECK (free >= 0));
@@ -41,11 +42,11 @@ CREATE TABLE reserved_lines (reservation TEXT NOT NULL, order_id TEXT NOT NULL, 
 
 
 class Kill(Struct, frozen=True):
-    """One ``kill -9``: whose, what that process was working on, and whether another took its place."""
+    """One ``kill -9``: of which process, what it was working on, and which one took its place."""
 
     pid: int
-    orders: tuple[str, ...]
-    replaced: bool
+    orders: list[str]
+    successor: int
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -74,26 +75,22 @@ def sample_orders(count: int) -> list[str]:
     return [*lines, *(generate.as_line(order) for order in more)]
 
 
-async def run(folder: Path, orders: int, watcher: Watcher) -> Run:
+async def run(folder: Path, count: int, watcher: Watcher) -> Run:
     """Check out so many orders in ``folder``, which holds the books afterwards."""
-    lines = sample_orders(orders)
+    lines = sample_orders(count)
     (folder / ORDERS_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    placed = [app.registry.workflow("checkout").signature.parse(line) for line in lines]
-    parsed = [_order_of(data) for data in placed]
-    _stock_up(folder / INVENTORY_FILE, parsed)
+    orders = [msgspec.json.decode(line, type=Order) for line in lines]
+    _stock_up(folder / INVENTORY_FILE, orders)
     began = elapsed_seconds()
     async with _world(folder) as workers:
-        watcher.tell(f"{WORKERS} workers, a payment service and a warehouse are up; {orders} orders come in")
-        shop = _Shop(parsed, workers, watcher)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await shop.open()
-    return Run(kills=shop.kills, elapsed_seconds=elapsed_seconds() - began)
-
-
-def _order_of(data: bytes) -> Order:
-    arguments, _ = checkout.signature.load(data)
-    order: Order = arguments[0]
-    return order
+        watcher.tell(f"{WORKERS} workers, a payment service and a warehouse are up; {count} orders come in")
+        day = _Day(orders, workers, watcher)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await day.pass_by()
+        except TimeoutError:
+            watcher.tell(f"not every order has ended within {PATIENCE_SECONDS:.0f} s")
+    return Run(kills=day.kills, elapsed_seconds=elapsed_seconds() - began)
 
 
 def _stock_up(path: Path, orders: Sequence[Order]) -> None:
@@ -102,10 +99,9 @@ def _stock_up(path: Path, orders: Sequence[Order]) -> None:
     for order in orders:
         for line in order.lines:
             wanted[line.sku] += max(line.quantity, 0)
-    sold_out = SPECIAL[1]
+    stock = [(sku, amount, amount) for sku in CATALOGUE for amount in [0 if sku == SOLD_OUT else wanted[sku] + SPARE]]
     with closing(sqlite3.connect(path)) as db:
         db.executescript(SCHEMA)
-        stock = [(sku, amount, amount) for sku in CATALOGUE for amount in [0 if sku == sold_out else wanted[sku] + 10]]
         db.executemany("INSERT INTO stock VALUES (?, ?, ?)", stock)
         db.commit()
     path.chmod(0o600)
@@ -115,8 +111,8 @@ def _stock_up(path: Path, orders: Sequence[Order]) -> None:
 async def _world(folder: Path) -> AsyncIterator[Workers]:
     """The payment service, the warehouse and the workers, in processes of their own; and the app, open here."""
     url = home_url(folder)
+    app.home_url = url
     async with AsyncExitStack() as running:
-        app.home_url = url
         await running.enter_async_context(app)
         payments = await Child.start(folder / "payments.log", "holdfast.demo.payments", str(folder / LEDGER_FILE))
         running.push_async_callback(payments.stop)
@@ -130,3 +126,63 @@ async def _world(folder: Path) -> AsyncIterator[Workers]:
         workers = await Workers.start(folder / "workers.log", url, WORKERS, **environment)
         running.push_async_callback(workers.stop)
         yield workers
+
+
+class _Day:
+    """A day in the shop: orders come in at their pace, workers are killed in the middle of their work."""
+
+    def __init__(self, orders: Sequence[Order], workers: Workers, watcher: Watcher) -> None:
+        self.kills: list[Kill] = []
+        self._orders = orders
+        self._workers = workers
+        self._watcher = watcher
+        self._outcomes: Counter[str] = Counter()
+
+    async def pass_by(self) -> None:
+        """Return when every order has ended."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._kill_twice())
+            tasks.create_task(self._report())
+            for order in self._orders:
+                tasks.create_task(self._check_out(await checkout.start(order, id=order.id)))
+                await asyncio.sleep(1 / ORDERS_PER_SECOND)
+
+    @property
+    def _ended(self) -> int:
+        return self._outcomes.total()
+
+    async def _check_out(self, handle: hf.Handle[Any]) -> None:
+        try:
+            await handle
+            self._outcomes["confirmed"] += 1
+        except ExecutionError:
+            self._outcomes["not confirmed"] += 1
+
+    async def _report(self) -> None:
+        while self._ended < len(self._orders):
+            self._watcher.progress(self._ended, len(self._orders), self._outcomes)
+            await asyncio.sleep(TICK_SECONDS)
+        self._watcher.progress(self._ended, len(self._orders), self._outcomes)
+
+    async def _kill_twice(self) -> None:
+        for part in KILLS_AT:
+            while self._ended < part * len(self._orders):
+                await asyncio.sleep(TICK_SECONDS)
+            pid, hands = await self._busiest()
+            self._watcher.tell(f"kill -9 {pid}, a worker with {len(hands)} orders in its hands")
+            successor = await self._workers.kill(pid)
+            self.kills.append(Kill(pid, hands, successor))
+            self._watcher.tell(f"process {successor} has taken its place")
+
+    async def _busiest(self) -> tuple[int, list[str]]:
+        """The worker that is in the middle of most orders, as the leases in the store say."""
+        while True:
+            page = await app.access().home.store.scan(PARTITION_PREFIX, status=RUNNING, limit=1000)
+            hands: dict[int, list[str]] = {}
+            for head in page.items:
+                pid = int((head.owner or "0").partition("-")[0])
+                if pid in self._workers.pids:
+                    hands.setdefault(pid, []).append(id_of(head.partition))
+            if hands:
+                return max(hands.items(), key=lambda each: len(each[1]))
+            await asyncio.sleep(TICK_SECONDS / 10)

@@ -65,7 +65,8 @@ class Entity:
         """Note what a claim, or our own creation of the head, says."""
         self.unread = self.unread or item.revision != self.revision
         self.held, self.lost, self.paused = True, False, False
-        self.epoch, self.revision, self.head = item.epoch, item.revision, item
+        self.epoch, self.revision = item.epoch, item.revision
+        self.head = item if self.program is None else None
         if self.journal is not None:
             self.journal.epoch = item.epoch
 

@@ -185,7 +185,9 @@ def _ended_it(entry: Entry, status: str, recorded: Recorded) -> bool:
         case Failed(op=op) if status == COMPENSATION_FAILED:
             return _is_undo(op)
         case Failed(error=failed):
-            return error is not None and (failed.type, failed.message) == (error.type, error.message)
+            # The body may have raised another error from it, or a task group may have wrapped it.
+            lineage = () if error is None else error.lineage()
+            return any((failed.type, failed.message) == (each.type, each.message) for each in lineage)
         case _:
             return False
 
