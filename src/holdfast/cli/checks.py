@@ -153,7 +153,9 @@ def _counted(census: Census) -> Finding:
 
 def _check_stranded(census: Census) -> Iterator[Finding]:
     if census.stranded:
-        told = f"{_named(census.stranded)} can be continued only by other code than the workers have: run a worker with it"
+        told = (
+            f"{_named(census.stranded)} can be continued only by other code than the workers have: run a worker with it"
+        )
         yield Finding(WARN, "stranded", told)
     else:
         yield Finding(OK, "stranded", "none")
@@ -182,7 +184,9 @@ async def _check_overdue(home: Home, now: int) -> Finding:
         if (after := page.cursor) is None:
             break
     if overdue:
-        told = f"{overdue} executions should have been looked at, the first {duration(now - oldest)} ago: is a worker up?"
+        told = (
+            f"{overdue} executions should have been looked at, the first {duration(now - oldest)} ago: is a worker up?"
+        )
         return Finding(WARN, "overdue", told)
     return Finding(OK, "overdue", f"nothing has waited for a worker for more than {duration(OVERDUE_MS)}")
 

@@ -18,10 +18,12 @@ from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import as_json, bold, coloured
 from holdfast.cli.session import debug_option, json_option
 from holdfast.cli.show import Shown, as_lines, look_at
+from holdfast.demo import shop
 from holdfast.demo.audit import REJECTIONS, Audit, audit, home_url
 from holdfast.demo.progress import Progress
 from holdfast.demo.run import KILLS_AT, Run, run
 from holdfast.errors import ConfigurationError
+from holdfast.workflows.record import COMPLETED
 
 USUAL_ORDERS: Final = 300
 MOST_ORDERS: Final = 5_000
@@ -32,16 +34,16 @@ A shop checks orders out: validate → reserve → charge → ship → confirm, 
 some answers never come, and workers are killed with -9 in the middle of it. Then the books are compared.
 """
 
+KEEP: Final = "  holdfast demo --keep {folder!s:<42} keep the files of a run, then look around in them:"
 NEXT: Final = """\
-What to try next
-  holdfast demo --keep shop-demo                       keep the files, then look around:
-  holdfast ls --home sqlite:///shop-demo/shop.db --status FAILED
-  holdfast show --home sqlite:///shop-demo/shop.db checkout {order} --payloads
-  holdfast doctor --home sqlite:///shop-demo/shop.db
-  echo '{{"at":0,"what":"accepted","order":"{order}","cents":1,"key":"x","payment":"y"}}' >> shop-demo/ledger.jsonl
-  holdfast demo --check shop-demo                      a charge too many: the audit finds it
-The code is in {code}
+  holdfast ls --home sqlite:///{folder}/shop.db --status FAILED
+  holdfast show --home sqlite:///{folder}/shop.db checkout {order} --payloads
+  holdfast doctor --home sqlite:///{folder}/shop.db
+  echo '{{"at":0,"what":"accepted","order":"{order}","cents":1,"key":"x","payment":"y"}}' >> {folder}/ledger.jsonl
+  holdfast demo --check {folder!s:<41} the audit finds the charge that is too many
+The shop's code is {code}
 """
+EXAMPLE_FOLDER: Final = "shop-demo"
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -103,7 +105,9 @@ def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, d
             click.echo(INTRODUCTION)
         told = asyncio.run(_perform(folder, orders, progress))
         if told.problems and keep is None:
-            kept: Path | None = Path(shutil.copytree(folder, tempfile.mkdtemp(prefix="holdfast-demo-"), dirs_exist_ok=True))
+            kept: Path | None = Path(
+                shutil.copytree(folder, tempfile.mkdtemp(prefix="holdfast-demo-"), dirs_exist_ok=True)
+            )
         else:
             kept = keep
         _answer(told, for_machines=as_json, kept=kept)
@@ -130,10 +134,10 @@ async def _perform(folder: Path, orders: int, progress: Progress) -> Told:
     return Told(audit=found, run=ran, shown=max(shown, key=_interest, default=None))
 
 
-def _interest(shown: Shown) -> tuple[bool, int, int]:
+def _interest(shown: Shown) -> tuple[bool, bool, int]:
     """An order that was confirmed after all, and had to fight for it."""
-    attempts = sum(line.attempts for line in shown.timeline)
-    return shown.execution.status == "COMPLETED", attempts, len(shown.timeline)
+    taken_over = any(line.kind == "takeover" for line in shown.timeline)
+    return taken_over and shown.execution.status == COMPLETED, taken_over, len(shown.timeline)
 
 
 # ── The answer ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,8 +186,10 @@ def _as_lines(told: Told, kept: Path | None) -> list[str]:
         lines.append(f"The files are in {kept}")
     if told.shown is not None:
         lines += ["", bold("One order whose worker was killed"), *as_lines(told.shown)]
-        code = Path(__file__).parents[1] / "demo" / "shop.py"
-        lines += ["", NEXT.format(order=told.shown.execution.id, code=code).rstrip()]
+        folder = EXAMPLE_FOLDER if kept is None else kept
+        lines += ["", bold("What to try next")]
+        lines += [KEEP.format(folder=folder)] if kept is None else []
+        lines.append(NEXT.format(folder=folder, order=told.shown.execution.id, code=shop.__file__).rstrip())
     return lines
 
 
@@ -196,7 +202,11 @@ def _summary(told: Told) -> Iterator[tuple[str, str, str]]:
     if told.run is not None:
         yield "kills survived", str(len(told.run.kills)), f"{_in_hands(told.run)} orders in the killed workers' hands"
     yield "time-outs survived", str(found.time_outs_survived), ""
-    yield "charges attempted", str(found.charges_attempted), f"{found.repeats_recognised} repeats recognised by their key"
+    yield (
+        "charges attempted",
+        str(found.charges_attempted),
+        f"{found.repeats_recognised} repeats recognised by their key",
+    )
     yield "duplicate charges accepted", str(found.duplicate_charges_accepted), ""
     yield "lost", str(found.lost), ""
     if told.run is not None:

@@ -66,4 +66,8 @@ def _as_lines(report: Report) -> Sequence[str]:
         f"{coloured(f'{finding.level:<4}', finding.level)}  {finding.check:<12}  {plain(finding.told)}"
         for finding in report.findings
     ]
-    return [f"holdfast doctor: {report.home}", *lines, f"{coloured(report.level, report.level)}: {SUMMARIES[report.level]}"]
+    return [
+        f"holdfast doctor: {report.home}",
+        *lines,
+        f"{coloured(report.level, report.level)}: {SUMMARIES[report.level]}",
+    ]

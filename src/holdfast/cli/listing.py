@@ -72,9 +72,7 @@ def ls(
     """
 
     async def look(app: App) -> StatusPage:
-        return await app.executions(
-            workflow, status=status, since=since, tags=dict(tags), after=after, limit=limit
-        )
+        return await app.executions(workflow, status=status, since=since, tags=dict(tags), after=after, limit=limit)
 
     page = session.run(look)
     session.answer(page, _as_text(page))

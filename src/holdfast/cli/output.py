@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 
 
 def duration(ms: float) -> str:
-    """A length of time, to about three digits.
+    """A length of time for people, to about three digits.
 
     >>> duration(7), duration(1310), duration(125_000), duration(11_520_000), duration(270_000_000)
     ('7 ms', '1.31 s', '2 m 05 s', '3 h 12 m', '3 d 3 h')
@@ -58,7 +58,7 @@ def duration(ms: float) -> str:
     if whole < MS_PER_SECOND:
         return f"{whole} ms"
     if whole < MS_PER_MINUTE:
-        return f"{whole / MS_PER_SECOND:.3g} s"
+        return f"{whole / MS_PER_SECOND:.{2 if whole < 10 * MS_PER_SECOND else 1}f} s"
     if whole < MS_PER_HOUR:
         return f"{whole // MS_PER_MINUTE} m {whole % MS_PER_MINUTE // MS_PER_SECOND:02} s"
     if whole < MS_PER_DAY:

@@ -11,6 +11,7 @@ import click
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from holdfast.app import App
+from holdfast.cli.handovers import Handover, handovers_of
 from holdfast.cli.listing import now
 from holdfast.cli.output import between, bold, coloured, duration, iso, moment, plain, table
 from holdfast.cli.session import Session, on_home
@@ -22,13 +23,14 @@ from holdfast.workflows.record import NO_VALUE, partition_of
 
 HEADINGS: Final = ("AFTER", "TOOK", "", "WHAT", "HOW IT WENT")
 MARKS: Final = {"done": "✓", "failed": "✗", "retrying": "↻", "received": "←", "intended": "·", "heartbeat": "♥"}
+HANDOVER_MARK: Final = "⇄"
 MARK_COLOURS: Final = {"done": "ok", "failed": "fail", "retrying": "warn"}
 
 
-class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` only if asked for."""
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` is there only if asked for."""
 
-    at: str
+    at: str | None
     kind: str
     name: str
     outcome: str
@@ -39,8 +41,8 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: Any = UNSET
 
 
-class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that ``show`` tells about an execution."""
+class Shown(Struct, frozen=True, kw_only=True):
+    """All that ``show`` tells about an execution. ``input`` and ``result`` are there only if asked for."""
 
     execution: Status
     timeline: list[Line]
@@ -74,11 +76,13 @@ async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -
     home = app.access().home
     recorded = await load(home.store, partition_of(workflow, id))
     head, record = recorded.head, recorded.record
-    events = timeline(recorded.entries)
-    pairs = zip(recorded.entries, events, strict=True)
+    pairs = zip(recorded.entries, timeline(recorded.entries), strict=True)
+    lines = [_line(entry, event, payloads=payloads) for entry, event in pairs]
+    for handover in reversed(await handovers_of(home.store, head.partition, record.run)):
+        lines.insert(handover.place, _handover_line(handover))
     return Shown(
         execution=status_of(head),
-        timeline=[_line(entry, event, payloads=payloads) for entry, event in pairs],
+        timeline=lines,
         owner=head.owner,
         owner_alive=None if head.owner is None else home.doorbell.alive(head.owner),
         input=_value(record.input) if payloads else UNSET,
@@ -107,6 +111,18 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
         error=None if event.error is None else plain(event.error),
         value=value,
     )
+
+
+def _handover_line(handover: Handover) -> Line:
+    if handover.takeover:
+        before = "" if handover.before is None else f" from {_process(handover.before)}, which had not let go"
+        return Line(at=None, kind="takeover", name=_process(handover.owner), outcome=f"took over{before}")
+    return Line(at=None, kind="handover", name=_process(handover.owner), outcome="went on with it")
+
+
+def _process(owner: str) -> str:
+    """The process of an owner's name."""
+    return f"process {owner.partition('-')[0]}"
 
 
 def _value(raw: Raw) -> Any:
@@ -159,6 +175,8 @@ def _header(shown: Shown) -> Sequence[tuple[str, str]]:
 
 
 def _row(line: Line, status: Status) -> tuple[str, ...]:
+    if line.at is None:
+        return "", "", HANDOVER_MARK, f"{line.name} {line.outcome}", ""
     after = between(status.created_at, datetime.fromisoformat(line.at))
     told: list[str] = []
     if line.outcome == "retrying":

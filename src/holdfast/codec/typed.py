@@ -141,7 +141,10 @@ def codec_for(hint: Any) -> Codec[Any]:
 
 def encode_untyped(value: object, what: str, limit_bytes: int) -> bytes:
     """Encode a value whose receiver alone knows the type hint: by its own class, proven to come back as it was."""
-    codec: Codec[Any] = codec_for(cast("Any", type(value)))
+    try:
+        codec: Codec[Any] = codec_for(cast("Any", type(value)))
+    except SerializationError as error:
+        raise SerializationError(f"{what}: {error}") from None
     data, _ = codec.copy(value, what, limit_bytes)
     return data
 

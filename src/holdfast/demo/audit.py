@@ -241,4 +241,3 @@ def _timed_out(entry: Any) -> bool:
 
 def _class_name(type_name: str) -> str:
     return type_name.rpartition(".")[2]
-

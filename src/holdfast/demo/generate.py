@@ -26,7 +26,9 @@ SPECIAL: Final = ("VASE-CRYSTAL", "LAMP-RETRO")
 TROUBLE: Final = ("slow", "slow", "flaky", "declined")
 MORE_TROUBLE: Final = (("hang", "invalid"), ("damaged", "declined"), ("sold out", "invalid"))
 
-FIRST_NAMES: Final = "Ada Bram Chidi Dilek Emma Farid Gwen Hugo Ines Jonas Kaito Lotte Mei Noor Oskar Priya Ravi".split()
+FIRST_NAMES: Final = (
+    "Ada Bram Chidi Dilek Emma Farid Gwen Hugo Ines Jonas Kaito Lotte Mei Noor Oskar Priya Ravi".split()
+)
 LAST_NAMES: Final = "Bakker Cohen Demir Eriksen Fischer García Haddad Ito Jansen Kowalska Lopes Moreau Novak".split()
 
 

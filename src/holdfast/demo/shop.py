@@ -125,9 +125,7 @@ def reserve_inventory(order: str, lines: list[Line]) -> str:
             )
             if taken.rowcount == 0:
                 raise OutOfStock(f"not enough {line.sku}")
-            db.execute(
-                "INSERT INTO reserved_lines VALUES (?, ?, ?, ?)", (reservation, order, line.sku, line.quantity)
-            )
+            db.execute("INSERT INTO reserved_lines VALUES (?, ?, ?, ?)", (reservation, order, line.sku, line.quantity))
         db.execute("INSERT INTO reservations VALUES (?, ?, 'held')", (reservation, order))
     return reservation
 

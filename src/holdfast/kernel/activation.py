@@ -59,6 +59,7 @@ class Activation:
         self.context: Any = None
         self.rebuild = rebuild
         self.cancelled: Cancelled | None = None
+        self.cancelled_late = False
         self.broken: NondeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.requested: dict[str, Request] = {}
@@ -139,8 +140,14 @@ class Activation:
         return abandoned
 
     def unread_messages(self) -> list[tuple[str, Raw]]:
-        """The messages nobody has taken, by name."""
-        return [(name, box.get_nowait()) for name, box in self._mailboxes.items() for _ in range(box.qsize())]
+        """The messages nobody has taken, by name. They stay where they are: who asks may have to ask again."""
+        unread: list[tuple[str, Raw]] = []
+        for name, box in self._mailboxes.items():
+            for _ in range(box.qsize()):
+                message = box.get_nowait()
+                box.put_nowait(message)
+                unread.append((name, message))
+        return unread
 
     def evict(self) -> None:
         """Leave memory. The body's ``finally`` blocks run, their durable operations do not."""
@@ -193,6 +200,7 @@ class Activation:
                 self.mailbox(entry.name).put_nowait(entry.value)
             case Cancelled():
                 self.cancelled = entry
+                self.cancelled_late = self._main.done()
                 self._main.cancel(entry.reason)
 
     def _cancel_leftover_tasks(self) -> None:

@@ -19,7 +19,7 @@ from holdfast.testing.faulty import faulty_home
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.simulation import Scenario, run_scenario
-from holdfast.testing.virtual_time import Deadlock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
+from holdfast.testing.virtual_time import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
 from holdfast.testing.world import MemoryDatabase, World
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "FaultPlan",
     "FaultsAt",
     "Ledger",
+    "Livelock",
     "MemoryDatabase",
     "OutOfTime",
     "Process",

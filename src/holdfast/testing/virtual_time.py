@@ -29,6 +29,8 @@ CENTURY_SECONDS: Final = 100 * 365 * 86_400.0
 """When virtual time has come so far, something waits for what will never happen."""
 
 LONGEST_REPORT_TASKS: Final = 20
+MOST_STEPS_AT_ONCE: Final = 500_000
+"""So many callbacks at one instant of virtual time are a loop that never ends."""
 
 _logger = logging.getLogger("asyncio")
 
@@ -39,6 +41,10 @@ class Deadlock(AssertionError):
 
 class OutOfTime(AssertionError):
     """Virtual time ran past its limit before the run had ended."""
+
+
+class Livelock(AssertionError):
+    """Callbacks run and run, and virtual time does not pass."""
 
 
 class Scope(Protocol):
@@ -108,6 +114,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._random = None if seed is None else Random(seed)
         self._limit = limit_seconds
         self._now = 0.0
+        self._steps_before = 0
         self._ready: deque[VirtualHandle] = deque()
         self._timers: list[tuple[float, int, VirtualHandle]] = []
         self._timers_made = 0
@@ -229,7 +236,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                 continue
             if when > self._limit:
                 raise OutOfTime(f"{self._limit:,.0f} virtual seconds have passed, and {self._describe_waiting()}")
-            self._now = max(self._now, when)
+            if when > self._now:
+                self._now, self._steps_before = when, self.steps
             self._ready.append(handle)
         if not self._ready:
             raise Deadlock(f"nothing is ready and no timer is left, and {self._describe_waiting()}")
@@ -240,6 +248,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         if scope is not None and not scope.admits(handle):
             return
         self.steps += 1
+        if self.steps - self._steps_before > MOST_STEPS_AT_ONCE:
+            raise Livelock(f"{MOST_STEPS_AT_ONCE:,} callbacks ran at {self._now:,.3f} s; the last is {handle.describe()}")
         try:
             handle.run()
         except Exception as error:  # noqa: BLE001 - as asyncio does: a callback has no caller

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.registry import Registry
 
+SEEN_SIGNALS: Final = 100
+"""A new run still recognises a repeat of so many signals that the runs before it have received (G5)."""
+
 DEADLINE: Final = "!deadline"
 """The timer of the execution's own timeout, beside those of its body."""
 
@@ -110,7 +113,7 @@ class Execution:
             intended=set(),
             progressed={},
         )
-        self._seen: set[str] = set()
+        self._seen = dict.fromkeys(record.seen)
         self._deadline_asked = record.deadline_at is None
 
     def begin(self, entries: Sequence[Entry]) -> None:
@@ -124,7 +127,7 @@ class Execution:
                 case Progressed():
                     live.progressed[entry.op] = entry.details
                 case Received():
-                    self._seen.add(entry.id)
+                    self._seen[entry.id] = None
                 case _:
                     pass
         self.activation = activation_of(self._partition, record, self._workflow, entries, live.registry.errors.rebuild)
@@ -141,7 +144,9 @@ class Execution:
             case Received():
                 if entry.id in self._seen:
                     return False
-                self._seen.add(entry.id)
+                self._seen[entry.id] = None
+            case Cancelled(timed_out=False) if self.activation.cancelled is not None:
+                return False  # two requests came at once: the second must not interrupt the clean-up
             case Cancelled():
                 pass
             case _:
@@ -251,6 +256,8 @@ class Execution:
                         return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
                     except InvalidInput as unfit:
                         error = unfit
+                case Raised(ContinueAsNew()) if self.activation.cancelled_late:
+                    error = asyncio.CancelledError()  # the request came between two runs, where no body could see it
                 case Raised(ContinueAsNew(input=input)):
                     return self._next_run(input, now)
                 case Raised(raised):
@@ -295,6 +302,7 @@ class Execution:
             run_at=now,
             version=self._workflow.version,
             carried=carried,
+            seen=[id for id in self._seen if not id.startswith(CALLBACK_PREFIX)][-SEEN_SIGNALS:],
             seed="",
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)

@@ -120,7 +120,8 @@ class Handle(Generic[R]):
     async def signal(self, name: str, value: Any = None, *, id: str | None = None) -> None:
         """Send a value to ``hf.signal(name)`` in the body, durably; it may come before the body waits for it (G1, G6).
 
-        A repeat with the same ``id`` is dropped. Raises ``NotFound`` and ``InvalidState`` (it has ended).
+        A repeat with the same ``id`` is dropped; after ``continue_as_new`` the last 100 are still recognised. Raises
+        ``NotFound`` and ``InvalidState`` (it has ended).
         """
         check_text("a signal's name", name)
         if id is not None:

@@ -96,7 +96,8 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The body of an execution's head. Times are milliseconds; ``run`` counts ``continue_as_new``.
 
     ``tail`` are the last entries of the journal, which ride in the head instead of a segment of their own. ``carried``
-    are signals that the run before had received and not used. ``seed`` is that of the execution this one was forked
+    are signals that the run before had received and not used, ``seen`` the ids of the last signals that earlier runs
+    received: a repeat is still dropped. ``seed`` is that of the execution this one was forked
     from, whose journal it shares.
     """
 
@@ -117,6 +118,7 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     error: ErrorRecord | None = None
     tail: list[Entry] = []
     carried: list[Received] = []
+    seen: list[str] = []
     seed: str = ""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Generator
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidToken, StepTimeout
+from holdfast.errors import InvalidToken, SerializationError, StepTimeout
 from holdfast.kernel.activation import Activation
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer
 from holdfast.workflows.scope import activation_for
@@ -29,7 +29,11 @@ _decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
 
 
 class Callback(Generic[T]):
-    """A promise that somebody outside keeps. Hand ``token`` out in a step, then await the callback once."""
+    """A promise that somebody outside keeps. Hand ``token`` out in a step, then await the callback.
+
+    Awaiting it again answers the same. Whoever gives up waiting (``asyncio.timeout``) may wait again later: the token
+    stays good until there is an answer, or the callback's own timeout passes.
+    """
 
     def __init__(
         self,
@@ -46,12 +50,24 @@ class Callback(Generic[T]):
         self._type = type
         self._heartbeat_seconds = heartbeat_seconds
         self._deadline = None if timeout_seconds is None else activation.loop.time() + timeout_seconds
+        self._turn = asyncio.Lock()
+        self._outcome: tuple[Any, Exception | None] | None = None
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self.result().__await__()
 
     async def result(self) -> T:
         """The answer. Raises what the other side failed with, or ``StepTimeout`` when it, or its heartbeat, is late."""
+        async with self._turn:
+            if self._outcome is None:
+                self._outcome = await self._wait()
+                self._activation.close_callback(self._op)
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return cast("T", value)
+
+    async def _wait(self) -> tuple[Any, Exception | None]:
         mailbox = self._activation.mailbox(MAILBOX_PREFIX + self._op)
         try:
             async with asyncio.timeout_at(self._deadline):
@@ -59,16 +75,13 @@ class Callback(Generic[T]):
                     async with asyncio.timeout(self._heartbeat_seconds):
                         answer = _decode_answer(bytes(await mailbox.get()))
                     if answer.error is not None:
-                        raise self._activation.rebuild(answer.error)
+                        return None, self._activation.rebuild(answer.error)
                     if answer.value != NO_VALUE:
-                        value: T = codec_for(self._type).decode(bytes(answer.value))
-                        return value
-        except TimeoutError as error:
-            if isinstance(error, StepTimeout):
-                raise
-            raise StepTimeout(f"no answer came for callback {self._op}") from error
-        finally:
-            self._activation.close_callback(self._op)
+                        return codec_for(self._type).decode(bytes(answer.value), f"the answer to {self._op}"), None
+        except TimeoutError:
+            return None, StepTimeout(f"no answer came in time for callback {self._op}")
+        except SerializationError as unfit:
+            return None, unfit
 
 
 @overload
@@ -117,6 +130,9 @@ def make_token(partition: str, run: int, op: str, secret: str) -> str:
 
 def token_scope(token: str) -> TokenScope:
     """What the token says it is for. Check it with ``verify_token`` before believing that."""
+    given: Any = token  # whatever its annotation says
+    if not isinstance(given, str):
+        raise invalid_token()
     try:
         version, scope, _ = token.split(".")
         if version != TOKEN_VERSION or len(token) > LONGEST_TOKEN_CHARACTERS:

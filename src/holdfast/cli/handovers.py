@@ -1,0 +1,44 @@
+"""Which processes an execution went through: every segment of a journal names its writer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.kernel.entries import Truncated, decode_entries
+from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.ports import Store
+
+
+class Handover(Struct, frozen=True):
+    """From the entry at ``place`` on another process wrote. ``takeover``: the one before had not let go, it died or hung."""
+
+    place: int
+    owner: str
+    before: str | None
+    takeover: bool
+
+
+async def handovers_of(store: Store, partition: str, run: int) -> list[Handover]:
+    """The handovers of one run, in order. What a later retry has dropped from the journal is left out."""
+    found: list[Handover] = []
+    place = 0
+    last: str | None = None
+    after: str | None = None
+    while True:
+        page = await store.query(partition, prefix=f"{SEGMENT_PREFIX}{run:06d}#", after=after)
+        for segment in page.items:
+            entries = decode_entries(segment.body)
+            # A takeover fences the journal with an empty segment before anything else (G3).
+            takeover = not entries
+            if segment.owner is not None and segment.owner != last:
+                if takeover or last is not None:
+                    found.append(Handover(place, segment.owner, last, takeover))
+                last = segment.owner
+            for entry in entries:
+                if isinstance(entry, Truncated):
+                    place = entry.keep
+                    found = [each for each in found if each.place <= place]
+                else:
+                    place += 1
+        if (after := page.cursor) is None:
+            return found
