@@ -65,6 +65,9 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
         raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
     if selection.status is not None and selection.status not in STATUSES:
         raise InvalidInput(f"no status is called {selection.status!r}; there are: {', '.join(STATUSES)}")
+    for time in (selection.since, selection.until):
+        if time is not None and time.tzinfo is None:
+            raise InvalidInput(f"{time} has no time zone, so nobody can say when it is; write datetime.now(UTC), for example")
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, "")
     found: list[Status] = []
     while True:

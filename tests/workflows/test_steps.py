@@ -125,7 +125,6 @@ async def test_steps_of_one_body_share_no_state_with_their_results(app):
     assert kept == [[1]]
 
 
-@pytest.mark.xfail(strict=True, reason="step-arguments-are-shared: a step gets the body's own objects, not a copy")
 async def test_a_step_cannot_change_what_the_body_holds(app):
     """On replay the step does not run, so what it did to its argument would be missing."""
 
@@ -145,7 +144,6 @@ async def test_a_step_cannot_change_what_the_body_holds(app):
         assert await job() == [7]
 
 
-@pytest.mark.xfail(strict=True, reason="step-arguments-are-shared: a step gets the body's own objects, not a copy")
 async def test_a_step_sees_its_arguments_as_they_were_when_it_was_called(app):
     @app.step
     async def total(items: list[int]) -> int:

@@ -17,6 +17,7 @@ from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.listing import ls
 from holdfast.cli.run import run
+from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
 
@@ -28,20 +29,23 @@ def _version() -> str:
         return "unknown"
 
 
-@click.group("holdfast", cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "holdfast",
+    cls=CommandLine,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "holdfast run shop:app --workers 2",
+        'holdfast start -a shop:app checkout \'{"order": {"id": 17}}\' --id order-17',
+        "holdfast ls -a shop:app --status FAILED",
+        "holdfast show -a shop:app checkout order-17",
+    ),
+)
 @click.version_option(_version(), prog_name="holdfast")
 def main() -> None:
-    """Durable workflows on one file. Start with: holdfast demo
+    """Durable workflows on one file. To see what that means: holdfast demo.
 
     Commands find the home they are about by --app MODULE:APP (or $HOLDFAST_APP) or by --home URL (or $HOLDFAST_URL).
     Add --json to any of them for a machine-readable answer. Exit status: 0 done, 1 an error, 2 wrong usage.
-
-    \b
-    Examples:
-      holdfast run shop:app --workers 2
-      holdfast start -a shop:app checkout '{"order": {"id": 17}}' --id order-17
-      holdfast ls -a shop:app --status FAILED
-      holdfast show -a shop:app checkout order-17
     """
 
 

@@ -2,126 +2,127 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from holdfast.cli.session import JSON_TEXT, Session, handle_on, on_home
-from holdfast.cli.values import value_of
+from holdfast.cli.session import Session, examples, handle_on, on_home
+from holdfast.cli.values import json_value
 
 
 def _done(session: Session, workflow: str, id: str, action: str, told: str) -> None:
     session.answer({"workflow": workflow, "id": id, "action": action}, f"{workflow} {id}: {told}")
 
 
-@click.command("signal")
+@click.command(
+    "signal",
+    epilog=examples(
+        'holdfast signal -a shop:app checkout order-17 approval \'{"by": "ann", "granted": true}\'',
+        "holdfast signal --home sqlite:///shop.db checkout order-17 go",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @click.argument("name")
-@click.argument("value", metavar="[JSON]", type=JSON_TEXT, default="null")
+@click.argument("value", metavar="[JSON]", type=json_value, default="null")
 @click.option("--signal-id", help="A repeat with the same id is dropped.")
 @on_home
-def signal(session: Session, *, workflow: str, id: str, name: str, value: str, signal_id: str | None) -> None:
-    """Send a named value to an execution, durably; it may come before the body waits for it.
-
-    \b
-    Examples:
-      holdfast signal -a shop:app checkout order-17 approval '{"by": "ann", "granted": true}'
-      holdfast signal --home sqlite:///shop.db checkout order-17 go
-    """
-    sent = value_of(value)
-    session.run(lambda app: handle_on(app, workflow, id).signal(name, sent, id=signal_id))
+def signal(session: Session, *, workflow: str, id: str, name: str, value: Any, signal_id: str | None) -> None:
+    """Send a named value to an execution, durably; it may come before the body waits for it."""
+    session.run(lambda app: handle_on(app, workflow, id).signal(name, value, id=signal_id))
     _done(session, workflow, id, "signal", f"signal {name} sent")
 
 
-@click.command("cancel")
+@click.command(
+    "cancel",
+    epilog=examples(
+        "holdfast cancel -a shop:app checkout order-17 --reason 'the customer changed her mind'",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @click.option("--reason", default="", help="Why; it is kept in the history.")
 @on_home
 def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
-    """Ask an execution to stop: its clean-up and its sagas run first.
-
-    \b
-    Examples:
-      holdfast cancel -a shop:app checkout order-17 --reason 'the customer changed her mind'
-    """
+    """Ask an execution to stop: its clean-up and its sagas run first."""
     session.run(lambda app: handle_on(app, workflow, id).cancel(reason))
     _done(session, workflow, id, "cancel", "asked to stop")
 
 
-@click.command("terminate")
+@click.command(
+    "terminate",
+    epilog=examples(
+        "holdfast terminate --home sqlite:///shop.db checkout order-17 --reason 'duplicate of order-16'",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @click.option("--reason", default="terminated", help="Why; whoever awaits the execution is told.")
 @on_home
 def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
-    """End an execution at once, without clean-up or compensation. Prefer cancel.
-
-    \b
-    Examples:
-      holdfast terminate --home sqlite:///shop.db checkout order-17 --reason 'duplicate of order-16'
-    """
+    """End an execution at once, without clean-up or compensation. Prefer cancel."""
     session.run(lambda app: handle_on(app, workflow, id).terminate(reason))
     _done(session, workflow, id, "terminate", "terminated")
 
 
-@click.command("pause")
+@click.command(
+    "pause",
+    epilog=examples(
+        "holdfast pause --home sqlite:///shop.db checkout order-17",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @on_home
 def pause(session: Session, *, workflow: str, id: str) -> None:
-    """Start no new steps of an execution until it is resumed; running ones finish.
-
-    \b
-    Examples:
-      holdfast pause --home sqlite:///shop.db checkout order-17
-    """
+    """Start no new steps of an execution until it is resumed; running ones finish."""
     session.run(lambda app: handle_on(app, workflow, id).pause())
     _done(session, workflow, id, "pause", "paused")
 
 
-@click.command("resume")
+@click.command(
+    "resume",
+    epilog=examples(
+        "holdfast resume --home sqlite:///shop.db checkout order-17",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @on_home
 def resume(session: Session, *, workflow: str, id: str) -> None:
-    """Go on with a paused execution.
-
-    \b
-    Examples:
-      holdfast resume --home sqlite:///shop.db checkout order-17
-    """
+    """Go on with a paused execution."""
     session.run(lambda app: handle_on(app, workflow, id).resume())
     _done(session, workflow, id, "resume", "resumed")
 
 
-@click.command("retry")
+@click.command(
+    "retry",
+    epilog=examples(
+        "holdfast retry --home sqlite:///shop.db checkout order-17",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @on_home
 def retry(session: Session, *, workflow: str, id: str) -> None:
-    """Go on with an execution that ended badly, from the operation that failed. Finished steps are not repeated.
-
-    \b
-    Examples:
-      holdfast retry --home sqlite:///shop.db checkout order-17
-    """
+    """Go on with an execution that ended badly, from the operation that failed. Finished steps are not repeated."""
     session.run(lambda app: handle_on(app, workflow, id).retry())
     _done(session, workflow, id, "retry", "goes on from where it failed")
 
 
-@click.command("fork")
+@click.command(
+    "fork",
+    epilog=examples(
+        "holdfast fork --home sqlite:///shop.db checkout order-17 order-17-again --before charge#0",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @click.argument("new_id")
 @click.option("--before", metavar="OPERATION", help="Leave out this operation of its history and all that came after.")
 @on_home
 def fork(session: Session, *, workflow: str, id: str, new_id: str, before: str | None) -> None:
-    """Start a new execution with another one's input and its history up to an operation.
-
-    \b
-    Examples:
-      holdfast fork --home sqlite:///shop.db checkout order-17 order-17-again --before charge#0
-    """
+    """Start a new execution with another one's input and its history up to an operation."""
     session.run(lambda app: handle_on(app, workflow, id).fork(new_id, before=before))
     answer = {"workflow": workflow, "id": new_id, "action": "fork", "forked_from": id}
     session.answer(answer, f"{workflow} {new_id}: forked from {id}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 from holdfast.app import App
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import as_json, bold, coloured
-from holdfast.cli.session import debug_option, json_option
+from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.show import Shown, as_lines, look_at
 from holdfast.demo import shop
 from holdfast.demo.audit import REJECTIONS, Audit, audit, home_url
@@ -60,7 +60,14 @@ class Told(Struct, frozen=True, kw_only=True):
         return [*self.audit.problems, *missing]
 
 
-@click.command("demo")
+@click.command(
+    "demo",
+    epilog=examples(
+        "holdfast demo",
+        "holdfast demo --orders 60 --keep shop-demo",
+        "holdfast demo --check shop-demo",
+    ),
+)
 @click.option(
     "--orders",
     type=click.IntRange(20, MOST_ORDERS),
@@ -88,12 +95,6 @@ def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, d
     Two workers check orders out, one is killed with -9 twice on the way. A payment service in its own process writes
     every charge down. At the end its ledger, the shop's table of sales and the stock are compared with every order:
     the exit status is 0 only if nothing was lost and nothing was charged twice.
-
-    \b
-    Examples:
-      holdfast demo
-      holdfast demo --orders 60 --keep shop-demo
-      holdfast demo --check shop-demo
     """
     if check is not None:
         told = Told(audit=asyncio.run(audit(check.resolve())), run=None, shown=None)
@@ -114,7 +115,7 @@ def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, d
 
 
 @contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
+def _folder(keep: Path | None) -> Generator[Path]:
     """The folder of the run, absolute: a temporary one that vanishes, or the one to keep."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as name:

@@ -1,4 +1,4 @@
-"""``holdfast doctor``: is this home sound, and does its work get on?"""
+"""``holdfast doctor``: whether a home is sound, and whether its work gets on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.app import App
 from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_work
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import coloured, plain
-from holdfast.cli.session import Session, on_home
+from holdfast.cli.session import Session, examples, on_home
 from holdfast.errors import StoreError
 
 SUMMARIES: Final = {OK: "all is well", WARN: "it works, but look at the warnings", FAIL: "something is wrong"}
@@ -28,7 +28,13 @@ class Report(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
-@click.command("doctor")
+@click.command(
+    "doctor",
+    epilog=examples(
+        "holdfast doctor -a shop:app",
+        "holdfast doctor --home sqlite:///shop.db --strict --json",
+    ),
+)
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 @on_home
 def doctor(session: Session, *, strict: bool) -> None:
@@ -36,15 +42,10 @@ def doctor(session: Session, *, strict: bool) -> None:
 
     Every line is ok, warn or fail; the exit status is 1 if there is a fail (or, with --strict, a warn). The whole file
     is read, so it takes a while on a large one. With --app it also knows which workflows have no code any more.
-
-    \b
-    Examples:
-      holdfast doctor -a shop:app
-      holdfast doctor --home sqlite:///shop.db --strict --json
     """
-    app = session.any_app()
+    app = session.any_app(prefer_code=True)
     try:
-        findings = asyncio.run(_examine(app, has_code=session.app_name is not None and session.home is None))
+        findings = asyncio.run(_examine(app, has_code=session.app_name is not None))
     except StoreError as error:
         findings = [Finding(FAIL, "file", str(error))]
     level = max((finding.level for finding in findings), key=LEVELS.index)

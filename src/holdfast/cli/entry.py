@@ -25,7 +25,7 @@ class CommandLine(click.Group):
     here or in the user's code, and show their traceback.
     """
 
-    def main(  # type: ignore[override]  # click overloads it by standalone_mode; commands here exit in any case
+    def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,

@@ -10,7 +10,7 @@ from holdfast.ports import Store
 
 
 class Handover(Struct, frozen=True):
-    """From the entry at ``place`` on another process wrote. ``takeover``: the one before had not let go, it died or hung."""
+    """From the entry at ``place`` on another process wrote. ``takeover``: the one before died, hung or was cut off."""
 
     place: int
     owner: str

@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import click
 
 from holdfast.app import App
-from holdfast.cli.output import between, coloured, duration, moment, plain, table
-from holdfast.cli.session import TAG, Session, on_home
+from holdfast.cli.output import between, coloured, duration, plain, shown_moment, table
+from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import moment, now, tag
 from holdfast.client import LARGEST_PAGE, StatusPage
-from holdfast.clock import SystemClock
-from holdfast.duration import seconds
-from holdfast.errors import InvalidInput
 from holdfast.workflows.handle import Status
 from holdfast.workflows.record import STATUSES
 
 HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
 
 
-class Since(click.ParamType):
-    """A moment: an ISO date or time (UTC if it names no zone), or how long ago."""
-
-    name = "WHEN"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        text = str(value)
-        try:
-            return now() - timedelta(seconds=seconds(text))
-        except InvalidInput:
-            pass
-        try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00", param, ctx)
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def now() -> datetime:
-    """The time by this machine's clock."""
-    return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
-
-
-@click.command("ls")
+@click.command(
+    "ls",
+    epilog=examples(
+        "holdfast ls -a shop:app",
+        "holdfast ls --home sqlite:///shop.db --workflow checkout --status FAILED --since 2h",
+        "holdfast ls -a shop:app --tag customer=acme --json",
+    ),
+)
 @click.option("--workflow", help="Only of this workflow.")
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
-@click.option("--since", type=Since(), help="Only those created since then: 2h, 7d, 2025-11-30, 2025-11-30T12:00Z.")
-@click.option("--tag", "tags", type=TAG, multiple=True, help="Only with this label; may be repeated.")
+@click.option(
+    "--since", metavar="WHEN", type=moment, help="Only those created since then: 2h, 7d, 2025-11-30, 2025-11-30T12:00Z."
+)
+@click.option(
+    "--tag", "tags", metavar="KEY=VALUE", type=tag, multiple=True, help="Only with this label; may be repeated."
+)
 @click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
 @click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
 @on_home
@@ -62,14 +46,7 @@ def ls(
     limit: int,
     after: str | None,
 ) -> None:
-    """List executions, newest first.
-
-    \b
-    Examples:
-      holdfast ls -a shop:app
-      holdfast ls --home sqlite:///shop.db --workflow checkout --status FAILED --since 2h
-      holdfast ls -a shop:app --tag customer=acme --json
-    """
+    """List executions, newest first."""
 
     async def look(app: App) -> StatusPage:
         return await app.executions(workflow, status=status, since=since, tags=dict(tags), after=after, limit=limit)
@@ -95,4 +72,4 @@ def _row(status: Status) -> tuple[str, ...]:
     else:
         took = f"{duration(between(status.created_at, now()))} so far"
     error = "" if status.error is None else plain(status.error)
-    return status.workflow, status.id, status.status, moment(status.created_at), took, error
+    return status.workflow, status.id, status.status, shown_moment(status.created_at), took, error

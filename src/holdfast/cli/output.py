@@ -71,7 +71,7 @@ def between(earlier: datetime, later: datetime) -> float:
     return (later - earlier).total_seconds() * MS_PER_SECOND
 
 
-def moment(when: datetime, *, milliseconds: bool = False) -> str:
+def shown_moment(when: datetime, *, milliseconds: bool = False) -> str:
     """A moment for people, in UTC."""
     text = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
     return f"{text}.{when.microsecond // 1000:03}" if milliseconds else text

@@ -7,16 +7,16 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
 from holdfast.app import App
 from holdfast.cli.output import as_json
-from holdfast.cli.session import APP_VARIABLE, Session, debug_option, home_option, json_option
+from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, home_option, json_option
 from holdfast.cli.supervisor import Supervisor
-from holdfast.duration import seconds
-from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.cli.values import duration
+from holdfast.errors import ConfigurationError
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
 
 MOST_WORKERS: Final = 256
@@ -37,7 +37,14 @@ TEXTS: Final[dict[str, str]] = {
 Report = Callable[..., None]
 
 
-@click.command("run")
+@click.command(
+    "run",
+    epilog=examples(
+        "holdfast run shop:app",
+        "holdfast run shop:app --workers 4 --grace 30s",
+        "holdfast run shop:app --home sqlite:////var/lib/shop/shop.db",
+    ),
+)
 @click.argument("app", metavar="MODULE:APP", envvar=APP_VARIABLE)
 @click.option(
     "-w", "--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True, help="Worker processes."
@@ -45,6 +52,7 @@ Report = Callable[..., None]
 @click.option(
     "--grace",
     metavar="DURATION",
+    type=duration,
     default=f"{DEFAULT_GRACE_SECONDS:g}s",
     show_default=True,
     help="How long running steps may take to finish when it is stopped; the rest is handed over.",
@@ -58,7 +66,7 @@ def run(
     *,
     app: str,
     workers: int,
-    grace: str,
+    grace: float,
     log_level: str,
     supervised: bool,
     home: str | None,
@@ -70,46 +78,34 @@ def run(
     MODULE:APP is found from the current directory, as by uvicorn; it may also be given as $HOLDFAST_APP. Any number of
     workers, here and from other commands, share one home safely. A worker that dies is replaced, and its executions go
     on where they were. The first signal stops gracefully, the second at once.
-
-    \b
-    Examples:
-      holdfast run shop:app
-      holdfast run shop:app --workers 4 --grace 30s
-      holdfast run shop:app --home sqlite:////var/lib/shop/shop.db
     """
     session = Session(app_name=app, home=home, json=as_json, debug=debug)
-    try:
-        grace_seconds = seconds(grace)
-    except InvalidInput as error:
-        raise click.BadParameter(str(error), param_hint="--grace") from error
     found = session.app()
     report = _reporter(for_machines=as_json)
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     if workers == 1:
-        found.run(_serve(found, report, supervised=supervised), grace=grace_seconds)
+        found.run(_serve(found, report, supervised=supervised), grace=grace)
         report("stopped", pid=os.getpid())
         return
     if found.home_url.startswith("memory:"):
         raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
     command = _worker_command(session, grace, log_level)
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
-    asyncio.run(_supervise(command, workers, grace_seconds, report, supervised=supervised))
+    asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
 
 
-def _worker_command(session: Session, grace: str, log_level: str) -> list[str]:
+def _worker_command(session: Session, grace: float, log_level: str) -> list[str]:
     assert session.app_name is not None
-    options = ["--supervised", "--grace", grace, "--log-level", log_level]
+    options = ["--supervised", "--grace", f"{grace}s", "--log-level", log_level]
     if session.home is not None:
         options += ["--home", session.home]
     options += [flag for flag, wanted in (("--json", session.json), ("--debug", session.debug)) if wanted]
     return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
 
 
-async def _supervise(
-    command: list[str], workers: int, grace_seconds: float, report: Report, *, supervised: bool
-) -> None:
-    supervisor = Supervisor(command, workers, grace_seconds, report)
+async def _supervise(command: list[str], workers: int, grace: float, report: Report, *, supervised: bool) -> None:
+    supervisor = Supervisor(command, workers, grace, report)
     watch = asyncio.ensure_future(_stop_when_alone(supervisor)) if supervised else None
     try:
         await supervisor.run()
@@ -153,7 +149,11 @@ def _reporter(*, for_machines: bool) -> Report:
         if for_machines:
             click.echo(as_json({"event": event, **fields}))
             return
-        told = {name: ", ".join(value) if isinstance(value, list) else value for name, value in fields.items()}
+        told = {name: _listed(value) for name, value in fields.items()}
         click.echo(f"holdfast: {TEXTS[event].format(**told)}", err=True)
 
     return report
+
+
+def _listed(value: Any) -> Any:
+    return ", ".join(cast("list[str]", value)) if isinstance(value, list) else value

@@ -52,12 +52,17 @@ class Session(Struct, frozen=True, kw_only=True):
             app.home_url = self.home
         return app
 
-    def any_app(self) -> App:
-        """An app on the home that is meant, and with the user's code only if that is what names the home."""
-        url = self.home or (None if self.app_name is not None else os.environ.get(HOME_VARIABLE))
-        if url is None and self.app_name is None:
-            raise click.UsageError(NO_HOME)
-        app = self.app() if url is None else App("holdfast", home=url)
+    def any_app(self, *, prefer_code: bool = False) -> App:
+        """An app on the home that is meant. The user's code is imported only if it alone names the home, or for those
+        who can make use of it (``prefer_code``).
+        """
+        if self.app_name is not None and (prefer_code or self.home is None):
+            app = self.app()
+        else:
+            url = self.home or os.environ.get(HOME_VARIABLE)
+            if not url:
+                raise click.UsageError(NO_HOME)
+            app = App("holdfast", home=url)
         check_home_is_there(app.home_url)
         return app
 
@@ -126,35 +131,6 @@ def on_home(command: Callable[Concatenate[Session, P], T]) -> Callable[..., T]:
     return with_session
 
 
-class JsonText(click.ParamType):
-    """JSON on the command line; ``@file`` reads it from a file, ``-`` from standard input."""
-
-    name = "JSON"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "-":
-            return click.get_text_stream("stdin").read()
-        if isinstance(value, str) and value.startswith("@"):
-            try:
-                return Path(value[1:]).read_text(encoding="utf-8")
-            except (OSError, UnicodeError) as error:
-                self.fail(f"{value[1:]} cannot be read: {error}", param, ctx)
-        return str(value)
-
-
-class Tag(click.ParamType):
-    """One ``key=value``."""
-
-    name = "KEY=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = str(value).partition("=")
-        if not (key and equals):
-            self.fail(f"{value!r} is no tag; write key=value", param, ctx)
-        return key, text
-
-
-JSON_TEXT: Final = JsonText()
-TAG: Final = Tag()
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

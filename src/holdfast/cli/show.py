@@ -12,10 +12,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from holdfast.app import App
 from holdfast.cli.handovers import Handover, handovers_of
-from holdfast.cli.listing import now
-from holdfast.cli.output import between, bold, coloured, duration, iso, moment, plain, table
-from holdfast.cli.session import Session, on_home
+from holdfast.cli.output import between, bold, coloured, duration, iso, plain, shown_moment, table
+from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import now
 from holdfast.kernel.entries import Done, Entry, Progressed, Received
+from holdfast.workflows.control import TERMINATOR
 from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.history import Event, load, timeline
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
@@ -28,7 +29,7 @@ MARK_COLOURS: Final = {"done": "ok", "failed": "fail", "retrying": "warn"}
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` is there only if asked for."""
+    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` is there if asked for."""
 
     at: str | None
     kind: str
@@ -52,7 +53,13 @@ class Shown(Struct, frozen=True, kw_only=True):
     result: Any | UnsetType = UNSET
 
 
-@click.command("show")
+@click.command(
+    "show",
+    epilog=examples(
+        "holdfast show -a shop:app checkout order-17",
+        "holdfast show --home sqlite:///shop.db checkout order-17 --payloads",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @click.option("--payloads", is_flag=True, help="Show inputs, results and messages too.")
@@ -61,11 +68,6 @@ def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
     """Show what has happened in an execution: operations, attempts, how long they took, errors.
 
     Inputs and results are left out unless --payloads asks for them; callback tokens are never shown.
-
-    \b
-    Examples:
-      holdfast show -a shop:app checkout order-17
-      holdfast show --home sqlite:///shop.db checkout order-17 --payloads
     """
     shown = session.run(lambda app: look_at(app, workflow, id, payloads=payloads))
     session.answer(shown, "\n".join(as_lines(shown)))
@@ -96,7 +98,10 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
         kind, name = "callback", name.removeprefix(MAILBOX_PREFIX)
     value: Any = UNSET
     match entry:
-        case Done(value=raw) | Received(value=raw) | Progressed(details=raw) if payloads and event.kind != "timer":
+        case Received(value=raw) if payloads and kind == "callback":
+            answer = _value(raw)
+            value = answer.get("value", UNSET)
+        case Done(value=raw) | Received(value=raw) | Progressed(details=raw) if payloads and kind != "timer":
             value = _value(raw)
         case _:
             pass
@@ -114,6 +119,8 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
 
 
 def _handover_line(handover: Handover) -> Line:
+    if handover.owner == TERMINATOR:
+        return Line(at=None, kind="terminate", name="terminate", outcome="whoever worked on it is cut off")
     if handover.takeover:
         before = "" if handover.before is None else f" from {_process(handover.before)}, which had not let go"
         return Line(at=None, kind="takeover", name=_process(handover.owner), outcome=f"took over{before}")
@@ -152,14 +159,14 @@ def as_lines(shown: Shown) -> list[str]:
 
 def _header(shown: Shown) -> Sequence[tuple[str, str]]:
     status = shown.execution
-    lines = [("version", status.version), ("created", f"{moment(status.created_at, milliseconds=True)} UTC")]
+    lines = [("version", status.version), ("created", f"{shown_moment(status.created_at, milliseconds=True)} UTC")]
     if status.ended_at is not None:
         took = duration(between(status.created_at, status.ended_at))
-        lines.append(("ended", f"{moment(status.ended_at, milliseconds=True)} UTC, after {took}"))
+        lines.append(("ended", f"{shown_moment(status.ended_at, milliseconds=True)} UTC, after {took}"))
     if status.due_at is not None:
         ahead = between(now(), status.due_at)
         told = f"in {duration(ahead)}" if ahead > 0 else f"for {duration(-ahead)}"
-        lines.append(("due", f"{moment(status.due_at, milliseconds=True)} UTC, {told}"))
+        lines.append(("due", f"{shown_moment(status.due_at, milliseconds=True)} UTC, {told}"))
     if shown.owner is not None:
         lines.append(("owner", f"{shown.owner}{'' if shown.owner_alive else ', which is gone'}"))
     if status.run:
@@ -176,7 +183,7 @@ def _header(shown: Shown) -> Sequence[tuple[str, str]]:
 
 def _row(line: Line, status: Status) -> tuple[str, ...]:
     if line.at is None:
-        return "", "", HANDOVER_MARK, f"{line.name} {line.outcome}", ""
+        return "", "", HANDOVER_MARK, line.name, line.outcome
     after = between(status.created_at, datetime.fromisoformat(line.at))
     told: list[str] = []
     if line.outcome == "retrying":

@@ -9,18 +9,30 @@ import click
 from holdfast import ids
 from holdfast.app import App
 from holdfast.cli.output import as_json
-from holdfast.cli.session import JSON_TEXT, TAG, Session, handle_on, on_home
-from holdfast.workflows.definition import check_id
+from holdfast.cli.session import Session, examples, handle_on, on_home
+from holdfast.cli.values import duration, json_text, tag
+from holdfast.clock import SystemClock
 from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.record import check_id
 
-timeout_option: Final = click.option("--timeout", metavar="DURATION", help="Wait no longer than this, for example 30s.")
+timeout_option: Final = click.option(
+    "--timeout", metavar="DURATION", type=duration, help="Wait no longer than this, for example 30s."
+)
 
 
-@click.command("start")
+@click.command(
+    "start",
+    epilog=examples(
+        'holdfast start -a shop:app checkout \'{"order": {"id": 17}}\' --id order-17',
+        "holdfast start -a shop:app checkout @order.json --tag customer=acme --wait",
+    ),
+)
 @click.argument("workflow")
-@click.argument("input", metavar="[JSON]", type=JSON_TEXT, default="[]")
+@click.argument("input", metavar="[JSON]", type=json_text, default="[]")
 @click.option("--id", "id", help="The execution's id; a fresh one if left out. The same id and input start it once.")
-@click.option("--tag", "tags", type=TAG, multiple=True, help="A label to find it by; may be repeated.")
+@click.option(
+    "--tag", "tags", metavar="KEY=VALUE", type=tag, multiple=True, help="A label to find it by; may be repeated."
+)
 @click.option("--wait", is_flag=True, help="Wait for the result and print it.")
 @timeout_option
 @on_home
@@ -32,23 +44,18 @@ def start(
     id: str | None,
     tags: tuple[tuple[str, str], ...],
     wait: bool,
-    timeout: str | None,
+    timeout: float | None,
 ) -> None:
     """Start an execution of a workflow, durably, and print its id.
 
     JSON holds the arguments: an object by name, an array in order, or the one argument itself; @file reads it from a
     file, - from standard input. It is checked against the workflow's type hints. Needs the app's code, and a worker
     somewhere to get on with it.
-
-    \b
-    Examples:
-      holdfast start -a shop:app checkout '{"order": {"id": 17}}' --id order-17
-      holdfast start -a shop:app checkout @order.json --tag customer=acme --wait
     """
     app = session.app()
     found = app.registry.workflow(workflow)
     order = Launch(
-        id=check_id(id) if id is not None else ids.new_id(),
+        id=check_id(id) if id is not None else ids.new_ordered_id(SystemClock().now_ms()),
         input=found.signature.parse(input, f"workflow {workflow!r}"),
         tags=dict(tags),
     )
@@ -66,20 +73,21 @@ def start(
         session.answer(answer, order.id)
 
 
-@click.command("result")
+@click.command(
+    "result",
+    epilog=examples(
+        "holdfast result --home sqlite:///shop.db checkout order-17",
+        "holdfast result -a shop:app checkout order-17 --timeout 30s",
+    ),
+)
 @click.argument("workflow")
 @click.argument("id")
 @timeout_option
 @on_home
-def result(session: Session, *, workflow: str, id: str, timeout: str | None) -> None:
+def result(session: Session, *, workflow: str, id: str, timeout: float | None) -> None:
     """Wait until an execution has ended, and print its result as JSON.
 
     If it did not return one, the error says how it ended, and the exit status is 1.
-
-    \b
-    Examples:
-      holdfast result --home sqlite:///shop.db checkout order-17
-      holdfast result -a shop:app checkout order-17 --timeout 30s
     """
     value = session.run(lambda app: handle_on(app, workflow, id).result(timeout))
     session.answer({"workflow": workflow, "id": id, "result": value}, as_json(value))

@@ -1,24 +1,81 @@
-"""Values given on the command line as JSON."""
+"""Values given on the command line: JSON, tags, moments, tokens. What is wrong with one is a usage error."""
 
 from __future__ import annotations
 
 import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from holdfast.clock import SystemClock
+from holdfast.duration import seconds
+from holdfast.errors import InvalidInput
 
-def value_of(text: str) -> Any:
-    """The value of strict JSON; a usage error says what is wrong with it."""
+SHOWN_CHARACTERS = 40
+
+
+def json_text(value: str) -> str:
+    """JSON as it was given; ``@file`` reads it from a file, ``-`` from standard input."""
+    if value == "-":
+        return sys.stdin.read()
+    if value.startswith("@"):
+        try:
+            return Path(value[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise click.BadParameter(f"{value[1:]} cannot be read: {error}") from error
+    return value
+
+
+def json_value(text: str) -> Any:
+    """The value of strict JSON."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(json_text(text), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{_shortened(text)} is not JSON: {error}. Quote texts twice: '\"text\"'") from error
+        shown = repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")
+        raise click.BadParameter(f"{shown} is not JSON: {error}. Quote texts twice: '\"text\"'") from error
 
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} has no JSON form")
 
 
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:40] + "…")
+def tag(text: str) -> tuple[str, str]:
+    """One ``key=value``."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise click.BadParameter(f"{text!r} is no tag; write key=value")
+    return key, value
+
+
+def token(text: str) -> str:
+    """A callback token; ``-`` reads it from standard input, where no list of processes shows it."""
+    return sys.stdin.readline().strip() if text == "-" else text
+
+
+def duration(text: str) -> float:
+    """A length of time, in seconds."""
+    try:
+        return seconds(text)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def now() -> datetime:
+    """The time by this machine's clock."""
+    return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+
+
+def moment(text: str) -> datetime:
+    """A moment: an ISO date or time (UTC if it names no zone), or how long ago."""
+    try:
+        return now() - timedelta(seconds=seconds(text))
+    except InvalidInput:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

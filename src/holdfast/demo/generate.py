@@ -27,9 +27,39 @@ TROUBLE: Final = ("slow", "slow", "flaky", "declined")
 MORE_TROUBLE: Final = (("hang", "invalid"), ("damaged", "declined"), ("sold out", "invalid"))
 
 FIRST_NAMES: Final = (
-    "Ada Bram Chidi Dilek Emma Farid Gwen Hugo Ines Jonas Kaito Lotte Mei Noor Oskar Priya Ravi".split()
+    "Ada",
+    "Bram",
+    "Chidi",
+    "Dilek",
+    "Emma",
+    "Farid",
+    "Gwen",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Kaito",
+    "Lotte",
+    "Mei",
+    "Noor",
+    "Oskar",
+    "Priya",
+    "Ravi",
 )
-LAST_NAMES: Final = "Bakker Cohen Demir Eriksen Fischer García Haddad Ito Jansen Kowalska Lopes Moreau Novak".split()
+LAST_NAMES: Final = (
+    "Bakker",
+    "Cohen",
+    "Demir",
+    "Eriksen",
+    "Fischer",
+    "García",
+    "Haddad",
+    "Ito",
+    "Jansen",
+    "Kowalska",
+    "Lopes",
+    "Moreau",
+    "Novak",
+)
 
 
 def orders() -> Iterator[Order]:

@@ -82,7 +82,7 @@ def _handler_of(handle: Handle) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the standard library
             """Quiet: requests carry cards and tokens."""
 
     return Handler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from itertools import islice
 from pathlib import Path
@@ -108,7 +108,7 @@ def _stock_up(path: Path, orders: Sequence[Order]) -> None:
 
 
 @asynccontextmanager
-async def _world(folder: Path) -> AsyncIterator[Workers]:
+async def _world(folder: Path) -> AsyncGenerator[Workers]:
     """The payment service, the warehouse and the workers, in processes of their own; and the app, open here."""
     url = home_url(folder)
     app.home_url = url
@@ -137,6 +137,7 @@ class _Day:
         self._workers = workers
         self._watcher = watcher
         self._outcomes: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
 
     async def pass_by(self) -> None:
         """Return when every order has ended."""
@@ -154,9 +155,12 @@ class _Day:
     async def _check_out(self, handle: hf.Handle[Any]) -> None:
         try:
             await handle
-            self._outcomes["confirmed"] += 1
+            outcome = "confirmed"
         except ExecutionError:
-            self._outcomes["not confirmed"] += 1
+            outcome = "not confirmed"
+        async with self._changed:
+            self._outcomes[outcome] += 1
+            self._changed.notify_all()
 
     async def _report(self) -> None:
         while self._ended < len(self._orders):
@@ -166,8 +170,8 @@ class _Day:
 
     async def _kill_twice(self) -> None:
         for part in KILLS_AT:
-            while self._ended < part * len(self._orders):
-                await asyncio.sleep(TICK_SECONDS)
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._ended >= part * len(self._orders))  # noqa: B023 - awaited here
             pid, hands = await self._busiest()
             self._watcher.tell(f"kill -9 {pid}, a worker with {len(hands)} orders in its hands")
             successor = await self._workers.kill(pid)

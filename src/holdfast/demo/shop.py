@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -114,8 +114,8 @@ def validate_cart(order: Order) -> int:
 
 @app.step(raises=(OutOfStock,))
 def reserve_inventory(order: str, lines: list[Line]) -> str:
-    """Take the goods off the shelf. A repeat of this step, after a crash, finds its own reservation and does nothing."""
-    reservation = hf.current().idempotency_key
+    """Take the goods off the shelf. If a crash makes this step run again, it finds its own reservation there."""
+    reservation = this_step().idempotency_key
     with inventory() as db:
         if db.execute("SELECT 1 FROM reservations WHERE id = ?", (reservation,)).fetchone():
             return reservation
@@ -145,7 +145,7 @@ def release_inventory(reservation: str) -> None:
 @app.step(timeout="1s", retry=hf.Retry(max_attempts=3, initial="200ms"), raises=(CardDeclined,))
 def take_payment(order: str, card: str, cents: int) -> str:
     """Charge the card. Every attempt carries the same idempotency key, so the service accepts at most one of them."""
-    charge = {"key": hf.current().idempotency_key, "order": order, "card": card, "cents": cents}
+    charge = {"key": this_step().idempotency_key, "order": order, "card": card, "cents": cents}
     try:
         return str(post(os.environ["SHOP_PAYMENTS_URL"] + "/charge", charge)["payment"])
     except HttpRefused as refused:
@@ -156,8 +156,8 @@ def take_payment(order: str, card: str, cents: int) -> str:
 
 @take_payment.undo(ambiguous=True)
 def refund(payment: str | None) -> int:
-    """Give the money back. Without a ``payment`` we never heard whether one was made: the service knows by the order."""
-    order = hf.current().id
+    """Give the money back. Without a ``payment`` we never heard whether one was made; the service knows."""
+    order = this_step().id
     answer = post(os.environ["SHOP_PAYMENTS_URL"] + "/refund", {"order": order, "payment": payment})
     return int(answer["refunded_cents"])
 
@@ -173,6 +173,13 @@ def confirm(sql: hf.SqlCursor, order: str, payment: str, tracking: str) -> None:
     """Note the sale in the shop's own table, in the very transaction that records this step: exactly once."""
     sql.execute("CREATE TABLE IF NOT EXISTS sales (order_id TEXT, payment TEXT, tracking TEXT)")
     sql.execute("INSERT INTO sales VALUES (?, ?, ?)", (order, payment, tracking))
+
+
+def this_step() -> hf.StepInfo:
+    """What Holdfast knows of the step that is running."""
+    info = hf.current()
+    assert isinstance(info, hf.StepInfo)
+    return info
 
 
 # ── The workflow ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +203,7 @@ async def checkout(order: Order) -> Receipt:
 
 
 @contextmanager
-def inventory() -> Iterator[sqlite3.Connection]:
+def inventory() -> Generator[sqlite3.Connection]:
     """One transaction on the stock: all of the block, or nothing."""
     db = sqlite3.connect(os.environ["SHOP_INVENTORY"], timeout=20, isolation_level=None)
     try:

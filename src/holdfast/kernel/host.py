@@ -135,7 +135,8 @@ class Host:
     def _turn_ended(self, entity: Entity) -> None:
         self._turns -= 1
         entity.turn = None
-        if entity.unread and not entity.held and self.entities.get(entity.partition) is entity:
+        missed = entity.unread or entity.arrivals  # they came while it let go of its lease
+        if missed and not entity.held and self.entities.get(entity.partition) is entity:
             entity.unread = False
             self.look(entity.partition)
         if self._waiting and self._turns < self.limits.running:

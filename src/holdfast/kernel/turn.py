@@ -92,7 +92,7 @@ async def claim(entity: Entity, host: Host) -> bool:
             entity.hold(item)
             return True
         case Held(_, until):
-            host.look_at(entity.partition, until)
+            host.look_at(entity.partition, until + 1)  # at the very end of a lease it has not lapsed yet
         case Closed():
             pass
     host.forget(entity)
@@ -269,8 +269,10 @@ async def start(entity: Entity, program: Program, host: Host) -> None:
         match effect:
             case Effect():
                 entity.start(effect)
-            case SqlEffect():
+            case SqlEffect() if program.wants(effect.op):  # an earlier one may have made the body give up on it
                 await transact(effect, entity, program, host)
+            case SqlEffect():
+                pass
 
 
 # ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -33,6 +33,7 @@ from holdfast.testing.faults import (
     PauseAfter,
     PauseBefore,
 )
+from holdfast.testing.virtual_time import outside
 
 T = TypeVar("T")
 
@@ -130,11 +131,11 @@ class Wire:
                 self._apply(call, lambda done: _pass_on(done, answer))
 
     def _apply(self, call: Callable[[], Awaitable[T]], applied: Callable[[asyncio.Future[T]], object]) -> None:
-        future = contextvars.Context().run(lambda: asyncio.ensure_future(call()))
-        future.add_done_callback(applied, context=contextvars.Context())
+        future = outside().run(lambda: asyncio.ensure_future(call()))
+        future.add_done_callback(applied, context=outside())
 
     def _later(self, seconds: float, action: Callable[[], object]) -> None:
-        asyncio.get_running_loop().call_later(seconds, action, context=contextvars.Context())
+        asyncio.get_running_loop().call_later(seconds, action, context=outside())
 
     async def read(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Send one read and wait for its answer."""
@@ -252,13 +253,13 @@ class FaultyDoorbell:
                 self._ring_later(seconds, partition)
             case DoubleRing(seconds):
                 self._ring_later(seconds, partition)
-                contextvars.Context().run(self._doorbell.ring, partition)
+                outside().run(self._doorbell.ring, partition)
             case None:
-                contextvars.Context().run(self._doorbell.ring, partition)
+                outside().run(self._doorbell.ring, partition)
 
     def _ring_later(self, seconds: float, partition: str) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(seconds, self._doorbell.ring, partition, context=contextvars.Context())
+        loop.call_later(seconds, self._doorbell.ring, partition, context=outside())
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
         """See ``Doorbell.listen``."""

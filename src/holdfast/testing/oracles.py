@@ -64,6 +64,12 @@ class WatchedData(MemoryData):
         if item.sort.startswith(SEGMENT_PREFIX):
             self._note_recorded(item.partition, int(item.sort[len(SEGMENT_PREFIX) :].split("#")[0]))
 
+    def check_segment_at_rest(self, item: Item) -> None:
+        """Take in an item of a database that was not watched, in the order of its sort keys."""
+        if item.sort.startswith(SEGMENT_PREFIX):
+            self._check_segment(None, item)
+        super().set(item)
+
     def is_recorded(self, key: str) -> bool:
         """Whether the outcome of the operation with this idempotency key is in a journal, in a segment of its own."""
         partition, run, op = _parts_of(key)

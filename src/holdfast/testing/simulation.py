@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.items import HEAD, Item
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
 from holdfast.kernel.host import Limits
@@ -22,6 +22,8 @@ from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import Build, Database, MemoryDatabase, World, swift
 
 MOST_INCARNATIONS: Final = 10
+MOST_TRIES: Final = 100
+PAUSE_SECONDS: Final = 0.1
 
 
 class Histories(StrEnum):
@@ -114,11 +116,15 @@ async def _run(scenario: Scenario, plans: Sequence[FaultPlan]) -> Run:
 
 
 async def told(process: Process) -> str:
-    """What the user of a process gets: a result or an error, as text."""
-    try:
-        return repr(await process.call(process.user))
-    except HoldfastError as error:
-        return f"{type(error).__name__}: {error}"
+    """What the user of a process gets: a result or an error, as text. He tries again while the store is unavailable."""
+    for _ in range(MOST_TRIES):
+        try:
+            return repr(await process.call(process.user))
+        except StoreUnavailable:
+            await asyncio.sleep(PAUSE_SECONDS)
+        except HoldfastError as error:
+            return f"{type(error).__name__}: {error}"
+    return "the store is unavailable"
 
 
 async def alive(process: Process, world: World) -> None:

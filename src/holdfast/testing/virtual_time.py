@@ -63,6 +63,22 @@ current_scope: Final[contextvars.ContextVar[Scope | None]] = contextvars.Context
 """The scope of the code that is running. It travels with the context, so it reaches every task and callback."""
 
 
+def _in_scope(context: contextvars.Context | None) -> contextvars.Context:
+    """The context to run something in. One that says nothing of scopes, such as a fresh one, is in ours."""
+    if context is None:
+        return contextvars.copy_context()
+    if current_scope not in context and (scope := current_scope.get()) is not None:
+        context.run(current_scope.set, scope)
+    return context
+
+
+def outside() -> contextvars.Context:
+    """A fresh context that is in no scope."""
+    context = contextvars.Context()
+    context.run(current_scope.set, None)
+    return context
+
+
 class VirtualHandle:
     """A callback that waits for its turn, and for its time if it has one."""
 
@@ -75,7 +91,7 @@ class VirtualHandle:
         self._args = args
         self._when = when
         self._cancelled = False
-        self.context = contextvars.copy_context() if context is None else context
+        self.context = _in_scope(context)
 
     def cancel(self) -> None:
         """Let it never run."""
@@ -160,7 +176,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
         **_options: object,
     ) -> asyncio.Task[T]:
-        inside = contextvars.copy_context() if context is None else context
+        inside = _in_scope(context)
         task: asyncio.Task[T] = asyncio.Task(cast("Any", coro), loop=self, name=name, context=inside)
         scope = inside.get(current_scope)
         if scope is not None:
@@ -208,7 +224,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)  # noqa: SLF001 - documented for loop implementations
         sys.set_asyncgen_hooks(firstiter=self._first_iteration, finalizer=self._finalize)
         try:
-            task = self.create_task(future)
+            # Said once and for all: what runs here is in no scope, whoever calls it back.
+            here = contextvars.copy_context()
+            here.run(current_scope.set, None)
+            task = self.create_task(future, context=here)
             while not task.done():
                 self._step()
             return task.result()

@@ -128,6 +128,8 @@ class Execution:
                     live.progressed[entry.op] = entry.details
                 case Received():
                     self._seen[entry.id] = None
+                case Cancelled(timed_out=True):
+                    self._deadline_asked = True  # it has come; another one would interrupt the clean-up
                 case _:
                     pass
         self.activation = activation_of(self._partition, record, self._workflow, entries, live.registry.errors.rebuild)

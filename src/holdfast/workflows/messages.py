@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast import ids
-from holdfast.errors import Refused
+from holdfast.errors import NotFound, Refused
+from holdfast.kernel.entries import Cancelled, Received
 from holdfast.kernel.persist import write_until_known
-from holdfast.workflows.record import Message, Signal, post
+from holdfast.workflows.history import load
+from holdfast.workflows.record import CancelRequest, Message, Signal, post
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.kernel.host import Host
-    from holdfast.ports import Home
+    from holdfast.ports import Home, Store
 
 TRIES = 8
 
@@ -45,6 +47,22 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
         return False
     nudge(partition, home, host)
     return True
+
+
+async def was_received(store: Store, partition: str, message: Signal | CancelRequest) -> bool:
+    """Whether an execution that takes no messages any more has had this one: whoever repeats himself after a crash has
+    reached it all the same.
+    """
+    try:
+        recorded = await load(store, partition)
+    except NotFound:
+        return False
+    match message:
+        case CancelRequest():
+            return any(isinstance(entry, Cancelled) and not entry.timed_out for entry in recorded.entries)
+        case Signal(id=id):
+            ids_here = (entry.id for entry in recorded.entries if isinstance(entry, Received))
+            return id in recorded.record.seen or id in ids_here
 
 
 def nudge(partition: str, home: Home, host: Host | None) -> None:

@@ -1,6 +1,6 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
-``SCENARIOS`` run on any home. ``SQL_SCENARIOS`` need one with transactional steps.
+``SCENARIOS`` run on any home. ``transactions.sql_scenarios`` makes those that need SQLite.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.testing.scenarios import children, control, messages, sagas, steps, waits
-from holdfast.testing.scenarios.transactions import SCENARIOS as SQL_SCENARIOS
 from holdfast.testing.simulation import Scenario
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -23,7 +22,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
-    return next(each for each in (*SCENARIOS, *SQL_SCENARIOS) if each.name == name)
+    return next(each for each in SCENARIOS if each.name == name)
 
 
-__all__ = ["SCENARIOS", "SQL_SCENARIOS", "scenario"]
+__all__ = ["SCENARIOS", "scenario"]

@@ -196,8 +196,8 @@ def busy_inbox(app: App, ledger: Ledger) -> User:
 
 
 SCENARIOS: Final[Sequence[Scenario]] = (
-    Scenario("signals", signals),
-    Scenario("callback", callback),
+    Scenario("signals", signals, histories=Histories.REORDERED),
+    Scenario("callback", callback, histories=Histories.REORDERED),
     Scenario("unanswered", unanswered),
     Scenario("queried", queried),
     Scenario("forwarded", forwarded, histories=Histories.REORDERED),

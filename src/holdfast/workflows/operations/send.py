@@ -12,6 +12,7 @@ from holdfast.codec.typed import codec_for
 from holdfast.errors import InvalidState
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.workflows.live import Live
+from holdfast.workflows.messages import was_received
 from holdfast.workflows.record import CancelRequest, Signal, describe_partition, workflow_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class SendCancel(Struct, frozen=True):
 
 
 async def _send(partition: str, message: Signal | CancelRequest, operation: Operation, live: Live) -> Arrival:
-    if not await live.send(partition, message):
+    if not await live.send(partition, message) and not await was_received(live.host.home.store, partition, message):
         return live.failed(operation, InvalidState(f"{describe_partition(partition)} is not there or has ended"))
     return live.done(operation, b"null", copy=None)
 

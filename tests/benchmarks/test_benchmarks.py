@@ -1,0 +1,51 @@
+"""`python -m benchmarks` runs, prints a table and writes its results. Nothing here judges a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_quick_run_prints_a_table_and_writes_valid_json(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    run = benchmarks(
+        "--quick", "--no-peers", "--only", "commits", "--only", "recovery-in-step", "--output", str(output)
+    )
+    assert run.returncode == 0, run.stderr
+    results = json.loads(output.read_text(encoding="utf-8"))
+    assert results["quick"]
+    assert results["peer"] is None
+    assert {"date", "commit", "machine", "python", "sqlite", "fsync"} <= results.keys()
+    rows = {row["name"]: row for row in results["rows"]}
+    assert len(rows) == 4
+    for name, row in rows.items():
+        assert name in run.stdout
+        assert row["ours"] > 0
+        assert row["peers"] == {}
+        assert row["ratio"] is None
+    assert rows["commits per one-step workflow"]["ours"] == 2
+    assert rows["commits per workflow of 100 sequential steps"]["ours"] == 101
+
+
+def test_every_case_is_listed() -> None:
+    listed = benchmarks("--list").stdout.split()
+    assert {"one-step-64", "sequential", "recovery-asleep", "replay"} <= set(listed)
+
+
+def test_an_unknown_name_is_an_error() -> None:
+    run = benchmarks("--quick", "--no-peers", "--only", "no-such-case")
+    assert run.returncode == 2
+    assert "--list" in run.stderr

@@ -1,0 +1,41 @@
+"""One worker process: it works until it is told to stop, or until something happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from holdfast.runtime.worker import stop_requested
+from holdfast.workflows.operations import child
+from tests.torture.die_with_parent import die_with_parent
+from tests.torture.points import tell
+from tests.torture.shop import app
+
+REPORTED: Final = ("fenced", "stranded", "turn_failed", "unhandled", "ended")
+CHECK_CHILDREN_MS: Final = 1_500
+"""A child's word to its parent is only a hint, and is lost with the process that was to send it. The parent looks by
+itself after a minute; here it must not take that long."""
+
+
+def report(event: str, fields: dict[str, Any]) -> None:
+    if event in REPORTED:
+        tell(event=event, **fields)
+    elif event == "claimed" and fields["takeover"]:
+        tell(event="taken over", partition=fields["partition"])
+
+
+async def work() -> None:
+    app.telemetry.subscribe(report)
+    async with app.worker(grace="10s"):
+        asked = asyncio.create_task(stop_requested())
+        await asyncio.sleep(0)  # from here on it is listening
+        tell(working=True)
+        await asked
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    logging.basicConfig(level=logging.WARNING)
+    child.CHECK_AGAIN_MS = CHECK_CHILDREN_MS  # type: ignore[misc]  # final for everybody but this run
+    asyncio.run(work())
