@@ -72,7 +72,9 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
     found: list[Status] = []
     while True:
         page = await access.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
-        found += [status for status in map(status_of, page.items) if selection.admits(status)]
+        now = access.clock.now_ms()
+        standing = (head for head in page.items if head.expires_at is None or head.expires_at > now)
+        found += [status for status in map(status_of, standing) if selection.admits(status)]
         after = page.cursor
         if after is None or len(found) >= limit:
             return StatusPage(tuple(found), after)

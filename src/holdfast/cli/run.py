@@ -28,7 +28,7 @@ TEXTS: Final[dict[str, str]] = {
     "ready": "worker {pid} on {home} serves {workflows}; Ctrl-C or SIGTERM stops it",
     "worker_started": "worker {place} is process {pid}",
     "worker_died": "worker {place} died ({reason}); the next one starts in {restart_in_seconds} s",
-    "stopping": "stopping {workers} workers; a second signal kills them at once",
+    "stopping": "process {pid} is stopping; a second signal ends it at once",
     "worker_stopped": "worker {place} (process {pid}) has stopped",
     "stopped": "process {pid} has stopped",
 }
@@ -128,6 +128,7 @@ async def _serve(app: App, report: Report, *, supervised: bool) -> None:
     report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
     try:
         await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        report("stopping", pid=os.getpid())
     finally:
         for each in asked:
             each.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
@@ -78,7 +79,7 @@ class Supervisor:
         if self._stopping.is_set():
             return
         self._stopping.set()
-        self._report("stopping", workers=len(self._processes))
+        self._report("stopping", pid=os.getpid())
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()

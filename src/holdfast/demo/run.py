@@ -172,15 +172,17 @@ class _Day:
         for part in KILLS_AT:
             async with self._changed:
                 await self._changed.wait_for(lambda: self._ended >= part * len(self._orders))  # noqa: B023 - awaited here
-            pid, hands = await self._busiest()
+            if (busiest := await self._busiest()) is None:
+                return
+            pid, hands = busiest
             self._watcher.tell(f"kill -9 {pid}, a worker with {len(hands)} orders in its hands")
             successor = await self._workers.kill(pid)
             self.kills.append(Kill(pid, hands, successor))
             self._watcher.tell(f"process {successor} has taken its place")
 
-    async def _busiest(self) -> tuple[int, list[str]]:
-        """The worker that is in the middle of most orders, as the leases in the store say."""
-        while True:
+    async def _busiest(self) -> tuple[int, list[str]] | None:
+        """The worker that is in the middle of most orders, as the leases in the store say; none if all have ended."""
+        while self._ended < len(self._orders):
             page = await app.access().home.store.scan(PARTITION_PREFIX, status=RUNNING, limit=1000)
             hands: dict[int, list[str]] = {}
             for head in page.items:
@@ -190,3 +192,4 @@ class _Day:
             if hands:
                 return max(hands.items(), key=lambda each: len(each[1]))
             await asyncio.sleep(TICK_SECONDS / 10)
+        return None

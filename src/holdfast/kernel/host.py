@@ -154,7 +154,11 @@ class Host:
         while len(self._suspended) > self.limits.resident:
             oldest, _ = self._suspended.popitem(last=False)
             self.telemetry.emit("evicted", partition=oldest)
-            self.forget(self.entities[oldest])
+            evicted = self.entities[oldest]
+            missed = bool(evicted.arrivals) or evicted.unread  # they came while it let go of its lease
+            self.forget(evicted)
+            if missed:
+                self.look(oldest)
 
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""

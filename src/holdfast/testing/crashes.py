@@ -7,15 +7,15 @@ and every fault: whatever happens, it must amount to the same. The places are en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.items import Item
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.testing.faults import (
-    NO_FAULTS,
     CrashAfter,
     CrashBefore,
     FailBefore,
@@ -48,14 +48,13 @@ class Report(Struct, frozen=True):
     what: str
     writes: int
     points: int
-    fenced: int
     faults: FaultCounts
+    events: Counter[str]
     failures: list[str]
 
     def __str__(self) -> str:
         told = f"{self.scenario}: {self.what} at each of {self.writes} writes: {self.points} points"
-        fenced = f", {self.fenced} fenced" if self.fenced else ""
-        return f"{told}{fenced}, {len(self.failures)} divergent"
+        return f"{told}, {self.events['fenced']} fenced, {len(self.failures)} divergent"
 
     def require_success(self) -> None:
         """Fail with the first few failures, if there are any."""
@@ -125,13 +124,14 @@ class _Tally:
         self._scenario = scenario
         self._base = base
         self._what = what
-        self._points = self._fenced = 0
+        self._points = 0
         self._faults = FaultCounts()
+        self._events = Counter[str]()
         self._failures: list[str] = []
 
     def add(self, run: Run, place: str, *, expected: int) -> None:
         self._points += 1
-        self._fenced += run.fenced
+        self._events += run.events
         self._faults.add(run.faults)
         wrong = [*run.violations]
         wrong += self._base.observation.differences(run.observation, self._scenario.histories)
@@ -146,8 +146,8 @@ class _Tally:
             self._what,
             self._base.writes[0],
             self._points,
-            self._fenced,
             self._faults,
+            self._events,
             self._failures,
         )
 
@@ -171,8 +171,10 @@ async def _run_with_zombie(scenario: Scenario, plan: FaultsAt) -> Run:
     result = "nothing"
     try:
         async with asyncio.timeout(scenario.patience_seconds):
-            zombie = await _first(world, plan)
-            heir = await world.boot(NO_FAULTS)
+            zombie = world.admit(plan)
+            living = asyncio.create_task(_live(zombie, world))
+            await _first_of(zombie.stopped.wait(), living)
+            heir = await world.boot()
             result = await told(heir)
             await heir.call(world.quiet)
             before = _substance(await world.database.items())
@@ -181,6 +183,8 @@ async def _run_with_zombie(scenario: Scenario, plan: FaultsAt) -> Run:
             if (after := _substance(await world.database.items())) != before:
                 changed = sorted(f"{item.partition} {item.sort}" for item in after ^ before)
                 violations.append(f"the process that came back changed what the other had finished: {changed} (G3)")
+            if (late := await living) != result:
+                violations.append(f"the process that came back told its user {late}, not {result}")
             await zombie.stop()
             await heir.stop()
     except TimeoutError:
@@ -188,26 +192,19 @@ async def _run_with_zombie(scenario: Scenario, plan: FaultsAt) -> Run:
     return await conclude(world, scenario, result, violations)
 
 
+async def _live(process: Process, world: World) -> str:
+    await process.start()
+    result = await told(process)
+    await process.call(world.quiet)
+    return result
+
+
+async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[str]) -> None:
+    stopped = asyncio.create_task(waiting)
+    await asyncio.wait({stopped, living}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+
+
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
     """What is there, without empty segments, which only fence off others: a late terminate() may still write one."""
     return frozenset(item for item in items if not (item.sort.startswith(SEGMENT_PREFIX) and item.body == b"[]"))
-
-
-async def _first(world: World, plan: FaultsAt) -> Process:
-    """The first process, stopped at its appointed write."""
-    booting = asyncio.create_task(world.boot(plan))
-    while not world.processes:
-        await asyncio.sleep(0)
-    process = world.processes[0]
-    stopped = asyncio.create_task(process.stopped.wait())
-    work: Callable[[], asyncio.Task[object]] = lambda: asyncio.create_task(_use(booting, world))  # noqa: E731 - local
-    using = work()
-    await asyncio.wait({stopped, using}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    return process
-
-
-async def _use(booting: asyncio.Task[Process], world: World) -> object:
-    process = await booting
-    await told(process)
-    return await process.call(world.quiet)

@@ -95,10 +95,6 @@ class Process:
             else:
                 self.when_awake(each)
 
-    def telemetry(self, event: str) -> int:
-        """How often the process has told this event."""
-        return self.app.telemetry.counts[event]
-
     # ── Done to it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def crash(self) -> None:
@@ -143,8 +139,9 @@ class Process:
     # ── Afterwards ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unfinished(self) -> list[str]:
-        """The names of its tasks that have not ended."""
-        return [repr(task.get_coro()) for task in self._tasks if not task.done()]
+        """Its tasks that have not ended although it stopped in good order; of the dead nothing is expected."""
+        left = [] if self.dead or self._working is not None else self._tasks
+        return [repr(task.get_coro()) for task in left if not task.done()]
 
     def bury(self) -> None:
         """Let go of what its end left half-way. Its ports are dead, so whatever still unwinds changes nothing."""

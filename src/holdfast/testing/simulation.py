@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +15,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.items import HEAD, Item
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
 from holdfast.kernel.host import Limits
-from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
+from holdfast.testing.faults import NO_FAULTS, FailBefore, FailRead, FaultCounts, FaultPlan, LoseAnswer
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import operations_of, unrest
 from holdfast.testing.process import Process, ProcessDied
@@ -87,7 +88,8 @@ class Run(Struct, frozen=True):
     violations: list[str]
     writes: list[int]
     faults: FaultCounts
-    fenced: int
+    events: Counter[str]
+    """How often each event of telemetry was told, by all processes together."""
 
 
 def run_scenario(scenario: Scenario, plans: Sequence[FaultPlan] = (), *, seed: int | None = None) -> Run:
@@ -135,7 +137,15 @@ async def alive(process: Process, world: World) -> None:
 async def conclude(world: World, scenario: Scenario, result: str, violations: list[str]) -> Run:
     """Look at what is left, and let go of the world."""
     items = await world.database.items()
-    violations = [*violations, *world.violations(), *unrest(items), *scenario.check(world.ledger)]
+    events = sum((process.app.telemetry.counts for process in world.processes), Counter[str]())
+    violations = [
+        *violations,
+        *world.violations(),
+        *unrest(items),
+        *scenario.check(world.ledger),
+        *_complaints(events, world.counts),
+        *(f"{process} left {task} behind" for process in world.processes for task in process.unfinished()),
+    ]
     run = Run(
         observation=Observation(
             result=result,
@@ -146,10 +156,17 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
         violations=violations,
         writes=[process.wire.writes for process in world.processes],
         faults=world.counts,
-        fenced=sum(process.telemetry("fenced") for process in world.processes),
+        events=events,
     )
     await world.close()
     return run
+
+
+def _complaints(events: Counter[str], faults: FaultCounts) -> list[str]:
+    """What the engine itself complains about, although nobody gave it a reason."""
+    reasons = sum(faults.counts[each.__name__] for each in (FailBefore, LoseAnswer, FailRead))
+    alarming = ("beat_failed", "stranded", "unhandled", *(() if reasons else ("turn_failed",)))
+    return [f"telemetry told {events[each]} times: {each}" for each in alarming if events[each]]
 
 
 def _histories(items: Sequence[Item]) -> dict[str, list[str]]:

@@ -103,6 +103,12 @@ class World:
 
     async def boot(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
         """Start a process with a fresh app on the shared database. It may die while it starts."""
+        process = self.admit(plan, offset_ms=offset_ms)
+        await process.start()
+        return process
+
+    def admit(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
+        """A process that has not started yet, with a fresh app on the shared database."""
         process = Process(f"p{len(self.processes) + 1}", self.loop, plan, self.counts, offset_ms)
         self.processes.append(process)
 
@@ -112,7 +118,6 @@ class World:
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
         process.user = self._build(process.app, self.ledger)
         process.died.add_done_callback(lambda _died: self.database.forget(process.name))
-        await process.start()
         return process
 
     async def quiet(self) -> None:

@@ -12,6 +12,7 @@ from holdfast.workflows.record import ENDED, describe_partition
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
+    from holdfast.items import Item
     from holdfast.kernel.host import Host
     from holdfast.kernel.program import Conclusion
     from holdfast.ports import Home
@@ -48,6 +49,13 @@ class Access:
                 if not future.done():
                     future.set_result(None)
 
+    async def head(self, partition: str) -> Item:
+        """The execution's head. Raises ``NotFound``, also if it has expired and waits to be purged."""
+        head = await self.home.store.get(partition)
+        if head is None or (head.expires_at is not None and head.expires_at <= self.clock.now_ms()):
+            raise NotFound(f"there is no {describe_partition(partition)}")
+        return head
+
     async def ended(self, partition: str) -> Ended:
         """Wait until the execution has ended, wherever it runs."""
         while True:
@@ -63,9 +71,7 @@ class Access:
         """One look, and one wait if it has not ended; ``None`` means: look again."""
         if self.host is not None and self.host.held_by_us(partition):
             return await future  # this process will see the end itself, or hear that it lost the entity
-        head = await self.home.store.get(partition)
-        if head is None:
-            raise NotFound(f"there is no {describe_partition(partition)}")
+        head = await self.head(partition)
         if head.status in ENDED:
             return Ended(head.status, head.body)
         timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, _give_up, future)

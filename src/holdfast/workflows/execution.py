@@ -285,7 +285,11 @@ class Execution:
         expires_at = None if retention_ms is None else record.ended_at + retention_ms
         posts: Sequence[tuple[str, Sequence[Write]]] = ()
         if (parent := record.parent) is not None:
-            failure = None if record.result != NO_VALUE else describe(outcome_error(status, record))
+            failure = (
+                None
+                if record.result != NO_VALUE
+                else describe(outcome_error(status, record, self._live.registry.errors))
+            )
             message = ChildEnded(parent.run, parent.op, record.result, failure)
             sort = self._live.sender.next_sort()
             posts = ((parent.partition, post(parent.partition, sort, message, record.ended_at)),)

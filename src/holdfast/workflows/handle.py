@@ -13,8 +13,9 @@ from holdfast import ids
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidState, NotFound, UnknownName, WaitTimeout
+from holdfast.errors import InvalidState, UnknownName, WaitTimeout
 from holdfast.workflows import control
+from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
@@ -32,6 +33,7 @@ from holdfast.workflows.record import (
     partition_of,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.retry import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
 
 if TYPE_CHECKING:
@@ -92,10 +94,7 @@ class Handle(Generic[R]):
         if record.result != NO_VALUE:
             result: R = decode(bytes(record.result))
             return result
-        error = outcome_error(ended.status, record)
-        if record.error is None or not error.error_type:
-            raise error
-        raise error from access.registry.errors.rebuild(record.error)
+        raise outcome_error(ended.status, record, access.registry.errors)
 
     async def _ended_within(self, timeout: Duration, access: Access) -> Ended:
         try:
@@ -107,14 +106,13 @@ class Handle(Generic[R]):
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
-        head = await self._connect().home.store.get(self._partition)
-        if head is None:
-            raise NotFound(f"there is no {describe_partition(self._partition)}")
-        return status_of(head)
+        return status_of(await self._connect().head(self._partition))
 
     async def history(self) -> list[Event]:
         """What has happened in its current run, in order."""
-        recorded = await load(self._connect().home.store, self._partition)
+        access = self._connect()
+        await access.head(self._partition)
+        recorded = await load(access.home.store, self._partition)
         return timeline(recorded.entries)
 
     async def signal(self, name: str, value: Any = None, *, id: str | None = None) -> None:
@@ -159,16 +157,17 @@ class Handle(Generic[R]):
 
     async def retry(self) -> None:
         """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
-        await control.retry(self._connect(), self._partition)
+        await retry(self._connect(), self._partition)
 
     async def fork(self, id: str, *, before: str | None = None) -> Handle[R]:
         """Start a new execution from this one's journal up to the operation ``before`` (a name of its history)."""
-        await control.fork(self._connect(), self._partition, id, before)
+        await fork(self._connect(), self._partition, id, before)
         return Handle(self._workflow, id, self._connect)
 
     async def query(self, name: str) -> Any:
         """Call the function that the body exposed with ``@hf.query``, on its recorded state, and answer its value."""
         access = self._connect()
+        await access.head(self._partition)
         recorded = await load(access.home.store, self._partition)
         activation = activation_of(
             self._partition, recorded.record, self._workflow, recorded.entries, access.registry.errors.rebuild

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import eq
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
 
@@ -37,6 +37,7 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
+    from holdfast.failure import ErrorRegistry
     from holdfast.kernel.host import Host
     from holdfast.ports import Home
     from holdfast.workflows.definition import Workflow
@@ -139,18 +140,23 @@ def _same_execution(there: Item, order: Launch) -> Item:
     )
 
 
-def outcome_error(status: str, record: ExecutionRecord) -> ExecutionError:
-    """The error for whoever awaits an execution that ended without a result."""
+def outcome_error(status: str, record: ExecutionRecord, errors: ErrorRegistry) -> ExecutionError:
+    """The error for whoever awaits an execution that ended without a result; its cause is what the body raised."""
     error = record.error
     name, message = (error.type.rpartition(".")[2], error.message) if error is not None else ("", "")
-    classes = {
-        CANCELLED: ExecutionCancelled,
-        TIMED_OUT: ExecutionTimedOut,
-        TERMINATED: ExecutionTerminated,
-        COMPENSATION_FAILED: CompensationFailed,
-    }
     if name in ("CancelledError", "ExecutionTerminated"):
         name = ""  # the status has said it
     because = f"{name}: {message}" if name else message
     told = f"{record.workflow} {record.id!r} ended as {status}: {because}"
-    return classes.get(status, ExecutionFailed)(told, name, message)
+    outcome = OUTCOME_ERRORS.get(status, ExecutionFailed)(told, name, message)
+    if error is not None and name:
+        outcome.__cause__ = errors.rebuild(error)
+    return outcome
+
+
+OUTCOME_ERRORS: Final = {
+    CANCELLED: ExecutionCancelled,
+    TIMED_OUT: ExecutionTimedOut,
+    TERMINATED: ExecutionTerminated,
+    COMPENSATION_FAILED: CompensationFailed,
+}

@@ -172,7 +172,8 @@ def child_arrival(status: str, body: bytes, operation: Operation, live: Live) ->
     record = decode_record(body)
     if record.result != NO_VALUE:
         return live.done(operation, bytes(record.result), began=record.created_at)
-    return live.failed(operation, outcome_error(status, record), began=record.created_at)
+    error = outcome_error(status, record, live.registry.errors)
+    return live.failed(operation, error, began=record.created_at)
 
 
 async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:

@@ -25,4 +25,4 @@ async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None)
     mailbox = activation_for("hf.signal").mailbox(name)
     async with asyncio.timeout(None if timeout is None else seconds(timeout)):
         value = await mailbox.get()
-    return codec_for(type).decode(bytes(value))
+    return codec_for(type).decode(bytes(value), f"the value of signal {name!r}")

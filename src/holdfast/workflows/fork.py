@@ -1,0 +1,91 @@
+"""Forking: a new execution that shares another's input and the beginning of its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from operator import eq
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.errors import InvalidInput, InvalidState, Refused
+from holdfast.items import ABSENT, Item, Put
+from holdfast.kernel.entries import Done, Entry, Failed, Intended, Progressed, Tried, encode_entries
+from holdfast.kernel.journal import LONGEST_SEGMENT_ENTRIES, segment_sort
+from holdfast.kernel.persist import write_until_known
+from holdfast.workflows.history import Recorded, load
+from holdfast.workflows.messages import TRIES, nudge
+from holdfast.workflows.record import (
+    NO_VALUE,
+    READY,
+    check_id,
+    describe_partition,
+    encode_record,
+    partition_of,
+    seed_of,
+)
+
+if TYPE_CHECKING:
+    from holdfast.workflows.access import Access
+
+
+async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
+    """Start a new execution that shares this one's input and its journal up to the operation ``before``."""
+    recorded = await load(access.home.store, partition)
+    kept = _forked(recorded.entries if before is None else _entries_before(recorded, before))
+    now = access.clock.now_ms()
+    record = replace(
+        recorded.record,
+        id=check_id(id),
+        created_at=now,
+        secret=ids.new_secret(),
+        seed=seed_of(recorded.record),
+        run=0,
+        parent=None,
+        tail=[],
+        ended_at=None,
+        result=NO_VALUE,
+        error=None,
+        deadline_at=None,
+    )
+    new_partition = partition_of(record.workflow, id)
+    head = Item(partition=new_partition, status=READY, revision=1, due_at=now, body=encode_record(record))
+    chunks = [kept[at : at + LONGEST_SEGMENT_ENTRIES] for at in range(0, len(kept), LONGEST_SEGMENT_ENTRIES)]
+    segments = [
+        Put(Item(partition=new_partition, sort=segment_sort(0, place), body=encode_entries(chunk)), ABSENT)
+        for place, chunk in enumerate(chunks)
+    ]
+    try:
+        await write_until_known(access.home.store, Put(head, ABSENT), *segments, ours=partial(eq, head), tries=TRIES)
+    except Refused:
+        raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
+    nudge(new_partition, access.home, access.host)
+
+
+def _forked(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries for another execution: nothing of operations that had not finished, and no digests of arguments,
+    which may hold what is another's now: its id, or the tokens of its callbacks.
+    """
+    finished = {entry.op for entry in entries if isinstance(entry, (Done, Failed))}
+    kept: list[Entry] = []
+    for entry in entries:
+        match entry:
+            case Done() | Failed():
+                kept.append(replace(entry, fingerprint=""))
+            case Tried(op=op) | Intended(op=op) | Progressed(op=op) if op not in finished:
+                pass
+            case _:
+                kept.append(entry)
+    return kept
+
+
+def _entries_before(recorded: Recorded, op: str) -> list[Entry]:
+    for place, entry in enumerate(recorded.entries):
+        if isinstance(entry, (Done, Failed)) and entry.op == op:
+            return recorded.entries[:place]
+    known = ", ".join(e.op for e in recorded.entries if isinstance(e, (Done, Failed))) or "none"
+    raise InvalidInput(
+        f"{describe_partition(recorded.head.partition)} has no finished operation {op!r}; it has: {known}"
+    )
