@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.app import App as App
+    from holdfast.client import CallbackHandle as CallbackHandle
+    from holdfast.client import StatusPage as StatusPage
     from holdfast.errors import CompensationFailed as CompensationFailed
     from holdfast.errors import ConfigurationError as ConfigurationError
     from holdfast.errors import DeterminismError as DeterminismError
+    from holdfast.errors import DuplicateName as DuplicateName
     from holdfast.errors import ExecutionCancelled as ExecutionCancelled
     from holdfast.errors import ExecutionError as ExecutionError
     from holdfast.errors import ExecutionFailed as ExecutionFailed
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from holdfast.errors import StepTimeout as StepTimeout
     from holdfast.errors import StoreError as StoreError
     from holdfast.errors import Terminal as Terminal
+    from holdfast.errors import UnknownName as UnknownName
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
     from holdfast.ports import SqlCursor as SqlCursor
@@ -43,11 +47,13 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Workflow as Workflow
     from holdfast.workflows.handle import Handle as Handle
     from holdfast.workflows.handle import Status as Status
+    from holdfast.workflows.history import Event as Event
     from holdfast.workflows.inline import step as step
     from holdfast.workflows.logging import get_logger as get_logger
     from holdfast.workflows.operations.callback import Callback as Callback
     from holdfast.workflows.operations.callback import callback as callback
     from holdfast.workflows.operations.map import Batch as Batch
+    from holdfast.workflows.operations.map import Completion as Completion
     from holdfast.workflows.operations.map import map as map  # noqa: A004 - read as hf.map, never imported bare
     from holdfast.workflows.operations.signal import signal as signal
     from holdfast.workflows.operations.wait import continue_as_new as continue_as_new
@@ -60,15 +66,17 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.wait import uuid as uuid
     from holdfast.workflows.operations.wait import wait_for as wait_for
     from holdfast.workflows.saga import saga as saga
+    from holdfast.workflows.scope import Current as Current
     from holdfast.workflows.scope import StepInfo as StepInfo
     from holdfast.workflows.scope import WorkflowInfo as WorkflowInfo
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "CompensationFailed ConfigurationError DeterminismError ExecutionCancelled ExecutionError ExecutionFailed "
+    "CompensationFailed ConfigurationError DeterminismError DuplicateName "
+    "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
     "IOOutsideStep NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError StepFailed "
-    "StepInterrupted StepTimeout StoreError Terminal WaitTimeout"
+    "StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
 )
 _WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
 
@@ -95,15 +103,25 @@ _HOMES = {
     "StepInfo": "workflows.scope",
     "WorkflowInfo": "workflows.scope",
     "current": "workflows.scope",
+    "Current": "workflows.scope",
+    "Completion": "workflows.operations.map",
+    "Event": "workflows.history",
+    "StatusPage": "client",
+    "CallbackHandle": "client",
 }
 
 __all__ = [
     "App",
     "Batch",
     "Callback",
+    "CallbackHandle",
     "CompensationFailed",
+    "Completion",
     "ConfigurationError",
+    "Current",
     "DeterminismError",
+    "DuplicateName",
+    "Event",
     "ExecutionCancelled",
     "ExecutionError",
     "ExecutionFailed",
@@ -126,6 +144,7 @@ __all__ = [
     "SerializationError",
     "SqlCursor",
     "Status",
+    "StatusPage",
     "Step",
     "StepFailed",
     "StepInfo",
@@ -133,6 +152,7 @@ __all__ = [
     "StepTimeout",
     "StoreError",
     "Terminal",
+    "UnknownName",
     "WaitTimeout",
     "Workflow",
     "WorkflowInfo",

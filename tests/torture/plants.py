@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.items import ALWAYS, Item, Put, Update, Write
+from holdfast.items import ALWAYS, AllOf, Item, Put, RevisionIs, Update, Write
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Store
 
@@ -60,8 +60,20 @@ def ack_early(store: Store) -> Apply:
     return write
 
 
+def deaf(store: Store) -> Apply:
+    """Leases are released whoever has rung meanwhile: the settle is not conditional on the revision."""
+
+    def weakened(write: Write) -> Write:
+        if isinstance(write, Update) and isinstance(write.when, AllOf) and write.owner is None:
+            kept = tuple(each for each in write.when.conditions if not isinstance(each, RevisionIs))
+            return replace(write, when=AllOf(kept))
+        return write
+
+    return lambda *writes: store.write(*map(weakened, writes))
+
+
 def _ignore(written: asyncio.Future[Any]) -> None:
     written.exception()
 
 
-PLANTS: Final[dict[str, Callable[[Store], Apply]]] = {"unfenced": unfenced, "ack-early": ack_early}
+PLANTS: Final[dict[str, Callable[[Store], Apply]]] = {"unfenced": unfenced, "ack-early": ack_early, "deaf": deaf}

@@ -44,8 +44,13 @@ MS_PER_DAY: Final = 86_400_000
 
 def plain(text: str) -> str:
     """Text from outside on one line, harmless for terminals, without callback tokens."""
-    masked = CALLBACK_TOKEN.sub("hf1.(token)", text)
-    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in masked.replace("\n", " ⏎ "))
+    shown = masked(text).replace("\n", " ⏎ ")
+    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in shown)
+
+
+def masked(text: str) -> str:
+    """Text without callback tokens."""
+    return CALLBACK_TOKEN.sub("hf1.(token)", text)
 
 
 def duration(ms: float) -> str:
@@ -112,6 +117,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str
     return lines
 
 
-def as_json(value: Any) -> str:
-    """The value as JSON text; moments as ISO 8601 in UTC."""
-    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(", ", ": "))
+def as_json(value: Any, *, exact: bool = False) -> str:
+    """The value as JSON text; moments as ISO 8601 in UTC. Callback tokens are masked, unless it must be ``exact``."""
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+    return text if exact else masked(text)

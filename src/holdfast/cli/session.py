@@ -76,9 +76,9 @@ class Session(Struct, frozen=True, kw_only=True):
 
         return asyncio.run(opened())
 
-    def answer(self, data: Any, text: str) -> None:
+    def answer(self, data: Any, text: str, *, exact: bool = False) -> None:
         """Print the answer: ``data`` with ``--json``, else ``text``."""
-        click.echo(as_json(data) if self.json else text)
+        click.echo(as_json(data, exact=exact) if self.json else text)
 
 
 def check_home_is_there(url: str) -> None:

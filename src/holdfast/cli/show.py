@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from holdfast.app import App
 from holdfast.cli.handovers import Handover, handovers_of
-from holdfast.cli.output import between, bold, coloured, duration, iso, plain, shown_moment, table
+from holdfast.cli.output import as_json, between, bold, coloured, duration, iso, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.kernel.entries import Done, Entry, Progressed, Received
@@ -113,7 +113,7 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
         attempts=event.attempts,
         began=None if event.began is None else iso(event.began),
         took_ms=None if event.began is None else event.at - event.began,
-        error=None if event.error is None else plain(event.error),
+        error=event.error,
         value=value,
     )
 
@@ -133,8 +133,7 @@ def _process(owner: str) -> str:
 
 
 def _value(raw: Raw) -> Any:
-    """A recorded payload for showing: plain JSON, with callback tokens masked."""
-    return json.loads(plain(bytes(raw).decode()))
+    return json.loads(bytes(raw))
 
 
 # ── For people ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -193,7 +192,7 @@ def _row(line: Line, status: Status) -> tuple[str, ...]:
     if line.outcome not in {"done", "failed", "retrying"}:
         told.append(line.outcome)
     if line.error is not None:
-        told.append(line.error)
+        told.append(plain(line.error))
     if line.value is not UNSET:
         told.append(_payload(line.value))
     took = "" if line.took_ms is None else duration(line.took_ms)
@@ -202,4 +201,4 @@ def _row(line: Line, status: Status) -> tuple[str, ...]:
 
 
 def _payload(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return plain(as_json(value))

@@ -68,7 +68,7 @@ def start(
     result = session.run(begin, app)
     answer = {"workflow": workflow, "id": order.id}
     if wait:
-        session.answer({**answer, "result": result}, as_json(result))
+        session.answer({**answer, "result": result}, as_json(result, exact=True), exact=True)
     else:
         session.answer(answer, order.id)
 
@@ -90,4 +90,4 @@ def result(session: Session, *, workflow: str, id: str, timeout: float | None) -
     If it did not return one, the error says how it ended, and the exit status is 1.
     """
     value = session.run(lambda app: handle_on(app, workflow, id).result(timeout))
-    session.answer({"workflow": workflow, "id": id, "result": value}, as_json(value))
+    session.answer({"workflow": workflow, "id": id, "result": value}, as_json(value, exact=True), exact=True)

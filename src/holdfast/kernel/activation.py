@@ -109,10 +109,10 @@ class Activation:
     def outcome(self) -> Outcome:
         if not self._main.done() or self.loop.live_tasks():
             return RUNNING
-        if self._main.cancelled():
-            return Raised(asyncio.CancelledError())
-        error = self._main.exception()
-        return Returned(self._main.result()) if error is None else Raised(error)
+        try:
+            return Returned(self._main.result())
+        except BaseException as error:  # noqa: BLE001 - however the body ended is its outcome
+            return Raised(error)
 
     # ── What it wants, since it was last asked ──────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
-from holdfast.items import ABSENT, Item, Put, Write
+from holdfast.items import ABSENT, Item, OwnerIs, Put, Update, Write
 from holdfast.kernel.entries import Entry, decode_entries, encode_entries, standing
 from holdfast.kernel.persist import write_until_known
 from holdfast.ports import Store
@@ -46,12 +46,16 @@ class Journal:
         self.buffer: list[Entry] = []
 
     async def load(self) -> None:
-        """Read every segment of the run, once."""
+        """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
+        empty segment that fences older owners would take a place that is not ours.
+        """
         after: str | None = None
         loaded: list[Entry] = []
         while True:
             page = await self._store.query(self._partition, prefix=f"{SEGMENT_PREFIX}{self._run:06d}#", after=after)
             for item in page.items:
+                if item.epoch > self.epoch:
+                    raise Fenced(f"{self._partition} is owned under epoch {item.epoch}")
                 loaded += decode_entries(item.body)
             self.position += len(page.items)
             if (after := page.cursor) is None:
@@ -79,7 +83,7 @@ class Journal:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``."""
         if not self.buffer:
             if others:
-                await write_until_known(self._store, *others, ours=lambda _there: False)
+                await self._write_as_owner(*others)
             return
         while self.buffer:
             entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
@@ -112,3 +116,11 @@ class Journal:
         put = self.segment(entries)
         await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
         self.position += 1
+
+    async def _write_as_owner(self, *others: Write) -> None:
+        """Without a segment to be fenced by, the writes depend on the head (G3)."""
+        still_ours = Update(partition=self._partition, when=OwnerIs(self._owner, self.epoch))
+        try:
+            await write_until_known(self._store, still_ours, *others, ours=lambda _there: False)
+        except Refused as refused:
+            raise Fenced(f"{self._partition}: {refused}") from None

@@ -26,7 +26,6 @@ class Sweeper:
     async def start(self) -> None:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
         limits = self._host.limits
-        self._host.home.doorbell.listen(self.heard)
         self._peers = self._host.home.doorbell.peers()
         await self.sweep(horizon_ms=limits.lease_ms + 1)
         loop = asyncio.get_running_loop()
@@ -43,7 +42,7 @@ class Sweeper:
         await asyncio.gather(*self._beats, return_exceptions=True)
 
     def heard(self, partition: str | None) -> None:
-        """Another process rang."""
+        """Another process rang; the open app, which listens, passes it on."""
         if partition is None:
             sweep = asyncio.get_running_loop().create_task(self.sweep(0))
             self._sweeps.add(sweep)

@@ -129,14 +129,14 @@ async def read(entity: Entity, host: Host) -> Program:
 
 async def receive(entity: Entity, program: Program, host: Host) -> None:
     """Look at the head and the inbox again if somebody rang. The head first: a later ring moves its revision on."""
+    if entity.unread and entity.flushing is not None:  # it may take messages out of the inbox, or fail
+        await asyncio.wait((entity.flushing,))
     if entity.lost:
-        raise Fenced(f"{entity.partition}: its lease could not be renewed")
+        raise Fenced(f"{entity.partition}: its lease could not be renewed, or its journal not written")
     if entity.broken is not None:
         raise entity.broken
     if not entity.unread:
         return
-    if entity.flushing is not None:  # it may be taking messages out of the inbox that would be read again
-        await asyncio.wait((entity.flushing,))
     entity.unread = False
     head = await host.home.store.get(entity.partition)
     if head is None or head.epoch != entity.epoch:
@@ -230,7 +230,9 @@ async def commit(entity: Entity) -> None:
 def flush(entity: Entity) -> None:
     """Make everything recorded durable without waiting for it: nothing depends on it yet."""
     assert entity.journal is not None
-    if entity.flushing is None and (entity.journal.buffer or entity.receipts or entity.writes):
+    if entity.lost or entity.flushing is not None:
+        return
+    if entity.journal.buffer or entity.receipts or entity.writes:
         entity.flushing = asyncio.get_running_loop().create_task(_flush(entity))
 
 
@@ -291,7 +293,7 @@ async def wait(entity: Entity, host: Host) -> bool:
         timeout = near_seconds
     else:
         timeout = linger if near_seconds is None else min(near_seconds, linger)
-    if await entity.woken(timeout) or entity.busy:
+    if await entity.woken(timeout) or entity.busy or entity.lost:
         return True
     return not letting_go and near_seconds is not None and near_seconds <= linger
 

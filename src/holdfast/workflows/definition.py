@@ -24,6 +24,7 @@ from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.versioning import VersionPolicy, code_version
 
 if TYPE_CHECKING:
+    from holdfast.ports import SqlCursor
     from holdfast.workflows.access import Access
 
 P = ParamSpec("P")
@@ -85,6 +86,11 @@ class Step(Generic[P, R]):
         return self._plainly(args, kwargs)
 
     async def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        if self.policy.transactional:
+            raise InvalidInput(
+                f"step {self.name!r} runs inside a transaction of the store, which only a workflow opens; to test it "
+                f"alone, call {self.name}.function(cursor, ...)"
+            )
         result: Any = self.function(*args, **kwargs)
         return cast("R", await result if self.is_async else result)
 
@@ -92,6 +98,8 @@ class Step(Generic[P, R]):
     def undo(self, function: Callable[[R], U], /) -> Callable[[R], U]: ...
     @overload
     def undo(self, function: Callable[[], U], /) -> Callable[[], U]: ...
+    @overload
+    def undo(self, function: Callable[[SqlCursor, R], U], /) -> Callable[[SqlCursor, R], U]: ...
     @overload
     def undo(
         self, /, *, ambiguous: bool = ..., retry: Retry | None = ..., timeout: Duration | None = ...
@@ -109,19 +117,25 @@ class Step(Generic[P, R]):
 
         With ``ambiguous`` it also runs when it is not known whether the step took effect (a timeout, an interrupted
         at-most-once step, retries that ran out); its argument is then ``None``. It is retried ten times by default.
+        The undo of a transactional step is transactional too, and takes the SQL cursor first.
         """
 
         def declare(undo_function: Callable[..., Any]) -> Callable[..., Any]:
             if self.undone_by is not None:
                 raise InvalidInput(f"step {self.name!r} already has an undo: {self.undone_by.step.name!r}")
-            own = undo_function.policy if isinstance(undo_function, Step) else StepPolicy()
+            own = (
+                undo_function.policy
+                if isinstance(undo_function, Step)
+                else StepPolicy(transactional=self.policy.transactional)
+            )
             limit_seconds = own.timeout_seconds if timeout is None else seconds(timeout)
             policy = replace(own, retry=retry or UNDO_RETRY, timeout_seconds=limit_seconds)
             plain = undo_function.function if isinstance(undo_function, Step) else undo_function
             undo: Step[..., Any] = Step(plain, name=f"{self.name}.undo", policy=policy)
             if sum(parameter.required for parameter in undo.signature.parameters) > 1:
                 raise InvalidInput(
-                    f"the undo of step {self.name!r} takes the step's result, or nothing: {plain.__qualname__} wants more"
+                    f"the undo of step {self.name!r} takes the step's result, or nothing; {plain.__qualname__} wants "
+                    "more"
                 )
             self.undone_by = Undo(undo, ambiguous)
             return undo_function

@@ -16,8 +16,41 @@ if TYPE_CHECKING:
     from holdfast.kernel.activation import Activation
 
 
+class Current:
+    """What ``hf.current()`` tells: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step.
+
+    Everything can be asked for in both; what does not apply raises ``InvalidInput``.
+    """
+
+    __slots__ = ()
+
+    workflow: str
+    id: str
+    run: int
+    version: str
+    tags: dict[str, str]
+    idempotency_key: str
+    attempt: int
+    last_heartbeat: Any
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a workflow body is catching up with its journal. A step never is."""
+        return False
+
+    def heartbeat(self, details: Any = None) -> None:
+        """Report progress, in a step."""
+        raise InvalidInput(f"a heartbeat ({details!r}) is for steps; a workflow body needs none")
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Current.__annotations__:
+            raise AttributeError(name)
+        here, there = ("a workflow body", "a step") if isinstance(self, WorkflowInfo) else ("a step", "a workflow body")
+        raise InvalidInput(f"hf.current().{name} is there in {there} only, and this is {here}")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class WorkflowInfo:
+class WorkflowInfo(Current):
     """What ``hf.current()`` tells inside a workflow body. The same on every replay, but for ``replaying``."""
 
     workflow: str
@@ -41,7 +74,7 @@ class WorkflowInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class StepInfo:
+class StepInfo(Current):
     """What ``hf.current()`` tells inside a step.
 
     ``idempotency_key`` is the same for every attempt of this step, on any machine, and different for every other
@@ -89,7 +122,7 @@ def refuse_in_step(what: str) -> None:
         )
 
 
-def current() -> WorkflowInfo | StepInfo:
+def current() -> Current:
     """Where this code runs: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step; elsewhere ``InvalidInput``."""
     activation = current_activation()
     if activation is not None:

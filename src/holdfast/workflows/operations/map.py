@@ -67,6 +67,10 @@ async def map(  # noqa: A001 - read as hf.map, never imported bare
         raise InvalidInput(
             f"min_successful lies between 0 and {len(values)}, the number of items, not {min_successful}"
         )
+    if tolerated_failures < 0:
+        raise InvalidInput(f"tolerated_failures is a count: at least 0, not {tolerated_failures}")
+    if tolerated_failure_percent is not None and not 0 <= tolerated_failure_percent <= 100:
+        raise InvalidInput(f"tolerated_failure_percent lies between 0 and 100, not {tolerated_failure_percent}")
     tolerance = float(tolerated_failures)
     if tolerated_failure_percent is not None:
         tolerance = max(tolerance, len(values) * tolerated_failure_percent / 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -104,7 +105,7 @@ def _failure(
     command: CallStep, operation: Operation, live: Live, error: BaseException, attempt: int, began: int
 ) -> Arrival:
     policy = command.step.policy
-    # InvalidInput: mostly a result that does not fit. Its effect has happened, and another attempt would only repeat it.
+    # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
     if policy.at_most_once or isinstance(error, InvalidInput) or not policy.retry.retries(error, attempt):
         return live.failed(operation, error, attempts=attempt, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
@@ -168,6 +169,7 @@ class _Pulse:
         self._operation = operation
         self._live = live
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._silence: asyncio.Timeout | None = None
         self._seconds: float | None = None
         self._stopped = False
@@ -183,7 +185,7 @@ class _Pulse:
         data, _ = codec_for(Any).copy(
             details, f"the heartbeat of step {self._operation.command.step.name!r}", self._live.limit_bytes
         )
-        if asyncio._get_running_loop() is self._loop:
+        if threading.get_ident() == self._thread:
             self._record(Raw(data))
         else:
             self._loop.call_soon_threadsafe(self._record, Raw(data))

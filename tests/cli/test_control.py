@@ -1,0 +1,112 @@
+"""Changing executions from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def waiting(shop, worker):
+    """An execution that waits for a signal."""
+    shop.json("start", "approval", "7", "--id", "a")
+    return shop
+
+
+def status_of(shop, workflow="approval", id="a"):
+    return shop.json("show", workflow, id)["execution"]["status"]
+
+
+def test_a_signal_is_sent(waiting):
+    answer = waiting.json("signal", "approval", "a", "decision", '"yes"')
+    assert answer == {"workflow": "approval", "id": "a", "action": "signal"}
+    assert waiting.json("result", "approval", "a")["result"] == "yes: 7"
+
+
+def test_a_repeated_signal_is_dropped(shop):
+    shop.invoke("start", "approval", "7", "--id", "a")
+    for _ in range(2):
+        shop.json("signal", "approval", "a", "decision", '"yes"', "--signal-id", "once")
+
+
+def test_nothing_can_be_sent_to_what_has_ended(waiting):
+    waiting.json("terminate", "approval", "a")
+    assert waiting.refusal("signal", "approval", "a", "decision", '"yes"')["code"] == "invalid_state"
+    assert waiting.refusal("signal", "approval", "nobody", "decision")["code"] == "not_found"
+
+
+def test_cancelling_lets_it_clean_up(waiting):
+    waiting.json("cancel", "approval", "a", "--reason", "changed her mind")
+    assert "changed her mind" in waiting.refusal("result", "approval", "a")["message"]
+    assert status_of(waiting) == "CANCELLED"
+
+
+def test_terminating_ends_it_at_once(waiting):
+    waiting.json("terminate", "approval", "a", "--reason", "a duplicate")
+    assert status_of(waiting) == "TERMINATED"
+    assert "a duplicate" in waiting.invoke("show", "approval", "a").output
+
+
+def test_pausing_and_resuming(waiting):
+    waiting.json("pause", "approval", "a")
+    assert status_of(waiting) == "PAUSED"
+    waiting.json("signal", "approval", "a", "decision", '"yes"')
+    waiting.json("resume", "approval", "a")
+    assert waiting.json("result", "approval", "a")["result"] == "yes: 7"
+
+
+def test_retrying_goes_on_from_the_failed_step(shop, worker):
+    shop.path("broken").touch()
+    shop.refusal("start", "checkout", '["visa"]', "--id", "a", "--wait")
+    shop.path("broken").unlink()
+    assert shop.json("retry", "checkout", "a")["action"] == "retry"
+    assert shop.json("result", "checkout", "a")["result"] == {"payment": "pay-visa-100"}
+    assert shop.refusal("retry", "checkout", "a")["code"] == "invalid_state"
+
+
+def test_forking_starts_another_one_from_its_history(shop, worker):
+    shop.json("start", "checkout", '["visa"]', "--id", "a", "--wait")
+    answer = shop.json("fork", "checkout", "a", "b", "--before", "charge#0")
+    assert answer == {"workflow": "checkout", "id": "b", "action": "fork", "forked_from": "a"}
+    assert shop.json("result", "checkout", "b")["result"] == {"payment": "pay-visa-100"}
+    assert "charge#0" in shop.refusal("fork", "checkout", "a", "c", "--before", "nothing#0")["message"]
+
+
+# ── Callbacks ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def token(worker):
+    """The token of a callback that execution ``a`` waits for."""
+    return worker.start_parcel()
+
+
+def test_a_callback_is_completed(shop, token):
+    assert shop.json("callback", "complete", token, '"3SABC"') == {"action": "complete"}
+    assert shop.json("result", "parcel", "a")["result"] == "3SABC"
+
+
+def test_a_callback_is_completed_once(shop, token):
+    shop.json("callback", "complete", token, '"3SABC"')
+    assert shop.refusal("callback", "complete", token, '"3SXYZ"')["code"] == "invalid_token"
+
+
+def test_a_token_may_come_from_standard_input(shop, token):
+    shop.json("callback", "complete", "-", '"3SABC"', stdin=token + "\n")
+    assert shop.json("result", "parcel", "a")["result"] == "3SABC"
+
+
+def test_a_callback_is_failed(shop, token):
+    shop.json("callback", "fail", token, "the parcel is lost", "--type", "ParcelLost")
+    assert "ParcelLost: the parcel is lost" in shop.refusal("result", "parcel", "a")["message"]
+
+
+def test_a_callback_is_kept_alive(shop, token):
+    assert shop.json("callback", "heartbeat", token) == {"action": "heartbeat"}
+
+
+def test_a_forged_token_is_refused_and_not_repeated(shop, token):
+    forged = token[:-1] + ("0" if token[-1] != "0" else "1")
+    for command in (("complete", forged, "1"), ("fail", forged, "no"), ("heartbeat", forged)):
+        refusal = shop.refusal("callback", *command)
+        assert refusal["code"] == "invalid_token"
+        assert forged not in refusal["message"]

@@ -1,0 +1,143 @@
+"""The doctor finds what is wrong, and says so by its exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.cli.checks import OVERDUE_MS
+from holdfast.items import Item, Put, Update
+from holdfast.workflows.record import partition_of
+
+
+def findings(shop, *options, exit_code=0):
+    result = shop.invoke("doctor", "--json", *options)
+    assert result.exit_code == exit_code, result.output
+    report = json.loads(result.stdout)
+    assert report.keys() == {"home", "level", "findings"}
+    return {each["check"]: each for each in report["findings"]}
+
+
+@pytest.fixture
+def started(shop):
+    """A shop with one execution that nobody works on."""
+    shop.json("start", "approval", "7", "--id", "a")
+    return shop
+
+
+def change(shop, **fields):
+    """Change the head of that execution behind everybody's back."""
+    import holdfast as hf
+
+    with hf.App("other", home=shop.home).sync() as run:
+        store = run._app.access().home.store
+        run(store.write(Update(partition=partition_of("approval", "a"), **fields)))
+
+
+def test_a_sound_home_is_ok(shop, worker):
+    shop.json("start", "checkout", '["visa"]', "--wait")
+    found = findings(shop)
+    assert {each["level"] for each in found.values()} == {"ok"}
+    assert "synchronous=FULL" in found["settings"]["told"]
+    assert "1 COMPLETED" in found["executions"]["told"]
+    assert "0600" in found["permissions"]["told"]
+    assert "1 other processes" in found["peers"]["told"]
+
+
+def test_for_people_every_line_has_its_level(shop, worker):
+    shop.json("start", "checkout", '["visa"]', "--wait")
+    first, *lines, last = shop.invoke("doctor").output.splitlines()
+    assert first == "holdfast doctor: sqlite:///shop.db"
+    assert all(line.startswith("ok ") for line in lines)
+    assert last == "ok: all is well"
+
+
+def test_a_file_open_to_others_is_a_warning(started):
+    started.path("shop.db").chmod(0o644)
+    found = findings(started)
+    assert found["permissions"]["level"] == "warn"
+    assert "chmod" in found["permissions"]["told"]
+
+
+def test_warnings_fail_only_if_asked(started):
+    started.path("shop.db").chmod(0o644)
+    findings(started, exit_code=0)
+    findings(started, "--strict", exit_code=1)
+
+
+def test_work_without_a_worker_is_a_warning(started):
+    assert findings(started)["peers"]["level"] == "warn"
+    change(started, due_at=1)
+    found = findings(started)["overdue"]
+    assert found["level"] == "warn"
+    assert "1 executions should have been looked at" in found["told"]
+
+
+def test_work_that_is_due_since_just_now_is_fine(started):
+    assert OVERDUE_MS > 0
+    assert findings(started)["overdue"]["level"] == "ok"
+
+
+@pytest.mark.parametrize(("status", "check"), [("STRANDED", "stranded"), ("COMPENSATION_FAILED", "compensation")])
+def test_what_needs_a_person_is_a_warning(status, check, started):
+    change(started, status=status)
+    found = findings(started)[check]
+    assert found["level"] == "warn"
+    assert "execution 'a' of workflow 'approval'" in found["told"]
+
+
+def test_a_workflow_without_code_is_a_warning(started):
+    import holdfast as hf
+
+    with hf.App("other", home=started.home).sync() as run:
+        head = Item(partition=partition_of("forgotten", "a"), status="SUSPENDED", body=b"{}")
+        run(run._app.access().home.store.write(Put(head)))
+    found = findings(started)["unknown"]
+    assert found["level"] == "warn"
+    assert "'forgotten' (1 unfinished)" in found["told"]
+
+
+def test_without_the_app_nothing_is_said_about_code(started):
+    result = started.invoke("doctor", "--json", "--home", started.home, app=None)
+    assert "unknown" not in {each["check"] for each in json.loads(result.stdout)["findings"]}
+
+
+def test_many_are_counted_and_a_few_are_named(started):
+    from holdfast.cli.checks import _named
+
+    assert _named(partition_of("w", str(n)) for n in range(5)).endswith("and 2 more")
+
+
+# ── What fails ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_of_something_else_fails(started):
+    started.path("shop.db").write_bytes(b"no database at all" * 1000)
+    for suffix in ("-wal", "-shm"):
+        started.path(f"shop.db{suffix}").unlink(missing_ok=True)
+    found = findings(started, exit_code=1)
+    assert found["file"]["level"] == "fail"
+
+
+def test_a_torn_page_fails(started):
+    for number in range(40):
+        started.json("start", "approval", "7", "--id", f"filler-{number}")
+    path = started.path("shop.db")
+    data = bytearray(path.read_bytes())
+    assert len(data) > 5 * 4096
+    data[2 * 4096 : 3 * 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    result = started.invoke("doctor", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["level"] == "fail"
+
+
+def test_a_file_of_a_newer_version_fails(started):
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(started.path("shop.db"))) as db:
+        db.execute("PRAGMA user_version = 99")
+    found = findings(started, exit_code=1)
+    assert "newer" in found["file"]["told"]

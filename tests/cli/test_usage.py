@@ -1,0 +1,191 @@
+"""What every command has in common: help with examples, JSON, errors of one line, exit status, where the home is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from holdfast.cli import main
+
+
+def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands())
+
+
+def test_all_commands_are_there() -> None:
+    names = {" ".join(path) for path in COMMANDS}
+    assert names == {
+        *"run start result ls show signal cancel terminate pause resume retry fork doctor demo".split(),
+        "callback complete",
+        "callback fail",
+        "callback heartbeat",
+    }
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_of_itself(path, shop):
+    result = shop.invoke(*path, "--help")
+    assert result.exit_code == 0
+    assert "Examples:\n" in result.output
+    assert f"holdfast {' '.join(path)}" in result.output
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_answers_in_json_and_can_show_tracebacks(path):
+    options = {option for parameter in COMMANDS[path].params for option in parameter.opts}
+    assert {"--json", "--debug"} <= options
+    if path not in {("run",), ("demo",)}:
+        assert {"--app", "--home"} <= options
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_option_is_explained(path):
+    for parameter in COMMANDS[path].params:
+        if isinstance(parameter, click.Option) and parameter.name != "log_level":
+            assert parameter.help, parameter.name
+
+
+def test_without_a_command_help_is_shown(shop):
+    result = shop.invoke()
+    assert "holdfast demo" in result.output
+    assert "Commands:" in result.output
+
+
+def test_the_version_is_told(shop):
+    assert shop.invoke("--version").exit_code == 0
+
+
+# ── Errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_error_is_one_line_on_standard_error(shop):
+    shop.invoke("start", "checkout", '["visa"]', "--id", "a")
+    result = shop.invoke("show", "checkout", "nobody")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "holdfast: there is no execution 'nobody' of workflow 'checkout'\n"
+
+
+def test_an_error_in_json_has_a_stable_code(shop):
+    shop.invoke("start", "checkout", '["visa"]', "--id", "a")
+    assert shop.refusal("show", "checkout", "nobody")["code"] == "not_found"
+
+
+def test_debug_shows_the_traceback(shop):
+    shop.invoke("start", "checkout", '["visa"]')
+    result = shop.invoke("show", "checkout", "nobody", "--debug")
+    assert type(result.exception).__name__ == "NotFound"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls", "--nonsense"),
+        ("ls", "--limit", "0"),
+        ("ls", "--status", "FINE"),
+        ("ls", "--since", "yesterday"),
+        ("ls", "--tag", "customer"),
+        ("show", "checkout"),
+        ("signal", "checkout", "a", "go", "{not json}"),
+        ("signal", "checkout", "a", "go", "NaN"),
+        ("start", "checkout", "@nowhere.json"),
+        ("result", "checkout", "a", "--timeout", "soon"),
+        ("nothing",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2(arguments, shop):
+    result = shop.invoke(*arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+    in_json = shop.invoke(*arguments, "--json")
+    assert in_json.exit_code == 2
+    assert json.loads(in_json.stderr)["code"] == "usage"
+
+
+def test_nothing_is_coloured_without_a_terminal(shop, worker):
+    shop.invoke("start", "checkout", '["visa"]', "--id", "a", "--wait")
+    for arguments in (("ls",), ("show", "checkout", "a"), ("doctor",)):
+        assert "\x1b" not in shop.invoke(*arguments).output
+
+
+# ── Where the home is ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_app_and_home_the_message_says_how_to_name_one(shop):
+    result = shop.invoke("ls", app=None)
+    assert result.exit_code == 2
+    for way in ("--app MODULE:APP", "HOLDFAST_APP", "--home URL", "HOLDFAST_URL"):
+        assert way in result.stderr
+
+
+def test_a_command_that_runs_code_asks_for_the_app(shop):
+    result = shop.invoke("start", "checkout", "--home", shop.home, app=None)
+    assert result.exit_code == 2
+    assert "--app" in result.stderr
+
+
+def test_a_home_is_enough_to_look(shop):
+    shop.invoke("start", "checkout", '["visa"]', "--id", "a")
+    assert "a" in shop.invoke("ls", "--home", shop.home, app=None).output
+
+
+def test_a_home_given_wins_over_the_apps(shop):
+    shop.invoke("start", "checkout", '["visa"]', "--id", "elsewhere", "--home", "sqlite:///other.db")
+    assert shop.path("other.db").exists()
+    assert not shop.path("shop.db").exists()
+    assert shop.json("ls", "--home", "sqlite:///other.db")["executions"][0]["id"] == "elsewhere"
+
+
+def test_the_home_may_come_from_the_environment(shop, monkeypatch):
+    shop.invoke("start", "checkout", '["visa"]', "--id", "a")
+    monkeypatch.setenv("HOLDFAST_URL", shop.home)
+    from click.testing import CliRunner
+
+    assert "checkout" in CliRunner().invoke(main, ["ls"], env={"HOLDFAST_APP": None}).output
+
+
+def test_looking_does_not_create_a_home(shop):
+    assert "no database" in shop.refusal("ls")["message"]
+    assert not shop.path("shop.db").exists()
+
+
+def test_the_memory_of_another_process_cannot_be_looked_into(shop):
+    assert "memory" in shop.refusal("ls", "--home", "memory://")["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("shop", "MODULE:APP"),
+        ("shop.py:app", "shop:app"),
+        ("shopp:app", "no module 'shopp'"),
+        ("shop:apple", "shop:app"),
+        ("shop:charge", "is a Step, not a holdfast.App; it has: shop:app"),
+        ("broken:app", "ZeroDivisionError: division by zero at"),
+        ("needy:app", "No module named 'nowhere'"),
+        ("garbled:app", "SyntaxError"),
+    ],
+)
+def test_a_wrong_name_of_an_app_is_told(name, told, shop):
+    shop.path("broken.py").write_text("x = 1\ny = 1 / 0\n")
+    shop.path("needy.py").write_text("import nowhere\n")
+    shop.path("garbled.py").write_text("def :\n")
+    answer = shop.refusal("ls", "--app", name)
+    assert answer["code"] == "configuration"
+    assert told in answer["message"]
+
+
+def test_the_place_of_a_broken_import_is_told(shop):
+    shop.path("broken.py").write_text("x = 1\ny = 1 / 0\n")
+    assert "broken.py:2" in shop.refusal("ls", "--app", "broken:app")["message"]

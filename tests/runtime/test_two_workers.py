@@ -1,0 +1,117 @@
+"""Two workers on one home: what one does the other hears of, and a stale one can do no harm (G3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.errors import StoreUnavailable
+from holdfast.items import Item, Update, Write
+from holdfast.ports import Home, Page
+
+
+class Stalling:
+    """A store that stalls its process: its leases lapse, and it goes on as if nothing had been."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.before_the_inbox: Callable[[], Awaitable[None]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, *writes: Write) -> Sequence[Item | None]:
+        renews = isinstance(writes[0], Update) and writes[0].lease_until is not UNSET and writes[0].owner is UNSET
+        if renews:
+            raise StoreUnavailable("it is stalled")
+        return await self._store.write(*writes)
+
+    async def query(self, partition: str, **options: Any) -> Page:
+        if options.get("prefix") == "i#" and self.before_the_inbox is not None:
+            happens, self.before_the_inbox = self.before_the_inbox, None
+            await happens()
+        return await self._store.query(partition, **options)
+
+
+def shop(data: MemoryData, wrap: Callable[[Any], Any] = lambda store: store, **limits: Any) -> tuple[hf.App, Any, Any]:
+    """An app on a home that it shares with the others, its workflow, and the tokens its steps were handed."""
+
+    async def open_shared() -> Home:
+        home = open_memory_home(data=data)
+        return replace(home, store=wrap(home.store))
+
+    app = hf.App("shop", home=open_shared, limits=hf.Limits(**limits))
+    tokens: list[str] = []
+
+    @app.step
+    async def ask(token: str) -> None:
+        tokens.append(token)
+
+    @app.workflow
+    async def job(run: int) -> str:
+        await hf.signal("go")
+        if run == 0:
+            hf.continue_as_new(1)
+        answer = hf.callback(str)
+        await ask(answer.token)
+        return await answer
+
+    return app, job, tokens
+
+
+async def test_whoever_waits_in_a_worker_hears_at_once_that_another_worker_has_finished() -> None:
+    data = MemoryData()
+    waiting, here, _ = shop(data, running=0)
+    working, _, tokens = shop(data)
+    async with waiting.worker(), working.worker():
+        handle = await here.start(1, id="j")
+        await handle.signal("go")
+        await eventually(lambda: tokens)
+        result = asyncio.ensure_future(handle.result())
+        await asyncio.sleep(0.05)
+        await waiting.callback(tokens[0]).complete("yes")
+        async with asyncio.timeout(1):  # by himself he would look again after two
+            assert await result == "yes"
+
+
+async def eventually(check: Callable[[], Any]) -> None:
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.slow
+async def test_a_stale_owner_cannot_take_a_message_out_of_the_inbox() -> None:
+    data = MemoryData()
+    stalled: list[Stalling] = []
+
+    def stall(store: Any) -> Stalling:
+        stalled.append(Stalling(store))
+        return stalled[0]
+
+    stale, here, _ = shop(data, stall, lease_ms=150, sweep_seconds=9.0, linger_seconds=9.0)
+    fresh, there, tokens = shop(data, lease_ms=150, sweep_seconds=0.05, linger_seconds=0.01)
+
+    async def overtake() -> None:
+        """Others take over, go on to the next run, ask for a callback, and go away; then it is answered."""
+        async with fresh.worker():
+            await there.handle("j").signal("go")
+            await there.handle("j").signal("go")
+            await eventually(lambda: tokens)
+        async with fresh:
+            await fresh.callback(tokens[0]).complete("yes")
+
+    async with stale.worker():
+        handle = await here.start(0, id="j")
+        stalled[0].before_the_inbox = overtake
+        stale._worker.host.look("wf#job#j")  # somebody rings
+        await eventually(lambda: stale.telemetry.counts["fenced"])
+    async with fresh.worker():
+        assert await there.handle(handle.id).result("2s") == "yes"
