@@ -599,7 +599,6 @@ async def test_a_failed_at_most_once_step_may_be_retried_by_hand(app, ran):
         assert await handle == "launched"
 
 
-@pytest.mark.xfail(strict=True, reason="retry-drops-what-finished-after-the-failure")
 async def test_retry_does_not_repeat_a_step_that_finished_beside_the_failed_one(app, do, ran, broken):
     broken.add("b")
 
@@ -626,7 +625,6 @@ async def test_retry_does_not_repeat_a_step_that_finished_beside_the_failed_one(
     assert ran == {"a": 1, "b": 2, "c": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="retry-drops-what-finished-after-the-failure")
 async def test_retry_loses_no_signal_that_came_after_the_failure(app, do, ran, broken, eventually):
     broken.add("b")
 

@@ -39,6 +39,10 @@ class Bank:
         self._closed: set[str] = set()
         self._attempts: dict[str, int] = {}
 
+    def close(self) -> None:
+        """Close the ledger."""
+        self._ledger.close()
+
     def handle(self, path: str, data: dict[str, Any]) -> Answer:
         """One request."""
         if path == "/refund":

@@ -12,7 +12,8 @@ from holdfast.failure import describe
 from holdfast.items import AllOf, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.journal import Journal
 from holdfast.kernel.persist import write_until_known
-from holdfast.workflows.messages import TRIES, nudge
+from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.messages import TRIES, nudge, send
 from holdfast.workflows.record import (
     CLAIMABLE,
     ENDED,
@@ -20,6 +21,7 @@ from holdfast.workflows.record import (
     PAUSED,
     READY,
     TERMINATED,
+    ChildEnded,
     decode_record,
     describe_partition,
     encode_record,
@@ -85,6 +87,11 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
     await journal.load()
     await journal.fence()
     nudge(partition, access.home, access.host)
+    if (parent := record.parent) is not None:
+        error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
+        message = ChildEnded(parent.run, parent.op, error=error)
+        now = access.clock.now_ms()
+        await send(parent.partition, message, access.home, access.host, access.sender, now)
 
 
 def _stands(update: Update, there: Item | None) -> bool:

@@ -25,7 +25,7 @@ from holdfast.kernel.entries import (
 )
 from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
-from holdfast.kernel.requests import DueTimer, Operation, Raised, Request, Returned
+from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
 from holdfast.kernel.turn import USED
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
@@ -249,7 +249,7 @@ class Execution:
         if self.activation.broken is not None:
             error = self.activation.broken
         else:
-            match self.activation.outcome:
+            match _ungrouped(self.activation.outcome):
                 case Returned(value):
                     try:
                         data, _ = self._workflow.signature.result.copy(
@@ -315,3 +315,14 @@ class Execution:
 
     def evict(self) -> None:
         self.activation.evict()
+
+
+def _ungrouped(outcome: Outcome) -> Outcome:
+    """A task group wraps what was raised in it; to continue as new is no error among others, if it is alone."""
+    if not (isinstance(outcome, Raised) and isinstance(outcome.error, BaseExceptionGroup)):
+        return outcome
+    asked: BaseException | None
+    asked, others = outcome.error.split(ContinueAsNew)
+    while isinstance(asked, BaseExceptionGroup):
+        asked = asked.exceptions[0]
+    return outcome if others is not None or asked is None else Raised(asked)

@@ -78,19 +78,20 @@ class MemoryStore:
         """See ``Store.due``."""
         self._check_open()
         found = [(when, head.partition, head) for head in self.data.heads() if (when := _due(head)) is not None]
-        start = None if after is None else (int(after.partition(":")[0]), after.partition(":")[2])
+        start = None if after is None else (_number(after.partition(":")[0]), after.partition(":")[2])
         ordered = sorted(entry for entry in found if entry[0] <= before and (start is None or entry[:2] > start))
         return _page([(f"{when}:{partition}", head) for when, partition, head in ordered], limit)
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``."""
         self._check_open()
+        before = None if after is None else _number(after)
         numbered = sorted(((self.data.created[head.partition], head) for head in self.data.heads()), reverse=True)
         wanted = [
             (str(number), head)
             for number, head in numbered
             if head.partition.startswith(prefix) and status in {None, head.status}
-            if after is None or number < int(after)
+            if before is None or number < before
         ]
         return _page(wanted, limit)
 
@@ -134,6 +135,13 @@ def _place(write: Write) -> tuple[str, str]:
     if isinstance(write, Put):
         return write.item.partition, write.item.sort
     return write.partition, write.sort
+
+
+def _number(cursor: str) -> int:
+    try:
+        return int(cursor)
+    except ValueError:
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass on what a page answered") from None
 
 
 def _due(head: Item) -> int | None:
