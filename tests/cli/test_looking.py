@@ -94,7 +94,7 @@ def test_a_timeline_shows_attempts_and_their_errors(shop, worker):
     ]
     assert lines[0]["error"] == "ConnectionError: try again"
     shown = shop.invoke("show", "stubborn", "a").output
-    assert "attempt 2 failed, trying again: ConnectionError: try again" in shown
+    assert "attempt 2 failed: ConnectionError: try again" in shown
     assert "stubborn a  COMPLETED" in shown
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import holdfast
-
 from holdfast.cli.supervisor import LONGEST_DELAY_SECONDS, delay_seconds, describe_exit
 
 pytestmark = pytest.mark.process
@@ -119,7 +118,7 @@ def test_a_killed_worker_is_replaced_and_its_work_goes_on(shop, running, news):
     victim = int(next(news))
     os.kill(victim, signal.SIGKILL)
     assert workers.next("worker_died")["reason"] == "killed by SIGKILL"
-    assert workers.next("ready")["pid"] not in {victim}
+    assert workers.next("ready")["pid"] != victim
     assert len(workers.pids()) == 3
     assert int(next(news)) != victim
     shop.path("go").touch()
@@ -155,6 +154,12 @@ def test_workers_stop_when_their_supervisor_is_killed(shop, running):
 def test_an_app_that_cannot_be_imported_ends_it_at_once(shop):
     shop.path("shop.py").write_text("import nowhere\n")
     assert shop.refusal("run", "shop:app", "--workers", "2")["code"] == "configuration"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_home_that_does_not_open_ends_it_at_once(workers, shop):
+    shop.path("shop.db").write_bytes(b"no database at all" * 1000)
+    assert shop.refusal("run", "shop:app", "--workers", workers)["code"] == "store_unusable"
 
 
 def test_the_memory_home_is_for_one_worker(shop):

@@ -23,13 +23,25 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    names = {" ".join(path) for path in COMMANDS}
-    assert names == {
-        *"run start result ls show signal cancel terminate pause resume retry fork doctor demo".split(),
+    assert sorted(" ".join(path) for path in COMMANDS) == [
         "callback complete",
         "callback fail",
         "callback heartbeat",
-    }
+        "cancel",
+        "demo",
+        "doctor",
+        "fork",
+        "ls",
+        "pause",
+        "result",
+        "resume",
+        "retry",
+        "run",
+        "show",
+        "signal",
+        "start",
+        "terminate",
+    ]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -62,7 +74,9 @@ def test_without_a_command_help_is_shown(shop):
 
 
 def test_the_version_is_told(shop):
-    assert shop.invoke("--version").exit_code == 0
+    result = shop.invoke("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("holdfast")
 
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────

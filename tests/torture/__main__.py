@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
-
-from holdfast.app import open_home
 from tests.torture.crew import Crew, Options
 from tests.torture.evidence import gather
 from tests.torture.ledger import Ledger
 from tests.torture.plants import PLANTS
 from tests.torture.report import Progress, show
 from tests.torture.verdict import judge, log_complaints
+
+from holdfast.app import open_home
 
 FULL: Final = {"kills": 220, "zombies": 60, "workers": 4, "executions": 1_500, "rate": 14.0, "seconds": 480.0}
 QUICK: Final = {"kills": 14, "zombies": 8, "workers": 3, "executions": 60, "rate": 20.0, "seconds": 40.0}
@@ -78,13 +78,17 @@ async def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     async with Progress(crew, ledger):
         await crew.run()
     evidence = gather(folder, ledger)
-    complaints = {"the_run_went_as_planned": crew.complaints, "logs_are_clean": log_complaints(folder)} | judge(evidence)
+    complaints = {"the_run_went_as_planned": crew.complaints, "logs_are_clean": log_complaints(folder)} | judge(
+        evidence
+    )
     kills, _ = crew.deck.count("kill")
     stops, _ = crew.deck.count("stop")
     (attempts,) = ledger.read("SELECT count(*) FROM attempts")[0]
     (mismatches,) = ledger.read("SELECT count(*) FROM mismatches")[0]
     if crew.counts["zombies_fenced"] < stops // 2:
-        complaints["the_run_went_as_planned"].append(f"only {crew.counts['zombies_fenced']} of {stops} zombies were fenced")
+        complaints["the_run_went_as_planned"].append(
+            f"only {crew.counts['zombies_fenced']} of {stops} zombies were fenced"
+        )
     ledger.close()
     return {
         "options": wanted,

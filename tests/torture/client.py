@@ -17,12 +17,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-import holdfast as hf
 from tests.torture import shop
 from tests.torture.die_with_parent import die_with_parent
 from tests.torture.expect import arguments_of, ending_of, id_of, kind_of
 from tests.torture.points import tell
 from tests.torture.shop import app, ledger
+
+import holdfast as hf
 
 IN_FLIGHT: Final = 40
 PEEK_SECONDS: Final = 0.05
@@ -94,7 +95,7 @@ class Client:
             ledger().violation("client", f"{id_of(number)} was seen to end as {status}")
 
 
-STATUS_OF: Final = {
+STATUS_OF: Final[dict[type[hf.ExecutionError], str]] = {
     hf.ExecutionFailed: "FAILED",
     hf.ExecutionCancelled: "CANCELLED",
     hf.ExecutionTerminated: "TERMINATED",
@@ -119,8 +120,7 @@ async def _signal_in_order(name: str, place: int, id: str, handle: Handle) -> No
 
 async def _approve(place: int, id: str, handle: Handle) -> None:
     await _if_open(_signal_in_order("note", place, id, handle))
-    while (token := ledger().token(id)) is None:
-        await asyncio.sleep(PEEK_SECONDS)
+    token = await _token_of(id)
     for _ in range(2):
         said = f"said by {place}"
         try:
@@ -128,6 +128,13 @@ async def _approve(place: int, id: str, handle: Handle) -> None:
             ledger().answered(id, said, "taken")
         except hf.InvalidToken:
             ledger().answered(id, said, "late")
+
+
+async def _token_of(id: str) -> str:
+    while True:
+        if token := ledger().token(id):
+            return token
+        await asyncio.sleep(PEEK_SECONDS)
 
 
 async def _tick(place: int, id: str, handle: Handle) -> None:

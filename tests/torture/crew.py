@@ -15,7 +15,6 @@ from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
-
 from tests.torture.deck import Deck
 from tests.torture.plants import PLANT
 from tests.torture.points import Fault
@@ -143,15 +142,16 @@ class Crew:
         if self._healing or self.random.random() < spared:
             return []
         living = self._processes.values()
-        stopping = sum(any(fault.action == "stop" for fault in each.faults) or each.stopped for each in living)
+        stopping = sum(
+            any(fault.action == "stop" for fault in each.faults) or not each.awake.is_set() for each in living
+        )
         may_stop = role == "worker" and stopping < self.options.workers - 1
         return self.deck.deal(client=role == "client", may_stop=may_stop)
 
     async def _end_from_outside(self, process: Process) -> None:
         drain = not process.faults and process.role == "worker" and self.random.random() < DRAIN_SHARE
         await asyncio.sleep(PATIENCE_SECONDS if process.faults else self.random.uniform(*OUTSIDE_SECONDS[process.role]))
-        while process.stopped:
-            await asyncio.sleep(1.0)
+        await process.awake.wait()
         if self._healing:
             return
         if drain:

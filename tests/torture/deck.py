@@ -68,7 +68,7 @@ class Deck:
         cells = [cell for cell, number in open_cells.items() if number > 0]
         if not cells:
             return None
-        (cell,) = self._random.choices(cells, [open_cells[cell] for cell in cells])
+        (cell,) = self._random.choices(cells, [open_cells[cell] ** 2 for cell in cells])
         self._dealt[cell] += 1
         return Fault(*cell, number=self._random.randint(1, FREQUENT.get(cell[0], 1)))
 

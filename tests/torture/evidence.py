@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 import apsw
 import msgspec
+from tests.torture.ledger import Effect, Ledger
 
 from holdfast.kernel.entries import Entry, decode_entries
 from holdfast.workflows.record import ExecutionRecord, decode_record
-from tests.torture.ledger import Effect, Ledger
 
 HEADS: Final = """
 SELECT number, partition, status, owner, lease_until, epoch, due_at, body FROM holdfast_heads
@@ -105,13 +105,14 @@ def gather(folder: Path, ledger: Ledger) -> Evidence:
 def _executions(
     connection: apsw.Connection, by_head: dict[int, list[tuple[str, str, str | None, int, bytes]]]
 ) -> Iterator[Execution]:
-    for number, partition, *header, body in connection.execute(HEADS):
+    for number, partition, status, owner, lease_until, epoch, due_at, body in connection.execute(HEADS):
         segments: list[Segment] = []
         inbox: list[Message] = []
-        for sort, status, owner, epoch, content in by_head.get(number, ()):
+        for sort, kind, writer, written_under, content in by_head.get(number, ()):
             if sort.startswith("j#"):
                 _, run, position = sort.split("#")
-                segments.append(Segment(int(run), int(position), owner, epoch, decode_entries(content)))
+                segments.append(Segment(int(run), int(position), writer, written_under, decode_entries(content)))
             else:
-                inbox.append(Message(sort, status))
-        yield Execution(partition, *header, decode_record(body), segments, inbox)
+                inbox.append(Message(sort, kind))
+        record = decode_record(body)
+        yield Execution(partition, status, owner, lease_until, epoch, due_at, record, segments, inbox)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
+from tests.torture.plants import planted_write
 
 from holdfast.backends.sqlite import open_sqlite_home
 from holdfast.backends.sqlite.store import SqliteStore
@@ -27,7 +28,6 @@ from holdfast.kernel.entries import encode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.kernel.turn import INBOX_PREFIX, USED
 from holdfast.ports import Home, SqlCursor
-from tests.torture.plants import planted_write
 
 T = TypeVar("T")
 
@@ -120,6 +120,15 @@ def tell(**facts: Any) -> None:
     os.write(1, json.dumps(facts).encode() + b"\n")
 
 
+def stop_oneself() -> float:
+    """Be stopped until the parent sends SIGCONT; answers how many seconds that took."""
+    began = time.monotonic()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    while time.monotonic() - began < STOP_AT_LEAST_SECONDS:
+        time.sleep(0.001)  # the signal is on its way
+    return round(time.monotonic() - began, 3)
+
+
 # ── The store ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -179,14 +188,13 @@ class TorturedStore:
             tell(hit=fault.point, action="kill")
             os.kill(os.getpid(), signal.SIGKILL)
         # Stopped inside a transaction we would hold the file's write lock, and nobody could take anything over.
-        while self._store._writer._in_thread:
+        writer = self._store._writer
+        while True:
+            if not writer._in_thread:
+                break
             await asyncio.sleep(0.0005)
         tell(hit=fault.point, action="stop")
-        began = time.monotonic()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        while time.monotonic() - began < STOP_AT_LEAST_SECONDS:
-            time.sleep(0.001)  # the signal is on its way
-        tell(resumed=fault.point, after_seconds=round(time.monotonic() - began, 3))
+        tell(resumed=fault.point, after_seconds=stop_oneself())
 
 
 async def open_tortured_home(path: Path) -> Home:

@@ -25,10 +25,14 @@ Heard = Callable[["Process", dict[str, Any]], None]
 class Process:
     """A worker or a client. ``faults`` are those that it still has before it."""
 
-    def __init__(self, role: str, arguments: Sequence[str], faults: Sequence[Fault], folder: Path, heard: Heard) -> None:
+    def __init__(
+        self, role: str, arguments: Sequence[str], faults: Sequence[Fault], folder: Path, heard: Heard
+    ) -> None:
         self.role = role
         self.faults = list(faults)
-        self.stopped = self.asked_to_end = self.resumed_unfenced = False
+        self.asked_to_end = self.resumed_unfenced = False
+        self.awake = asyncio.Event()
+        self.awake.set()
         self.stderr = folder / "stderr" / f"{role}-{os.urandom(4).hex()}.txt"
         self._arguments = arguments
         self._folder = folder
@@ -59,17 +63,19 @@ class Process:
             if "working" in said:
                 self._opened.set()
             elif said.get("action") == "stop":
-                self.stopped = True
+                self.awake.clear()
                 self._tasks.append(asyncio.create_task(self._resume()))
             elif "resumed" in said:
-                self.stopped, self.resumed_unfenced = False, True
+                self.resumed_unfenced = True
+                self.awake.set()
             self._heard(self, said)
 
     async def _resume(self) -> None:
         await asyncio.sleep(STOPPED_SECONDS)
-        while self.stopped:  # a stop signal may arrive after it is resumed: then once more
+        while not self.awake.is_set():  # a stop signal may arrive after it is resumed: then once more
             self.send(signal.SIGCONT)
-            await asyncio.sleep(0.3)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.awake.wait(), 0.3)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if it still lives."""

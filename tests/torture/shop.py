@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+from tests.torture.ledger import Ledger
+from tests.torture.points import open_tortured_home
 
 import holdfast as hf
 from holdfast.kernel.entries import Intended, decode_entries
-from tests.torture.ledger import Ledger
-from tests.torture.points import open_tortured_home
 
 FOLDER: Final = "HOLDFAST_TORTURE_FOLDER"
 """The environment variable that names the run's folder."""
@@ -96,7 +96,8 @@ def _recorded(info: hf.StepInfo, result: str) -> bool:
 
 def _intent_recorded(info: hf.StepInfo) -> bool:
     bodies = _home_reader().execute(_JOURNAL, (f"wf#{info.workflow}#{info.id}",)).fetchall()
-    intended = {each.op for (body,) in bodies for each in decode_entries(body) if isinstance(each, Intended)}
+    entries = [each for (body,) in bodies if isinstance(body, bytes) for each in decode_entries(body)]
+    intended = {each.op for each in entries if isinstance(each, Intended)}
     return any(info.idempotency_key.endswith(op) for op in intended)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.torture.plants import PLANTS
 from tests.torture.points import POINTS
 from tests.torture.process import ROOT

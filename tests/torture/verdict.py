@@ -8,15 +8,16 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final
 
-from holdfast.failure import describe
-from holdfast.kernel.activation import Raised, Returned
-from holdfast.kernel.entries import Done, Failed, standing
-from holdfast.kernel.turn import USED
-from holdfast.workflows.record import ENDED
-from holdfast.workflows.replay import activation_of
 from tests.torture.evidence import Evidence, Execution
 from tests.torture.expect import complaints, id_of, kind_of
 from tests.torture.shop import app
+
+from holdfast.failure import describe
+from holdfast.kernel.entries import Done, Failed, standing
+from holdfast.kernel.requests import Raised, Returned
+from holdfast.kernel.turn import USED
+from holdfast.workflows.record import ENDED
+from holdfast.workflows.replay import activation_of
 
 Check = Callable[[Evidence], Iterator[str]]
 
@@ -40,7 +41,9 @@ def every_accepted_execution_ended_right(evidence: Evidence) -> Iterator[str]:
         if execution is None:
             yield f"{id} was accepted, and is not there"
         else:
-            yield from complaints(number, execution.status, execution.result(), execution.error_type(), effects.get(id, {}))
+            yield from complaints(
+                number, execution.status, execution.result(), execution.error_type(), effects.get(id, {})
+            )
 
 
 def every_execution_ended(evidence: Evidence) -> Iterator[str]:

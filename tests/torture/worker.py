@@ -6,11 +6,12 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from holdfast.runtime.worker import stop_requested
-from holdfast.workflows.operations import child
 from tests.torture.die_with_parent import die_with_parent
 from tests.torture.points import tell
 from tests.torture.shop import app
+
+from holdfast.runtime.worker import stop_requested
+from holdfast.workflows.operations import child
 
 REPORTED: Final = ("fenced", "stranded", "turn_failed", "unhandled", "ended")
 CHECK_CHILDREN_MS: Final = 1_500

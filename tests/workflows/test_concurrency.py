@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from contextvars import ContextVar
 
 import pytest
@@ -13,11 +14,15 @@ import holdfast as hf
 
 @pytest.fixture
 def work(app):
-    """A step that takes so many milliseconds and answers its argument."""
+    """A step that takes so many milliseconds, and ends after another one, and answers its argument."""
+    ended: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     @app.step(name="work", retry=hf.Retry(max_attempts=1))
-    async def work(value: str, delay_ms: int = 0, fail: bool = False) -> str:
+    async def work(value: str, delay_ms: int = 0, fail: bool = False, after: str = "") -> str:
         await asyncio.sleep(delay_ms / 1000)
+        if after:
+            await ended[after].wait()
+        asyncio.get_running_loop().call_later(0.002, ended[value].set)
         if fail:
             raise LookupError(value)
         return value
@@ -45,7 +50,7 @@ async def test_gather_answers_in_the_order_of_its_arguments(app, work):
 async def test_gather_raises_the_first_failure(app, work):
     async def body() -> str:
         try:
-            await asyncio.gather(work("a", 3), work("b", 0, fail=True), work("c", 1, fail=True))
+            await asyncio.gather(work("a", after="c"), work("b", fail=True), work("c", fail=True, after="b"))
         except LookupError as error:
             return str(error)
         return ""
@@ -94,6 +99,7 @@ async def test_the_first_to_finish_wins_the_same_race_on_every_replay(app, work)
 async def test_wait_with_a_time_out_leaves_the_rest_running(app, work):
     async def body() -> list[int | str]:
         tasks = [asyncio.create_task(work("fast")), asyncio.create_task(hf.signal("go", str))]
+        await tasks[0]
         done, pending = await asyncio.wait(tasks, timeout=0.005)
         (rest,) = pending
         return [len(done), len(pending), await rest]
@@ -108,7 +114,7 @@ async def test_wait_with_a_time_out_leaves_the_rest_running(app, work):
 
 async def test_as_completed_of_tasks_comes_in_the_order_of_completion(app, work):
     async def body() -> list[str]:
-        tasks = [asyncio.create_task(work(name, delay)) for name, delay in [("c", 12), ("a", 0), ("b", 6)]]
+        tasks = [asyncio.create_task(work(name, after=after)) for name, after in [("c", "b"), ("a", ""), ("b", "a")]]
         return [await each for each in asyncio.as_completed(tasks)]
 
     assert await run(app, body) == ["a", "b", "c"]
@@ -141,18 +147,18 @@ async def test_a_task_group_cancels_the_siblings_of_a_failure(app, work):
     async def body() -> list[str]:
         ended = []
 
-        async def member(name: str, delay_ms: int, fail: bool = False) -> None:
+        async def member(name: str, fail: bool = False, after: str = "") -> None:
             try:
-                ended.append(await work(name, delay_ms, fail))
+                ended.append(await work(name, fail=fail, after=after))
             except asyncio.CancelledError:
                 ended.append(f"{name} cancelled")
                 raise
 
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(member("a", 0))
-                group.create_task(member("b", 3, fail=True))
-                group.create_task(member("c", 10_000))
+                group.create_task(member("a"))
+                group.create_task(member("b", fail=True, after="a"))
+                group.create_task(member("c", after="never"))
         except* LookupError as errors:
             ended += [str(each) for each in errors.exceptions]
         return ended

@@ -1,4 +1,4 @@
-"""Between two runs: what comes while one run ends and the next has not begun is neither lost nor counted twice (G1, G5).
+"""Between two runs: what comes while one ends and the next has not begun is neither lost nor counted twice (G1, G5).
 
 Found by ``make torture``. Here the moment is made to happen: somebody acts just before the concluding write.
 """
@@ -43,7 +43,7 @@ def ambush(memory_world) -> Ambush:
 
 
 @pytest.fixture
-def app(memory_world, ambush) -> hf.App:
+def app(memory_world, ambush):
     async def open_ambushed() -> Home:
         return replace(open_memory_home(data=memory_world.data), store=ambush)
 

@@ -6,7 +6,7 @@ Every command takes ``--json`` and ``--debug``; every command but ``run`` and ``
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 
 import click
 
@@ -22,11 +22,15 @@ from holdfast.cli.show import show
 from holdfast.cli.start import result, start
 
 
-def _version() -> str:
+def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
+    if not wanted or context.resilient_parsing:
+        return
+    metadata = import_module("importlib.metadata")  # slow to import, and only this option needs it
     try:
-        return version("holdfast")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
+        click.echo(f"holdfast {metadata.version('holdfast')}")
+    except metadata.PackageNotFoundError:
+        click.echo("holdfast, from a source tree that is not installed")
+    context.exit()
 
 
 @click.group(
@@ -40,7 +44,7 @@ def _version() -> str:
         "holdfast show -a shop:app checkout order-17",
     ),
 )
-@click.version_option(_version(), prog_name="holdfast")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_tell_version, help="Tell it.")
 def main() -> None:
     """Durable workflows on one file. To see what that means: holdfast demo.
 

@@ -122,7 +122,7 @@ def _handover_line(handover: Handover) -> Line:
     if handover.owner == TERMINATOR:
         return Line(at=None, kind="terminate", name="terminate", outcome="whoever worked on it is cut off")
     if handover.takeover:
-        before = "" if handover.before is None else f" from {_process(handover.before)}, which had not let go"
+        before = "" if handover.before is None else f" from {_process(handover.before)}"
         return Line(at=None, kind="takeover", name=_process(handover.owner), outcome=f"took over{before}")
     return Line(at=None, kind="handover", name=_process(handover.owner), outcome="went on with it")
 
@@ -186,7 +186,7 @@ def _row(line: Line, status: Status) -> tuple[str, ...]:
     after = between(status.created_at, datetime.fromisoformat(line.at))
     told: list[str] = []
     if line.outcome == "retrying":
-        told.append(f"attempt {line.attempts} failed, trying again")
+        told.append(f"attempt {line.attempts} failed")
     elif line.attempts > 1:
         told.append(f"attempt {line.attempts}")
     if line.outcome not in {"done", "failed", "retrying"}:

@@ -31,8 +31,10 @@ class Progress:
                 print(f"  {told}", flush=True)
             return
         full = ended * BAR_CELLS // orders
-        self._drawn = f"  {'█' * full}{'░' * (BAR_CELLS - full)} {told}"
-        self._draw("\n" if ended == orders else "")
+        drawn = f"  {'█' * full}{'░' * (BAR_CELLS - full)} {told}"
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._draw("\n" if ended == orders else "")
 
     def tell(self, text: str) -> None:
         """Print a line above the bar."""

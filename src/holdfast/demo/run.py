@@ -144,9 +144,10 @@ class _Day:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._kill_twice())
             tasks.create_task(self._report())
-            for order in self._orders:
+            opened = elapsed_seconds()
+            for place, order in enumerate(self._orders):
+                await asyncio.sleep(max(0.0, opened + place / ORDERS_PER_SECOND - elapsed_seconds()))
                 tasks.create_task(self._check_out(await checkout.start(order, id=order.id)))
-                await asyncio.sleep(1 / ORDERS_PER_SECOND)
 
     @property
     def _ended(self) -> int:

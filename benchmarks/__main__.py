@@ -1,0 +1,128 @@
+"""Measure Holdfast beside its best peer: ``python -m benchmarks``. Prints a table and writes ``results.json``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine
+from benchmarks.environment import PEER, VERSION, PeerMissingError, peer_python
+from benchmarks.groups import ALL
+from benchmarks.plan import Case
+from benchmarks.report import RowData, rows_of, table
+from benchmarks.rounds import Rounds
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+
+DESCRIPTION = """Measure Holdfast, and DBOS on SQLite beside it in the same run, every commit synced to the disk on both
+sides. Each figure is the median of several rounds in fresh processes; the ratio is to the better of DBOS's two journal
+modes, and above 1 where we are better. Numbers of two runs, or of two machines, do not compare: ratios do."""
+
+EXAMPLES = """examples:
+  python -m benchmarks                              all of it: a quarter of an hour, and benchmarks/results.json
+  python -m benchmarks --only children --only timer some cases; results.json stays as it is
+  python -m benchmarks --quick --no-peers           a first look, in a minute
+  python -m benchmarks --huge --only 100,000        100,000 workflows asleep in one process
+"""
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", metavar="NAME", action="append", help="cases whose name, group or row has this in it")
+    parser.add_argument("--quick", action="store_true", help="one round, a tenth of the work: shows that it runs")
+    parser.add_argument("--no-peers", action="store_true", help=f"without {PEER}")
+    parser.add_argument("--huge", action="store_true", help="also what takes minutes and gigabytes")
+    parser.add_argument("--rounds", type=int, metavar="N", help="so many rounds of every case")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON, not as a table")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the results here; else only a complete run")
+    parser.add_argument("--list", action="store_true", help="name the cases and stop")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    cases = [case for case in ALL if _wanted(case, options)]
+    if options.list:
+        print("\n".join(f"{case.group:12}{case.name}" for case in cases))
+        return 0
+    if not cases:
+        print("no case has such a name; --list names them", file=sys.stderr)
+        return 2
+    folder = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=HERE))  # beside us: a disk, not memory
+    try:
+        results, failures = _measure(cases, folder, options)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    text = json.dumps(results, indent=2, ensure_ascii=False) + "\n"
+    print(text if options.json else _shown(results))
+    complete = not (options.only or options.quick or options.no_peers or failures or not results["peer"])
+    if options.output or complete:
+        (options.output or RESULTS).write_text(text, encoding="utf-8")
+    else:
+        print(f"{RESULTS.name} is left as it is: this was no complete run", file=sys.stderr)
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _wanted(case: Case, options: argparse.Namespace) -> bool:
+    if options.only:
+        return any(case.matches(name) for name in options.only) and (options.huge or not case.only_huge)
+    return options.huge or not case.only_huge
+
+
+def _measure(cases: list[Case], folder: Path, options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    python = None if options.no_peers else _peer()
+    rounds = Rounds(folder, python, quick=options.quick, rounds=options.rounds)
+    sync_before, load_before = machine.sync_us(folder), machine.load()
+    rows: list[RowData] = []
+    failures: list[str] = []
+    for place, case in enumerate(cases, start=1):
+        print(f"[{place}/{len(cases)}] {case.group}", file=sys.stderr, flush=True)
+        measured = rounds.measure(case)
+        rows += rows_of(measured)
+        failures += measured.failures
+    noise = {
+        "sync_us": [round(sync_before), round(machine.sync_us(folder))],
+        "load": [load_before, machine.load()],
+    }
+    peer = {"name": PEER, "version": VERSION} if python else None
+    return {**machine.described(), "quick": options.quick, "peer": peer, "noise": noise, "rows": rows}, failures
+
+
+def _peer() -> str | None:
+    try:
+        return peer_python()
+    except PeerMissingError as reason:
+        print(f"{PEER} cannot be installed, so it is left out: {reason}", file=sys.stderr)
+        return None
+
+
+def _shown(results: dict[str, Any]) -> str:
+    where = results["machine"]
+    peer = "without a peer" if results["peer"] is None else f"{PEER} {VERSION}"
+    before, after = results["noise"]["sync_us"]
+    head = [
+        f"Holdfast at {results['commit']}; {peer}",
+        f"{where['processors']} × {where['processor']}, {where['system']}",
+        f"{results['python']}, SQLite {results['sqlite']}",
+        f"fsync {results['fsync']}; a sync takes {before} µs before the run, {after} µs after; {results['date']}",
+    ]
+    if results["quick"]:
+        head.append("quick: one round of a tenth of the work that the names say. Not to be quoted")
+    return "\n".join([*head, "", table(results["rows"])])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""One-step workflows per second: many callers at once, and one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.workload import LANE_WARM_UP, Workload, in_lanes
+
+MODES: dict[str, Params] = {"sync": {"mode": "sync"}, "async": {"mode": "async"}}
+
+
+async def one_step(params: Params) -> Any:
+    """Start and await one-step workflows, ``concurrency`` at a time."""
+    it, lanes, count = Workload(params["folder"]), params["concurrency"], params["count"]
+    workflow = it.one_step if params["step"] == "async" else it.one_sync_step
+    async with it.worker():
+        await in_lanes(workflow, range(lanes * LANE_WARM_UP), lanes)
+        took = await in_lanes(workflow, range(count), lanes)
+        await it.check_completed(workflow, lanes * LANE_WARM_UP + count)
+    return {f"{params['step']}_s": count / took}, it.settings
+
+
+def _case(concurrency: int, aim: float, count: int) -> Case:
+    what = f"one-step workflows, {concurrency} at a time" if concurrency > 1 else "one-step workflows, one at a time"
+    runs = tuple(
+        Ours("one_step", {"step": step, "concurrency": concurrency, "count": count}, {"count": count // 10})
+        for step in ("async", "sync")
+    )
+    rows = (
+        Row(f"{what} (async step)", "workflows/s", "higher", "async_s", aim=aim, peer_metric="workflows_s"),
+        Row(f"{what} (sync step)", "workflows/s", "higher", "sync_s", peer_metric="workflows_s"),
+    )
+    peer = Peer("one_step", {"concurrency": concurrency, "seconds": 2.5}, {"seconds": 0.5}, MODES)
+    return Case(f"one-step-{concurrency}", "throughput", runs, rows, (peer,))
+
+
+CASES = (_case(64, 20_000, 10_000), _case(1, 2_000, 2_000))

@@ -1,0 +1,79 @@
+"""What is measured: a case is some work, done by Holdfast and by peers in turn; its rows are what is reported of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Params = dict[str, Any]
+Samples = float | list[float]
+Values = dict[str, Samples]
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A function of a group's module, run in a process of its own. ``quick`` overrides ``params`` for a short look."""
+
+    function: str
+    params: Params = field(default_factory=dict)
+    quick: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A function of ``peers/measure_dbos.py``. It is run once per journal mode and variant; the best variant counts.
+
+    ``variants`` are overrides of ``params`` by name: the ways in which the peer can do the same work. In
+    SQLite's default journal mode it is several times slower than in WAL: ``default_journal`` overrides ``params``
+    there, ``slow`` leaves that mode to the first round, and ``only_wal`` leaves it out.
+    """
+
+    function: str
+    params: Params = field(default_factory=dict)
+    quick: Params = field(default_factory=dict)
+    variants: dict[str, Params] = field(default_factory=lambda: {"": {}})
+    default_journal: Params = field(default_factory=dict)
+    slow: bool = False
+    only_wal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the report: ``metric`` of the case's values, divided by ``over`` if that is given.
+
+    ``aim`` is DESIGN §9's; ``peer_metric`` is there where the peer calls it otherwise, "" where it has no such thing.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    metric: str
+    over: str = ""
+    aim: float | None = None
+    peer_metric: str | None = None
+
+    @property
+    def at_the_peer(self) -> str:
+        """The metric's name among a peer's values."""
+        return self.metric if self.peer_metric is None else self.peer_metric
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Some work and the rows it yields. ``peer_rounds``: the peer takes too long to be asked as often as we are."""
+
+    name: str
+    group: str
+    ours: tuple[Ours, ...]
+    rows: tuple[Row, ...]
+    peers: tuple[Peer, ...] = ()
+    rounds: int = 3
+    peer_rounds: int | None = None
+    only_huge: bool = False
+
+    def matches(self, wanted: str) -> bool:
+        """Whether ``--only wanted`` means this case: by its name, its group's, or that of one of its rows."""
+        names = (self.name, self.group, *(row.name for row in self.rows))
+        return any(wanted.lower() in name.lower() for name in names)

@@ -1,0 +1,174 @@
+"""Measuring a case: rounds of ours, then the peer, each time in fresh processes on fresh files.
+
+Interleaving spreads what else goes on on the machine over both; the median of the rounds is reported, with the least
+and the most. Where the peer can do a thing in several ways, every round tries them all, and the best way counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environment import PEER
+from benchmarks.plan import Better, Case, Ours, Params, Peer, Values
+
+ROOT = Path(__file__).parents[1]
+MEASURE_PEER = ROOT / "benchmarks" / "peers" / "measure_dbos.py"
+MEASURE_IMPORT = ROOT / "benchmarks" / "peers" / "measure_import.py"
+
+LIMIT_SECONDS = 900
+"""No measurement takes longer; one that does has hung."""
+
+NOT_PASSED_ON = frozenset({"HOLDFAST_URL", "PYTHONDONTWRITEBYTECODE"})
+"""Where no compiled code may be written, every start would compile us anew, and not a peer that pip has compiled."""
+
+JOURNALS = {f"{PEER}, default journal": False, f"{PEER}, WAL": True}
+
+
+class MeasurementFailedError(Exception):
+    """A measurement ended without an answer; the message has its last words."""
+
+
+@dataclass(slots=True)
+class Samples:
+    """What the rounds have yielded: by metric, and for a peer by its way of doing it too."""
+
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, values: Values, notes: dict[str, Any], way: str = "") -> None:
+        """Take in the answer of one measurement."""
+        self.notes |= notes
+        for metric, value in values.items():
+            samples = value if isinstance(value, list) else [value]
+            self.values.setdefault(metric, {}).setdefault(way, []).extend(samples)
+
+    def best(self, metric: str, better: Better) -> tuple[str, list[float]] | None:
+        """The best way and its samples, by their median."""
+        ways = self.values.get(metric)
+        if not ways:
+            return None
+        choose = max if better == "higher" else min
+        return choose(ways.items(), key=lambda item: statistics.median(item[1]))
+
+
+@dataclass(slots=True)
+class Measured:
+    """All samples of one case; ``failures`` are measurements that gave no answer, in words."""
+
+    case: Case
+    ours: Samples = field(default_factory=Samples)
+    peers: dict[str, Samples] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How to measure: quickly or not, with the peer's interpreter or without, and where the files may lie."""
+
+    folder: Path
+    peer_python: str | None
+    quick: bool = False
+    rounds: int | None = None
+
+    def measure(self, case: Case) -> Measured:
+        """Run all rounds of a case."""
+        measured = Measured(case)
+        rounds = self.rounds or (1 if self.quick else case.rounds)
+        peer_rounds = min(rounds, case.peer_rounds or rounds)
+        for number in range(1, rounds + 1):
+            _tell(f"  {case.name}, round {number} of {rounds}:")
+            for run in case.ours:
+                self._run_ours(run, measured)
+            if self.peer_python is not None and number <= peer_rounds:
+                for peer in case.peers:
+                    self._run_peer(peer, number, self.peer_python, measured)
+            _tell("\n")
+        return measured
+
+    def _run_ours(self, run: Ours, measured: Measured) -> None:
+        with _fresh(self.folder) as folder:
+            params = {**run.params, **(run.quick if self.quick else {}), "folder": str(folder)}
+            module = [sys.executable, "-m", "benchmarks.run_ours", measured.case.group]
+            self._take_in([*module, run.function, json.dumps(params)], "ours", "", measured.ours, measured)
+
+    def _run_peer(self, peer: Peer, number: int, python: str, measured: Measured) -> None:
+        for name, wal in JOURNALS.items():
+            if not wal and (peer.only_wal or (peer.slow and number > 1)):
+                continue
+            params = {**peer.params, **({} if wal else peer.default_journal), **(peer.quick if self.quick else {})}
+            samples = measured.peers.setdefault(name, Samples())
+            for way, override in peer.variants.items():
+                with _fresh(self.folder) as folder:
+                    command = _peer_command(python, peer, {**params, **override, "wal": wal, "folder": str(folder)})
+                    self._take_in(command, f"{name} {way}".strip(), way, samples, measured)
+
+    def _take_in(self, command: list[str], name: str, way: str, samples: Samples, measured: Measured) -> None:
+        try:
+            answer = _answer(command, self.folder)
+        except MeasurementFailedError as error:
+            measured.failures.append(f"{measured.case.name}, {name}: {error}")
+            _tell(f" {name} FAILED;")
+        else:
+            samples.add(answer["values"], answer["notes"], way)
+            _tell(f" {name} {_brief(answer['values'])};")
+
+
+def _peer_command(python: str, peer: Peer, params: Params) -> list[str]:
+    if peer.function == "imported":
+        return [python, str(MEASURE_IMPORT), PEER.lower()]
+    return [python, str(MEASURE_PEER), peer.function, json.dumps(params)]
+
+
+def _answer(command: list[str], folder: Path) -> dict[str, Any]:
+    """Run a measurement in a session of its own and read its last line. Nothing of it is left behind."""
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
+    with (folder / "stderr").open("w+", encoding="utf-8") as stderr:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
+        )
+        try:
+            said, _ = process.communicate(timeout=LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            said = ""
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        stderr.seek(0)
+        complaints = stderr.read().strip().splitlines()
+    lines = said.strip().splitlines()
+    if process.returncode != 0 or not lines:
+        raise MeasurementFailedError(complaints[-1] if complaints else f"no answer within {LIMIT_SECONDS} s")
+    answer: dict[str, Any] = json.loads(lines[-1])
+    return answer
+
+
+@contextlib.contextmanager
+def _fresh(folder: Path) -> Iterator[Path]:
+    place = folder / "files"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _brief(values: Values) -> str:
+    first = next(iter(values.values()))
+    return f"{statistics.median(first) if isinstance(first, list) else first:.4g}"
+
+
+def _tell(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)
