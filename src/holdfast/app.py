@@ -122,16 +122,43 @@ class App:
         decorate = StepDecorator(self.registry, name, policy)
         return decorate if function is None else decorate(function)
 
-    def transaction(self, function: Callable[Concatenate[SqlCursor, P], R], /) -> Step[P, R]:
+    @overload
+    def transaction(self, function: Callable[Concatenate[SqlCursor, P], R], /) -> Step[P, R]: ...
+    @overload
+    def transaction(
+        self,
+        /,
+        *,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        raises: tuple[type[Exception], ...] = ...,
+    ) -> Callable[[Callable[Concatenate[SqlCursor, P], R]], Step[P, R]]: ...
+    def transaction(
+        self,
+        function: Callable[Concatenate[SqlCursor, P], R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        raises: tuple[type[Exception], ...] = (),
+    ) -> Any:
         """Declare a step that runs the user's own SQL on the app's SQLite file, exactly once (G10).
 
         The function is a plain ``def``; its first parameter executes SQL. What it writes commits in the same
-        transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock.
+        transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock. ``retry``
+        and ``raises`` are as for ``step``.
         """
-        plain = cast("Callable[P, R]", function)  # the cursor is given by the store, not by the caller
-        step: Step[P, R] = Step(plain, policy=StepPolicy(transactional=True))
-        self.registry.add_step(step)
-        return step
+        for error in raises:
+            self.registry.errors.register(error)
+        policy = StepPolicy(retry=retry or Retry(), transactional=True)
+
+        def decorate(function: Callable[Concatenate[SqlCursor, P], R]) -> Step[P, R]:
+            plain = cast("Callable[P, R]", function)  # the cursor is given by the store, not by the caller
+            step: Step[P, R] = Step(plain, name=name, policy=policy)
+            self.registry.add_step(step)
+            return step
+
+        return decorate if function is None else decorate(function)
 
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
@@ -289,7 +316,11 @@ class App:
                 await stop_requested()
                 return None
 
-        return asyncio.run(serve())
+        try:
+            return asyncio.run(serve())
+        finally:
+            if main is not None:
+                main.close()  # if the home could not be opened, it has not begun
 
     def sync(self, *, worker: bool = False) -> SyncBridge:
         """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""

@@ -38,11 +38,16 @@ async def test_what_was_logged_before_a_replay_is_not_logged_again(app, said):
 
 
 async def test_looking_at_an_execution_logs_nothing(app, said, reaches):
+    """Once something is recorded; before that a worker cannot know that another has logged the beginning."""
     log = hf.get_logger("shop")
+
+    @app.step
+    async def step() -> None: ...
 
     @app.workflow
     async def job() -> None:
         hf.query(ready)
+        await step()
         log.info("waiting")
         try:
             await hf.signal("go")

@@ -10,6 +10,11 @@ import pytest
 
 import holdfast as hf
 
+
+class Overdrawn(Exception):
+    pass
+
+
 ONCE = hf.Retry(max_attempts=1)
 
 
@@ -38,13 +43,13 @@ def bank(app):
         sql.execute("CREATE TABLE IF NOT EXISTS account (name TEXT PRIMARY KEY, amount INTEGER NOT NULL)")
         sql.execute("INSERT OR IGNORE INTO account VALUES ('ann', 100), ('bob', 0)")
 
-    @app.transaction
+    @app.transaction(retry=ONCE, raises=(Overdrawn,))
     def move(sql: hf.SqlCursor, amount: int, to: str = "bob") -> int:
         sql.execute("UPDATE account SET amount = amount - ? WHERE name = 'ann'", (amount,))
         sql.execute("UPDATE account SET amount = amount + :amount WHERE name = :to", {"amount": amount, "to": to})
         ((left,),) = sql.execute("SELECT amount FROM account WHERE name = 'ann'")
         if left < 0:
-            raise LookupError("overdrawn")
+            raise Overdrawn("by", -left)
         return left
 
     @app.workflow
@@ -67,13 +72,15 @@ async def test_it_writes_with_its_record(app, bank, rows):
 async def test_an_error_rolls_everything_back_and_is_the_steps_failure(app, bank, rows):
     transfer, _ = bank
     async with app.worker():
-        with pytest.raises(hf.ExecutionFailed, match="LookupError: overdrawn"):
+        with pytest.raises(hf.ExecutionFailed, match="Overdrawn") as caught:
             await transfer(10, 500)
+        assert isinstance(caught.value.__cause__, Overdrawn)
+        assert caught.value.__cause__.args == ("by", 410)
     assert rows() == [("ann", 90), ("bob", 10)]
 
 
 async def test_an_error_of_sql_is_the_steps_failure(app, bank):
-    @app.transaction
+    @app.transaction(name="broken", retry=ONCE)
     def broken(sql: hf.SqlCursor) -> None:
         sql.execute("SELEC")
 
@@ -89,10 +96,10 @@ async def test_an_error_of_sql_is_the_steps_failure(app, bank):
         assert "SQLError" in await job()
 
 
-async def test_it_is_tried_again_like_other_steps(app, bank):
+async def test_it_is_tried_again_like_other_steps(app, bank, fast):
     attempts = []
 
-    @app.transaction
+    @app.transaction(retry=fast)
     def flaky(sql: hf.SqlCursor) -> int:
         attempts.append(1)
         sql.execute("CREATE TABLE t (x)")
@@ -265,7 +272,7 @@ async def test_a_result_that_does_not_fit_rolls_back(app, bank, rows):
 
 
 async def test_stop_iteration_out_of_sql_is_a_failure_like_others(app):
-    @app.transaction
+    @app.transaction(retry=ONCE)
     def first(sql: hf.SqlCursor) -> int:
         found: Callable[[], int] = iter(sql.execute("SELECT 1 WHERE 0")).__next__
         return found()

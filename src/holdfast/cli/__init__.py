@@ -22,7 +22,7 @@ from holdfast.cli.show import show
 from holdfast.cli.start import result, start
 
 
-def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
+def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
     if not wanted or context.resilient_parsing:
         return
     metadata = import_module("importlib.metadata")  # slow to import, and only this option needs it

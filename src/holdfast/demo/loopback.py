@@ -36,7 +36,7 @@ def post(url: str, data: dict[str, Any]) -> dict[str, Any]:
     if not url.startswith(f"http://{ADDRESS}:"):
         raise ValueError(f"{url} is not on this machine")
     body = json.dumps(data).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - checked above
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - it was checked above
     try:
         with _opener.open(request, timeout=ANSWER_SECONDS) as response:
             found: dict[str, Any] = json.load(response)

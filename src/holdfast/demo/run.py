@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -149,6 +150,9 @@ class _Day:
                 await asyncio.sleep(max(0.0, opened + place / ORDERS_PER_SECOND - elapsed_seconds()))
                 tasks.create_task(self._check_out(await checkout.start(order, id=order.id)))
 
+    def _has_ended(self, part: float) -> bool:
+        return self._ended >= part * len(self._orders)
+
     @property
     def _ended(self) -> int:
         return self._outcomes.total()
@@ -172,7 +176,7 @@ class _Day:
     async def _kill_twice(self) -> None:
         for part in KILLS_AT:
             async with self._changed:
-                await self._changed.wait_for(lambda: self._ended >= part * len(self._orders))  # noqa: B023 - awaited here
+                await self._changed.wait_for(partial(self._has_ended, part))
             if (busiest := await self._busiest()) is None:
                 return
             pid, hands = busiest

@@ -62,6 +62,8 @@ class Activation:
         self.cancelled_late = False
         self.broken: NondeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
+        self.repeats = False
+        self.looking = False
         self.requested: dict[str, Request] = {}
         self._asked: list[Request] = []
         self._withdrawn: list[Request] = []
@@ -91,9 +93,14 @@ class Activation:
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self) -> None:
-        """Start the body and replay all that is recorded."""
+        """Start the body and replay all that is recorded.
+
+        ``repeats`` says that some of it is: whatever is recorded, the body has been up to its next wait before.
+        ``looking`` says that nothing will come of it.
+        """
         self._main = self.loop.create_task(self._body())
         self._advance()
+        self.repeats = False
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
         """Give the body one new entry and run it until it waits again."""
@@ -102,8 +109,19 @@ class Activation:
 
     @property
     def replaying(self) -> bool:
-        """Whether recorded entries are still to be delivered: effects such as logging stay quiet until then."""
+        """Whether recorded entries are still to be delivered."""
         return not self._live and self._delivered < len(self._recorded)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the body only repeats itself, or is being looked at, or thrown away: it shall not log then."""
+        return self.repeats or self.looking or self.loop.evicting
+
+    def ask(self, query: str) -> Any:
+        """The answer of a function that the body exposed, called as the body would call it."""
+        answers: list[Any] = []
+        self.loop.call(lambda: answers.append(self.queries[query]()))
+        return answers[0]
 
     @property
     def outcome(self) -> Outcome:

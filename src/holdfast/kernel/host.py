@@ -28,12 +28,14 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     ``lease_ms`` decides how soon others may take over from a process that hangs; ``linger_seconds`` how long an entity
     that waits keeps its lease before it is suspended; ``resident`` how many suspended ones stay in memory;
-    ``running`` how many are worked on at once; ``sweep_seconds`` how often overdue heads are looked for.
+    ``running`` how many are worked on at once; ``sweep_seconds`` how often overdue heads are looked for, and
+    ``purge_seconds`` how often expired ones are deleted.
     """
 
     lease_ms: int = 15_000
     linger_seconds: float = 0.2
     sweep_seconds: float = 5.0
+    purge_seconds: float = 60.0
     courtesy_ms: int = 100
     blocked_seconds: float = 0.1
     resident: int = 20_000

@@ -137,6 +137,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Run callbacks until none is ready."""
         self._inside(self._run_ready)
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a plain function of the body's, beside its tasks."""
+        self._inside(function)
+
     def evict(self) -> None:
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
@@ -160,7 +164,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         for task in reversed(self.live_tasks()):
             task.context.run(close_quietly, task.get_coro())
 
-    def _inside(self, work: Callable[[], None]) -> None:
+    def _inside(self, work: Callable[[], object]) -> None:
         """Do ``work`` with this loop as the running one. Leaves the host's loop and task as it found them."""
         host_loop = asyncio._get_running_loop()
         host_task = asyncio.current_task(host_loop) if host_loop is not None else None

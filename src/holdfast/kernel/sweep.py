@@ -10,7 +10,6 @@ from holdfast.errors import StoreError
 from holdfast.items import Item
 from holdfast.kernel.host import Host
 
-PURGE_SECONDS: Final = 60.0
 PURGE_BATCH: Final = 500
 
 
@@ -32,7 +31,7 @@ class Sweeper:
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
             loop.create_task(self._beat(limits.lease_ms / 3000, self._host.renew)),
-            loop.create_task(self._beat(PURGE_SECONDS, self._purge)),
+            loop.create_task(self._beat(limits.purge_seconds, self._purge)),
         ]
 
     async def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -13,7 +14,7 @@ from holdfast import ids
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidState, UnknownName, WaitTimeout
+from holdfast.errors import InvalidInput, InvalidState, UnknownName, WaitTimeout
 from holdfast.workflows import control
 from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
@@ -169,8 +170,9 @@ class Handle(Generic[R]):
         access = self._connect()
         await access.head(self._partition)
         recorded = await load(access.home.store, self._partition)
+        rebuild = access.registry.errors.rebuild
         activation = activation_of(
-            self._partition, recorded.record, self._workflow, recorded.entries, access.registry.errors.rebuild
+            self._partition, recorded.record, self._workflow, recorded.entries, rebuild, looking=True
         )
         try:
             activation.begin()
@@ -181,7 +183,11 @@ class Handle(Generic[R]):
                 raise UnknownName(
                     f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}"
                 )
-            return activation.queries[name]()
+            answer = activation.ask(name)
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise InvalidInput(f"query {name!r} waits for something: write it as a plain def that only looks")
+            return answer
         finally:
             activation.evict()
 

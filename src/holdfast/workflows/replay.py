@@ -22,8 +22,13 @@ def activation_of(
     workflow: Workflow[..., Any],
     entries: Sequence[Entry],
     rebuild: Callable[[ErrorRecord], Exception],
+    *,
+    looking: bool = False,
 ) -> Activation:
-    """The activation of one run, not yet begun. Replay is strict if this very code began the execution (G13)."""
+    """The activation of one run, not yet begun. Replay is strict if this very code began the execution (G13).
+
+    ``looking``: it serves a query, and nothing will come of it.
+    """
 
     async def body() -> Any:
         args, kwargs = workflow.signature.unbind(bytes(record.input))
@@ -37,6 +42,8 @@ def activation_of(
         strict=record.version == workflow.version,
         rebuild=rebuild,
     )
+    activation.repeats = bool(entries)
+    activation.looking = looking
     activation.context = WorkflowInfo(
         workflow=record.workflow,
         id=record.id,

@@ -153,7 +153,7 @@ def _kept_after(
     """
     workflow = access.registry.workflow(reopened.workflow)
     rebuild = access.registry.errors.rebuild
-    activation = activation_of(recorded.head.partition, reopened, workflow, before, rebuild)
+    activation = activation_of(recorded.head.partition, reopened, workflow, before, rebuild, looking=True)
     kept: list[Entry] = []
     try:
         activation.begin()

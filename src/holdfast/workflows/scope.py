@@ -70,7 +70,7 @@ class WorkflowInfo(Current):
     @property
     def replaying(self) -> bool:
         """Whether the body is catching up with its journal: what it does now it has done before."""
-        return self.activation.replaying
+        return self.activation.quiet
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,485 @@
+"""Changed code continues an old journal correctly, or fails with an error that names both sides (G13)."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections import Counter
+
+import pytest
+
+import holdfast as hf
+
+ONCE = hf.Retry(max_attempts=1)
+
+
+@pytest.fixture
+def ran():
+    return Counter()
+
+
+@pytest.fixture
+def deploy(world, ran, eventually):
+    """Run one version of the body up to a signal, then let another one go on with it.
+
+    A body is given its steps as ``do`` (a step that answers its argument), and ``go`` (the wait in its middle).
+    """
+
+    def code(app, body, **options):
+        @app.step(name="do", retry=ONCE)
+        async def do(what: str) -> str:
+            ran[what] += 1
+            return what
+
+        @app.step(name="other", retry=ONCE)
+        async def other(what: str) -> str:
+            ran[f"other {what}"] += 1
+            return what
+
+        async def go() -> str:
+            ran["waiting"] += 1
+            return await hf.signal("go", str)
+
+        async def job() -> list[str]:
+            return await body(do, other, go)
+
+        # Versions are digests of the source, which is the same here for every body.
+        options = {"version": body.__name__} | options
+        return app.workflow(name="job", **options)(job)
+
+    async def run(old, new, **options):
+        first, second = world.app(), world.app()
+        before, after = code(first, old, **options), code(second, new, **options)
+        async with first.worker():
+            await before.start(id="j")
+            await eventually(lambda: ran["waiting"])
+            await asyncio.sleep(0.005)
+        async with second.worker():
+            handle = after.handle("j")
+            await handle.signal("go", "gone")
+            return await handle.result("5s")
+
+    run.code = code
+    return run
+
+
+async def base(do, other, go):
+    return [await do("a"), await do("b"), await go(), await do("c")]
+
+
+# ── The compatible policy ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_same_code_goes_on(deploy, ran):
+    assert await deploy(base, base) == ["a", "b", "gone", "c"]
+    assert (ran["a"], ran["b"], ran["c"]) == (1, 1, 1)
+
+
+async def test_a_step_added_later_on_is_run(deploy, ran):
+    async def new(do, other, go):
+        return [await do("a"), await do("b"), await go(), await do("c"), await do("d")]
+
+    assert await deploy(base, new) == ["a", "b", "gone", "c", "d"]
+    assert (ran["a"], ran["b"], ran["c"], ran["d"]) == (1, 1, 1, 1)
+
+
+async def test_another_step_inserted_before_is_run_and_nothing_is_repeated(deploy, ran):
+    async def new(do, other, go):
+        return [await other("x"), await do("a"), await do("b"), await go(), await do("c")]
+
+    assert await deploy(base, new) == ["x", "a", "b", "gone", "c"]
+    assert (ran["other x"], ran["a"], ran["b"], ran["c"]) == (1, 1, 1, 1)
+
+
+async def test_a_removed_step_is_forgotten(deploy, ran):
+    async def old(do, other, go):
+        return [await other("x"), await do("a"), await go()]
+
+    async def new(do, other, go):
+        return [await do("a"), await go()]
+
+    assert await deploy(old, new) == ["a", "gone"]
+    assert (ran["other x"], ran["a"]) == (1, 1)
+
+
+async def test_moved_steps_of_different_names_keep_their_results(deploy, ran):
+    async def old(do, other, go):
+        return [await do("a"), await other("x"), await go()]
+
+    async def new(do, other, go):
+        return [await other("x"), await do("a"), await go()]
+
+    assert await deploy(old, new) == ["x", "a", "gone"]
+    assert (ran["other x"], ran["a"]) == (1, 1)
+
+
+async def test_steps_moved_behind_the_wait_keep_their_results(deploy, ran):
+    async def new(do, other, go):
+        first = await do("a")
+        answer = await go()
+        return [first, answer, await do("b")]
+
+    assert await deploy(base, new) == ["a", "gone", "b"]
+    assert (ran["a"], ran["b"]) == (1, 1)
+
+
+async def test_sequential_steps_made_concurrent_keep_their_results(deploy, ran):
+    """In tasks of their own they have other names: they are run again, which at least once allows."""
+
+    async def new(do, other, go):
+        found = list(await asyncio.gather(do("a"), do("b")))
+        return [*found, await go()]
+
+    assert await deploy(base, new) == ["a", "b", "gone"]
+
+
+async def test_a_step_of_the_same_name_inserted_before_is_told_by_its_arguments(deploy, ran):
+    async def new(do, other, go):
+        return [await do("x"), await do("a"), await do("b"), await go()]
+
+    with pytest.raises(hf.ExecutionFailed) as caught:
+        await deploy(base, new)
+    assert isinstance(caught.value.__cause__, hf.NondeterminismError)
+    told = str(caught.value)
+    assert "do#0" in told
+    assert "was called with other arguments" in told
+    assert "hf.patched" in told
+    assert ran["x"] == 0
+
+
+async def test_other_arguments_are_an_error_that_names_both_sides(deploy, ran):
+    async def new(do, other, go):
+        return [await do("a"), await do("B"), await go()]
+
+    with pytest.raises(hf.ExecutionFailed, match=r"do#1: the journal and the code disagree") as caught:
+        await deploy(base, new)
+    assert isinstance(caught.value.__cause__, hf.NondeterminismError)
+    assert ran["B"] == 0
+
+
+async def test_a_wait_that_became_a_step_is_an_error_that_names_both_sides(world, eventually):
+    first, second = world.app(), world.app()
+
+    @first.workflow(name="task", version="1")
+    async def child() -> str:
+        return "child"
+
+    @first.workflow(name="job", version="1")
+    async def before() -> str:
+        return await child() + await hf.signal("go", str)
+
+    @second.step(name="task")
+    async def step() -> str:
+        return "step"
+
+    @second.workflow(name="job", version="2")
+    async def after() -> str:
+        return await step() + await hf.signal("go", str)
+
+    async with first.worker():
+        handle = await before.start(id="j")
+        await eventually(lambda: _suspended(handle))
+    async with second.worker():
+        await after.handle("j").signal("go", "x")
+        with pytest.raises(hf.ExecutionFailed, match="task#0: .* was a child and is now a step"):
+            await after.handle("j").result("5s")
+
+
+async def _suspended(handle):
+    return (await handle.status()).status == "SUSPENDED"
+
+
+async def test_catching_the_error_does_not_help_the_body_along(deploy, ran):
+    """An execution whose code disagrees with its journal ends, whatever its handlers say. Silently wrong is worse."""
+
+    async def new(do, other, go):
+        try:
+            first = await do("A")
+        except Exception:  # noqa: BLE001 - as users write it
+            first = "swallowed"
+        return [first, await other("after"), await go()]
+
+    with pytest.raises(hf.ExecutionFailed) as caught:
+        await deploy(base, new)
+    assert isinstance(caught.value.__cause__, hf.NondeterminismError)
+    assert ran["other after"] == 0
+
+
+async def test_after_going_back_to_the_old_code_it_can_be_retried(world, deploy, ran, eventually):
+    async def new(do, other, go):
+        return [await do("A"), await go()]
+
+    with pytest.raises(hf.ExecutionFailed):
+        await deploy(base, new)
+    third = world.app()
+    again = deploy.code(third, base)
+    async with third.worker():
+        handle = again.handle("j")
+        await handle.retry()
+        assert await handle.result("5s") == ["a", "b", "gone", "c"]
+    assert (ran["a"], ran["b"], ran["c"]) == (1, 1, 1)
+
+
+async def test_going_back_to_the_old_code_after_newer_code_has_written_is_no_error(world, deploy, ran, eventually):
+    """Both codes are compatible with each other; that the first one began the execution must not make it strict."""
+
+    async def old(do, other, go):
+        return [await do("a"), await go(), await go(), await do("c")]
+
+    async def new(do, other, go):
+        return [await do("a"), await other("x"), await go(), await go(), await do("c")]
+
+    first, second, third = world.app(), world.app(), world.app()
+    one, two, three = deploy.code(first, old), deploy.code(second, new), deploy.code(third, old)
+    async with first.worker():
+        await one.start(id="j")
+        await eventually(lambda: ran["waiting"] == 1)
+    async with second.worker():
+        await two.handle("j").signal("go", "1")
+        await eventually(lambda: ran["other x"])
+        await asyncio.sleep(0.01)
+    async with third.worker():
+        await three.handle("j").signal("go", "2")
+        assert await three.handle("j").result("5s") == ["a", "1", "2", "c"]
+
+
+# ── Strict replay ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_same_code_on_another_path_is_an_error_that_says_where_to_look(deploy, ran):
+    turns = iter([True, False])
+
+    async def moody(do, other, go):
+        first = await do("a") if next(turns, False) else await other("a")
+        return [first, await go()]
+
+    with pytest.raises(hf.ExecutionFailed) as caught:
+        await deploy(moody, moody)
+    assert isinstance(caught.value.__cause__, hf.NondeterminismError)
+    told = str(caught.value)
+    assert "the journal says that do#0 (step) came next" in told
+    assert "the code now waits for other#0" in told
+    assert "hf.random()" in told
+
+
+async def test_a_body_that_ends_too_early_on_replay_is_an_error(deploy, ran):
+    turns = iter([True, False])
+
+    async def moody(do, other, go):
+        if next(turns, False):
+            return [await do("a"), await go()]
+        return []
+
+    with pytest.raises(hf.ExecutionFailed, match="do#0 .* and has ended"):
+        await deploy(moody, moody)
+
+
+async def test_chance_taken_from_outside_is_caught(world, ran, eventually):
+    import random  # the module whose use is the mistake
+
+    first, second = world.app(), world.app()
+
+    def code(app):
+        @app.step(retry=ONCE)
+        async def do(what: float) -> float:
+            return what
+
+        @app.workflow
+        async def job() -> float:
+            found = await do(random.random())  # noqa: TID251 - that is the mistake
+            await hf.signal("go")
+            return found
+
+        return job
+
+    before, after = code(first), code(second)
+    async with first.worker():
+        handle = await before.start(id="j")
+        await eventually(lambda: _suspended(handle))
+    async with second.worker():
+        await after.handle("j").signal("go")
+        with pytest.raises(hf.ExecutionFailed, match="was called with other arguments"):
+            await after.handle("j").result("5s")
+
+
+# ── patched ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_patch_is_off_for_executions_that_have_passed_and_on_for_new_ones(world, deploy, ran, eventually):
+    async def new(do, other, go):
+        first = await do("A") if hf.patched("capital") else await do("a")
+        return [first, await do("b"), await go(), await do("c")]
+
+    assert await deploy(base, new) == ["a", "b", "gone", "c"]
+    app = world.app("later")
+    job = deploy.code(app, new)
+    async with app.worker():
+        handle = await job.start(id="j-2")
+        await handle.signal("go", "x")
+        assert await handle.result("5s") == ["A", "b", "x", "c"]
+
+
+async def test_a_patch_is_on_for_executions_that_have_not_reached_it_yet(deploy, ran):
+    async def new(do, other, go):
+        found = [await do("a"), await do("b"), await go()]
+        return [*found, await do("C") if hf.patched("capital") else await do("c")]
+
+    assert await deploy(base, new) == ["a", "b", "gone", "C"]
+
+
+async def test_a_patch_keeps_its_answer_over_replays(world, deploy, ran):
+    async def patched(do, other, go):
+        answers = []
+        for n in range(4):
+            answers.append(str(hf.patched("it")))
+            await do(f"{n}")
+            await hf.sleep("1ms")
+        return answers
+
+    app = world.app()
+    job = deploy.code(app, patched)
+    async with app.worker():
+        handle = await job.start(id="j")
+        assert await handle.result("5s") == ["True"] * 4
+        assert [event.outcome for event in await handle.history() if event.kind == "patch"] == ["marked"]
+
+
+async def test_a_patch_can_be_dropped_when_nothing_old_is_left(deploy, ran):
+    async def with_patch(do, other, go):
+        first = await do("A") if hf.patched("capital") else await do("a")
+        return [first, await go()]
+
+    async def without(do, other, go):
+        return [await do("A"), await go()]
+
+    assert await deploy(with_patch, without) == ["A", "gone"]
+
+
+# ── Pinned ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, deploy, ran, eventually):
+    async def new(do, other, go):
+        return ["new", await go()]
+
+    with pytest.raises(hf.WaitTimeout):
+        first, second = world.app(), world.app()
+        stranded = []
+        second.telemetry.subscribe(lambda event, fields: stranded.append(fields) if event == "stranded" else None)
+        before = deploy.code(first, base, versions="pinned")
+        after = deploy.code(second, new, versions="pinned")
+        async with first.worker():
+            await before.start(id="j")
+            await eventually(lambda: ran["waiting"])
+        async with second.worker():
+            await after.handle("j").signal("go", "gone")
+            await eventually(lambda: stranded)
+            assert (await after.handle("j").status()).status == "STRANDED"
+            assert "is pinned to version base; this worker has new" in str(stranded[0])
+            await after.handle("j").result("10ms")
+    third = world.app()
+    again = deploy.code(third, base, versions="pinned")
+    async with third.worker():
+        await again.handle("j").resume()
+        assert await again.handle("j").result("5s") == ["a", "b", "gone", "c"]
+
+
+async def test_new_executions_of_a_pinned_workflow_take_the_new_code(world, deploy, ran):
+    async def new(do, other, go):
+        return ["new"]
+
+    app = world.app()
+    job = deploy.code(app, new, versions="pinned")
+    async with app.worker():
+        assert await job() == ["new"]
+
+
+async def test_a_policy_that_is_none_is_refused(app):
+    async def job() -> None: ...
+
+    with pytest.raises(hf.HoldfastError, match="compatible"):
+        app.workflow(versions="strict")(job)
+
+
+# ── What counts as other code ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def version_of(app, tmp_path, source):
+    """The version of a workflow that is written so."""
+    path = tmp_path / f"code_{len(list(tmp_path.iterdir()))}.py"
+    path.write_text("import holdfast as hf\n" + textwrap.dedent(source))
+    names: dict[str, object] = {"app": app}
+    exec(compile(path.read_text(), str(path), "exec"), names)  # noqa: S102 - it was written just above
+    return names["job"].version  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "@app.workflow\nasync def job() -> int:\n    return 1  # a comment",
+        "@app.workflow\nasync def job() -> int:\n\n    return (1)",
+        '@app.workflow\nasync def job() -> int:\n    """A docstring."""\n    return 1',
+        "@app.workflow(timeout='1h')\nasync def job() -> int:\n    return 1",
+    ],
+)
+async def test_comments_layout_docstrings_and_decorators_are_no_other_code(memory_world, tmp_path, other):
+    plain = "@app.workflow\nasync def job() -> int:\n    return 1"
+    assert version_of(memory_world.app(), tmp_path, plain) == version_of(memory_world.app(), tmp_path, other)
+
+
+async def test_another_body_is_other_code(memory_world, tmp_path):
+    one = "@app.workflow\nasync def job() -> int:\n    return 1"
+    two = "@app.workflow\nasync def job() -> int:\n    return 2"
+    assert version_of(memory_world.app(), tmp_path, one) != version_of(memory_world.app(), tmp_path, two)
+
+
+async def test_an_explicit_version_is_kept(app):
+    @app.workflow(version="2026-01")
+    async def job() -> None: ...
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await handle
+        assert (await handle.status()).version == "2026-01"
+
+
+async def test_parameters_added_with_defaults_read_old_input(world):
+    first, second = world.app(), world.app()
+
+    @first.workflow(name="job", version="1")
+    async def before(a: int) -> list[int]:
+        return [a]
+
+    @second.workflow(name="job", version="2")
+    async def after(a: int, b: int = 7) -> list[int]:
+        return [a, b]
+
+    async with first:
+        await before.start(1, id="j")
+    async with second.worker():
+        assert await after.handle("j").result("5s") == [1, 7]
+
+
+async def test_input_the_new_code_cannot_read_fails_clearly_and_can_be_retried(world):
+    first, second, third = world.app(), world.app(), world.app()
+
+    @first.workflow(name="job", version="1")
+    async def before(a: int, b: int) -> int:
+        return a + b
+
+    @second.workflow(name="job", version="2")
+    async def after(a: int) -> int:
+        return a
+
+    @third.workflow(name="job", version="3")
+    async def mended(a: int, b: int) -> int:
+        return a * b
+
+    async with first:
+        await before.start(2, 5, id="j")
+    async with second.worker():
+        with pytest.raises(hf.ExecutionFailed, match="recorded input .* does not fit its parameters"):
+            await after.handle("j").result("5s")
+    async with third.worker():
+        await mended.handle("j").retry()
+        assert await mended.handle("j").result("5s") == 10
