@@ -15,7 +15,7 @@ from holdfast.client import CallbackHandle, Selection, StatusPage, list_executio
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.errors import ConfigurationError, InvalidInput, InvalidState, IOOutsideStep
+from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home, SqlCursor
 from holdfast.retry import Retry
@@ -27,7 +27,7 @@ from holdfast.workflows.definition import Step, StepPolicy, Workflow, WorkflowPo
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.registry import Registry, check_name
 from holdfast.workflows.scope import current_activation
-from holdfast.workflows.versioning import VersionPolicy
+from holdfast.workflows.versioning import VersionPolicy, policy_named
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,6 +70,7 @@ class App:
         self._clock = clock or SystemClock()
         self._access: Access | None = None
         self._users = 0
+        self._opening = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"<App {self.name!r}>"
@@ -111,8 +112,7 @@ class App:
         ``timeout`` limits an attempt, ``heartbeat`` the silence within one. ``raises`` lists the error classes that
         the body may catch by class; others arrive as ``StepFailed``. In every case await the call.
         """
-        for error in raises:
-            self.registry.errors.register(error)
+        self._register_errors(raises)
         policy = StepPolicy(
             retry=retry or Retry(),
             timeout_seconds=None if timeout is None else seconds(timeout),
@@ -148,8 +148,7 @@ class App:
         transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock. ``retry``
         and ``raises`` are as for ``step``.
         """
-        for error in raises:
-            self.registry.errors.register(error)
+        self._register_errors(raises)
         policy = StepPolicy(retry=retry or Retry(), transactional=True)
 
         def decorate(function: Callable[Concatenate[SqlCursor, P], R]) -> Step[P, R]:
@@ -159,6 +158,13 @@ class App:
             return step
 
         return decorate if function is None else decorate(function)
+
+    def _register_errors(self, raises: tuple[type[Exception], ...]) -> None:
+        given: Any = raises  # whatever its annotation says
+        if not isinstance(given, tuple):
+            raise ConfigurationError(f"raises is a tuple of error classes, such as (CardDeclined,), not {raises!r}")
+        for error in raises:
+            self.registry.errors.register(error)
 
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
@@ -192,7 +198,7 @@ class App:
         """
         policy = WorkflowPolicy(
             timeout_ms=None if timeout is None else milliseconds(timeout),
-            versions=VersionPolicy(versions),
+            versions=policy_named(versions),
             retention_ms=None if retention is None else milliseconds(retention),
         )
 
@@ -260,11 +266,12 @@ class App:
         self._home = url
 
     async def __aenter__(self) -> Self:
-        self._users += 1
-        if self._access is None:
-            home = await (self._home() if callable(self._home) else open_home(self.home_url))
-            self._access = Access(home, self.registry, self._clock, self._limit_bytes)
-            home.doorbell.listen(self._heard)
+        async with self._opening:
+            if self._access is None:
+                home = await (self._home() if callable(self._home) else open_home(self.home_url))
+                self._access = Access(home, self.registry, self._clock, self._limit_bytes)
+                home.doorbell.listen(self._heard)
+            self._users += 1
         return self
 
     async def __aexit__(
@@ -273,8 +280,11 @@ class App:
         self._users -= 1
         if self._users == 0 and self._access is not None:
             home, self._access = self._access.home, None
-            await home.doorbell.close()
-            await home.store.close()
+            self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
+            try:
+                await home.doorbell.close()
+            finally:
+                await home.store.close()
 
     def _heard(self, partition: str | None) -> None:
         access = self._access
@@ -289,16 +299,19 @@ class App:
     @asynccontextmanager
     async def worker(self, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> AsyncGenerator[App]:
         """Open the app and work on its executions in this process until the block ends."""
-        if self._worker is not None:
-            raise InvalidInput(f"app {self.name!r} already has a worker in this process")
+        grace_seconds = seconds(grace)
         async with self:
+            if self._worker is not None:
+                raise InvalidState(f"app {self.name!r} already has a worker in this process")
             worker = self._worker = Worker(self.access(), self.telemetry, self._limits)
             try:
                 await worker.start()
                 yield self
             finally:
-                await worker.stop(seconds(grace))
-                self._worker = None
+                try:
+                    await worker.stop(grace_seconds)
+                finally:
+                    self._worker = None
 
     @overload
     def run(self, main: Coroutine[Any, Any, T], /, *, grace: Duration = ...) -> T: ...

@@ -99,7 +99,7 @@ async def test_a_stale_owner_cannot_take_a_message_out_of_the_inbox() -> None:
         return stalled[0]
 
     stale, here, _ = shop(data, stall, lease_ms=150, sweep_seconds=9.0, linger_seconds=9.0)
-    fresh, there, tokens = shop(data, lease_ms=150, sweep_seconds=0.05, linger_seconds=0.01)
+    fresh, there, tokens = shop(data, lease_ms=150, sweep_seconds=0.05, linger_seconds=0.01, near_seconds=0.01)
 
     async def overtake() -> None:
         """Others take over, go on to the next run, ask for a callback, and go away; then it is answered."""

@@ -18,13 +18,13 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
 
-HANGS_AFTER_SECONDS = 8
+HANGS_AFTER_SECONDS = 6
 PATIENCE_SECONDS = 5.0
 
 WORLDS = {
-    "memory": hf.Limits(),
-    "sqlite": hf.Limits(),
-    "forgetful": hf.Limits(linger_seconds=0.0, resident=0),
+    "memory": hf.Limits(near_seconds=0.2),  # what waits is seen to be suspended soon
+    "sqlite": hf.Limits(near_seconds=0.2),
+    "forgetful": hf.Limits(linger_seconds=0.0, near_seconds=0.0, resident=0),
 }
 
 

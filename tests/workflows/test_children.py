@@ -74,7 +74,7 @@ async def test_children_have_children(app):
 
 
 async def test_more_children_than_a_process_works_on_at_once(world):
-    app = world.app(limits=hf.Limits(running=2, linger_seconds=0.005))
+    app = world.app(limits=hf.Limits(running=2, linger_seconds=0.005, near_seconds=0.005))
 
     @app.workflow
     async def leaf(n: int) -> int:

@@ -6,9 +6,7 @@ kept, and about one that somebody has tampered with.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, defaultdict
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +22,6 @@ from holdfast.workflows.record import COMPLETED, ENDED, FAILED, partition_of
 
 ORDERS_FILE: Final = "orders.jsonl"
 LEDGER_FILE: Final = "ledger.jsonl"
-INVENTORY_FILE: Final = "inventory.db"
 HOME_FILE: Final = "shop.db"
 
 CONFIRMED: Final = "confirmed"
@@ -35,8 +32,11 @@ LOST: Final = "lost"
 REJECTIONS: Final = frozenset({InvalidCart.__name__, OutOfStock.__name__})
 """The errors of orders that took nothing, so that there is nothing to undo."""
 
-READ_SALES: Final = "SELECT order_id, payment FROM sales"
-COUNT_SALES_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'sales'"
+READ_TABLES: Final = {
+    "sales": "SELECT order_id, payment FROM sales",
+    "reservations": "SELECT order_id, sku, quantity FROM reservations",
+    "stock": "SELECT sku, initial, free FROM stock",
+}
 
 
 class Entry(Struct, frozen=True):
@@ -48,6 +48,14 @@ class Entry(Struct, frozen=True):
     cents: int
     key: str | None
     payment: str | None
+
+
+class Tables(Struct, frozen=True):
+    """The shop's own tables, row by row."""
+
+    sales: list[tuple[str, str]]
+    reservations: list[tuple[str, str, int]]
+    stock: list[tuple[str, int, int]]
 
 
 class Audit(Struct, frozen=True, kw_only=True):
@@ -88,11 +96,11 @@ async def audit(folder: Path) -> Audit:
             except NotFound:
                 executions[order.id] = None
         assert home.transactions is not None
-        sales: list[tuple[str, str]] = await home.transactions.transact(lambda sql: ((), _sales(sql)))
-    books = _Books(orders, ledger, executions, sales)
+        tables: Tables = await home.transactions.transact(_read_tables)
+    books = _Books(orders, ledger, executions, tables)
     books.check_orders()
     books.check_sales()
-    books.check_stock(folder / INVENTORY_FILE)
+    books.check_stock()
     return books.audit()
 
 
@@ -100,10 +108,9 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines()
 
 
-def _sales(sql: hf.SqlCursor) -> list[tuple[str, str]]:
-    if not next(iter(sql.execute(COUNT_SALES_TABLES)))[0]:
-        return []
-    return [(row[0], row[1]) for row in sql.execute(READ_SALES)]
+def _read_tables(sql: hf.SqlCursor) -> tuple[tuple[()], Tables]:
+    rows = {name: [*sql.execute(text)] for name, text in READ_TABLES.items()}
+    return (), msgspec.convert(rows, Tables)
 
 
 class _Books:
@@ -114,12 +121,12 @@ class _Books:
         orders: list[Order],
         ledger: list[Entry],
         executions: dict[str, Recorded | None],
-        sales: list[tuple[str, str]],
+        tables: Tables,
     ) -> None:
         self.orders = {order.id: order for order in orders}
         self.ledger = ledger
         self.executions = executions
-        self.sales = sales
+        self.tables = tables
         self.problems: list[str] = []
         self.outcomes = {id: self._outcome(id, recorded) for id, recorded in executions.items()}
         self.accepted: defaultdict[str, list[Entry]] = defaultdict(list)
@@ -176,31 +183,25 @@ class _Books:
             if outcome == CONFIRMED
             for entry in self.accepted[id]
         )
-        found: Counter[tuple[str, str | None]] = Counter(self.sales)
+        found: Counter[tuple[str, str | None]] = Counter(self.tables.sales)
         for (id, payment), count in (found - wanted).items():
             self._say(id, f"{payment} is in the table of sales {count} times too often")
         for id, payment in wanted - found:
             self._say(id, f"{payment} is missing from the table of sales")
 
-    def check_stock(self, path: Path) -> None:
-        """What is free and what confirmed orders hold is all there was, line by line."""
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
-            stock = db.execute("SELECT sku, initial, free FROM stock").fetchall()
-            held = db.execute(
-                "SELECT r.order_id, l.sku, l.quantity FROM reservations r JOIN reserved_lines l ON l.reservation = r.id"
-                " WHERE r.state = 'held'"
-            ).fetchall()
+    def check_stock(self) -> None:
+        """What is free and what confirmed orders have reserved is all there was, line by line."""
         wanted = Counter(
             (id, line.sku, line.quantity)
             for id, order in self.orders.items()
             if self.outcomes[id] == CONFIRMED
             for line in order.lines
         )
-        found = Counter(held)
+        found = Counter(self.tables.reservations)
         for id, sku, quantity in (found - wanted) + (wanted - found):
             self._say(id, f"the reservation of {quantity} × {sku} does not fit the order, which is {self.outcomes[id]}")
-        for sku, initial, free in stock:
-            reserved = sum(quantity for _, held_sku, quantity in held if held_sku == sku)
+        for sku, initial, free in self.tables.stock:
+            reserved = sum(quantity for _, its_sku, quantity in self.tables.reservations if its_sku == sku)
             if free + reserved != initial:
                 self._say(sku, f"there were {initial}; {free} are free and {reserved} reserved")
 
@@ -213,11 +214,7 @@ class _Books:
         outcomes = Counter(self.outcomes.values())
         whats = Counter(entry.what for entry in self.ledger)
         recorded = [each for each in self.executions.values() if each is not None]
-        reasons = Counter(
-            _class_name(each.record.error.type)
-            for each in recorded
-            if each.head.status == FAILED and each.record.error is not None
-        )
+        reasons = Counter(_reason(each) for each in recorded if each.head.status == FAILED)
         return Audit(
             orders=len(self.orders),
             confirmed=outcomes[CONFIRMED],
@@ -233,6 +230,14 @@ class _Books:
             refunds=whats["refund"],
             problems=self.problems,
         )
+
+
+def _reason(recorded: Recorded) -> str:
+    """The class of error that an order ended in; of one that came from elsewhere, its name there."""
+    error = recorded.record.error
+    assert error is not None
+    name = _class_name(error.type)
+    return str(error.args[0]) if name == hf.StepFailed.__name__ and error.args else name
 
 
 def _timed_out(entry: Any) -> bool:

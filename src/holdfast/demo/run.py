@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,9 +17,9 @@ from msgspec import Struct
 import holdfast as hf
 from holdfast.clock import elapsed_seconds
 from holdfast.demo import generate
-from holdfast.demo.audit import INVENTORY_FILE, LEDGER_FILE, ORDERS_FILE, home_url
+from holdfast.demo.audit import LEDGER_FILE, ORDERS_FILE, home_url
 from holdfast.demo.processes import Child, Workers
-from holdfast.demo.shop import CATALOGUE, Order, app, checkout
+from holdfast.demo.shop import CATALOGUE, SCHEMA, Order, app, checkout
 from holdfast.errors import ExecutionError
 from holdfast.workflows.record import PARTITION_PREFIX, RUNNING, id_of
 
@@ -34,12 +33,6 @@ TICK_SECONDS: Final = 0.1
 SOLD_OUT: Final = "LAMP-RETRO"
 SPARE: Final = 10
 """So many more of everything than is ordered."""
-
-SCHEMA: Final = """
-CREATE TABLE stock (sku TEXT PRIMARY KEY, initial INTEGER NOT NULL, free INTEGER NOT NULL CHECK (free >= 0));
-CREATE TABLE reservations (id TEXT PRIMARY KEY, order_id TEXT NOT NULL, state TEXT NOT NULL);
-CREATE TABLE reserved_lines (reservation TEXT NOT NULL, order_id TEXT NOT NULL, sku TEXT, quantity INTEGER NOT NULL);
-"""
 
 
 class Kill(Struct, frozen=True):
@@ -81,9 +74,8 @@ async def run(folder: Path, count: int, watcher: Watcher) -> Run:
     lines = sample_orders(count)
     (folder / ORDERS_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
     orders = [msgspec.json.decode(line, type=Order) for line in lines]
-    _stock_up(folder / INVENTORY_FILE, orders)
     began = elapsed_seconds()
-    async with _world(folder) as workers:
+    async with _world(folder, orders) as workers:
         watcher.tell(f"{WORKERS} workers, a payment service and a warehouse are up; {count} orders come in")
         day = _Day(orders, workers, watcher)
         try:
@@ -94,27 +86,34 @@ async def run(folder: Path, count: int, watcher: Watcher) -> Run:
     return Run(kills=day.kills, elapsed_seconds=elapsed_seconds() - began)
 
 
-def _stock_up(path: Path, orders: Sequence[Order]) -> None:
+async def _stock_up(orders: Sequence[Order]) -> None:
     """Enough of everything, but for the lamp, which is not made any more."""
     wanted: Counter[str] = Counter()
     for order in orders:
         for line in order.lines:
             wanted[line.sku] += max(line.quantity, 0)
-    stock = [(sku, amount, amount) for sku in CATALOGUE for amount in [0 if sku == SOLD_OUT else wanted[sku] + SPARE]]
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript(SCHEMA)
-        db.executemany("INSERT INTO stock VALUES (?, ?, ?)", stock)
-        db.commit()
-    path.chmod(0o600)
+
+    def work(sql: hf.SqlCursor) -> tuple[tuple[()], None]:
+        for statement in SCHEMA:
+            sql.execute(statement)
+        for sku in CATALOGUE:
+            amount = 0 if sku == SOLD_OUT else wanted[sku] + SPARE
+            sql.execute("INSERT INTO stock VALUES (?, ?, ?)", (sku, amount, amount))
+        return (), None
+
+    transactions = app.access().home.transactions
+    assert transactions is not None
+    await transactions.transact(work)
 
 
 @asynccontextmanager
-async def _world(folder: Path) -> AsyncGenerator[Workers]:
+async def _world(folder: Path, orders: Sequence[Order]) -> AsyncGenerator[Workers]:
     """The payment service, the warehouse and the workers, in processes of their own; and the app, open here."""
     url = home_url(folder)
     app.home_url = url
     async with AsyncExitStack() as running:
         await running.enter_async_context(app)
+        await _stock_up(orders)
         payments = await Child.start(folder / "payments.log", "holdfast.demo.payments", str(folder / LEDGER_FILE))
         running.push_async_callback(payments.stop)
         warehouse = await Child.start(folder / "warehouse.log", "holdfast.demo.warehouse", url)
@@ -122,7 +121,6 @@ async def _world(folder: Path) -> AsyncGenerator[Workers]:
         environment = {
             "SHOP_PAYMENTS_URL": await payments.line(),
             "SHOP_WAREHOUSE_URL": await warehouse.line(),
-            "SHOP_INVENTORY": str(folder / INVENTORY_FILE),
         }
         workers = await Workers.start(folder / "workers.log", url, WORKERS, **environment)
         running.push_async_callback(workers.stop)

@@ -1,15 +1,12 @@
 """The user's code of the demonstration: a checkout that is taken back as a whole if any part of it fails.
 
-It talks to a payment service and a warehouse over HTTP, keeps its stock in a database of its own, and knows nothing of
-crashes: that is what Holdfast is for.
+It talks to a payment service and a warehouse over HTTP, keeps its stock in SQL, and knows nothing of crashes: that is
+what Holdfast is for.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -91,6 +88,21 @@ class CardDeclined(hf.Terminal):
     """The bank said no."""
 
 
+# ── The shop's own tables, in the same file as its workflows ────────────────────────────────────────────────────────
+
+SCHEMA: Final = (
+    "CREATE TABLE stock (sku TEXT PRIMARY KEY, initial INTEGER NOT NULL, free INTEGER NOT NULL CHECK (free >= 0))",
+    "CREATE TABLE reservations (order_id TEXT NOT NULL, sku TEXT NOT NULL, quantity INTEGER NOT NULL)",
+    "CREATE TABLE sales (order_id TEXT NOT NULL, payment TEXT NOT NULL, tracking TEXT NOT NULL)",
+)
+TAKE: Final = "UPDATE stock SET free = free - ? WHERE sku = ? AND free >= ? RETURNING sku"
+RESERVE: Final = "INSERT INTO reservations VALUES (?, ?, ?)"
+RESERVED: Final = "SELECT sku, quantity FROM reservations WHERE order_id = ?"
+PUT_BACK: Final = "UPDATE stock SET free = free + ? WHERE sku = ?"
+RELEASE: Final = "DELETE FROM reservations WHERE order_id = ?"
+SELL: Final = "INSERT INTO sales VALUES (?, ?, ?)"
+
+
 # ── Steps: each is recorded once it is done, and knows how to undo itself ───────────────────────────────────────────
 
 
@@ -112,40 +124,28 @@ def validate_cart(order: Order) -> int:
     return total
 
 
-@app.step(raises=(OutOfStock,))
-def reserve_inventory(order: str, lines: list[Line]) -> str:
-    """Take the goods off the shelf. If a crash makes this step run again, it finds its own reservation there."""
-    reservation = this_step().idempotency_key
-    with inventory() as db:
-        if db.execute("SELECT 1 FROM reservations WHERE id = ?", (reservation,)).fetchone():
-            return reservation
-        for line in lines:
-            taken = db.execute(
-                "UPDATE stock SET free = free - ? WHERE sku = ? AND free >= ?", (line.quantity, line.sku, line.quantity)
-            )
-            if taken.rowcount == 0:
-                raise OutOfStock(f"not enough {line.sku}")
-            db.execute("INSERT INTO reserved_lines VALUES (?, ?, ?, ?)", (reservation, order, line.sku, line.quantity))
-        db.execute("INSERT INTO reservations VALUES (?, ?, 'held')", (reservation, order))
-    return reservation
+@app.transaction(raises=(OutOfStock,))
+def reserve_inventory(sql: hf.SqlCursor, order: str, lines: list[Line]) -> str:
+    """Take the goods off the shelf, in the very transaction that records this step: exactly once, whatever crashes."""
+    for line in lines:
+        if not list(sql.execute(TAKE, (line.quantity, line.sku, line.quantity))):
+            raise OutOfStock(f"not enough {line.sku}")
+        sql.execute(RESERVE, (order, line.sku, line.quantity))
+    return order
 
 
 @reserve_inventory.undo
-def release_inventory(reservation: str) -> None:
-    """Put the goods back, once."""
-    with inventory() as db:
-        held = db.execute("UPDATE reservations SET state = 'released' WHERE id = ? AND state = 'held'", (reservation,))
-        if held.rowcount:
-            for sku, quantity in db.execute(
-                "SELECT sku, quantity FROM reserved_lines WHERE reservation = ?", (reservation,)
-            ).fetchall():
-                db.execute("UPDATE stock SET free = free + ? WHERE sku = ?", (quantity, sku))
+def release_inventory(sql: hf.SqlCursor, order: str) -> None:
+    """Put the goods back."""
+    for sku, quantity in list(sql.execute(RESERVED, (order,))):
+        sql.execute(PUT_BACK, (quantity, sku))
+    sql.execute(RELEASE, (order,))
 
 
 @app.step(timeout="1s", retry=hf.Retry(max_attempts=3, initial="200ms"), raises=(CardDeclined,))
 def take_payment(order: str, card: str, cents: int) -> str:
     """Charge the card. Every attempt carries the same idempotency key, so the service accepts at most one of them."""
-    charge = {"key": this_step().idempotency_key, "order": order, "card": card, "cents": cents}
+    charge = {"key": hf.current().idempotency_key, "order": order, "card": card, "cents": cents}
     try:
         return str(post(os.environ["SHOP_PAYMENTS_URL"] + "/charge", charge)["payment"])
     except HttpRefused as refused:
@@ -157,7 +157,7 @@ def take_payment(order: str, card: str, cents: int) -> str:
 @take_payment.undo(ambiguous=True)
 def refund(payment: str | None) -> int:
     """Give the money back. Without a ``payment`` we never heard whether one was made; the service knows."""
-    order = this_step().id
+    order = hf.current().id
     answer = post(os.environ["SHOP_PAYMENTS_URL"] + "/refund", {"order": order, "payment": payment})
     return int(answer["refunded_cents"])
 
@@ -170,16 +170,8 @@ def ask_warehouse(order: str, skus: list[str], token: str) -> None:
 
 @app.transaction
 def confirm(sql: hf.SqlCursor, order: str, payment: str, tracking: str) -> None:
-    """Note the sale in the shop's own table, in the very transaction that records this step: exactly once."""
-    sql.execute("CREATE TABLE IF NOT EXISTS sales (order_id TEXT, payment TEXT, tracking TEXT)")
-    sql.execute("INSERT INTO sales VALUES (?, ?, ?)", (order, payment, tracking))
-
-
-def this_step() -> hf.StepInfo:
-    """What Holdfast knows of the step that is running."""
-    info = hf.current()
-    assert isinstance(info, hf.StepInfo)
-    return info
+    """Note the sale in the shop's own table: once again exactly once, without a key that would forbid a second."""
+    sql.execute(SELL, (order, payment, tracking))
 
 
 # ── The workflow ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,22 +189,3 @@ async def checkout(order: Order) -> Receipt:
         tracking = (await parcel).tracking
         await confirm(order.id, payment, tracking)
     return Receipt(order.id, payment, tracking, total)
-
-
-# ── The shop's stock, a database of its own ─────────────────────────────────────────────────────────────────────────
-
-
-@contextmanager
-def inventory() -> Generator[sqlite3.Connection]:
-    """One transaction on the stock: all of the block, or nothing."""
-    db = sqlite3.connect(os.environ["SHOP_INVENTORY"], timeout=20, isolation_level=None)
-    try:
-        db.execute("BEGIN IMMEDIATE")
-        yield db
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-    finally:
-        db.close()

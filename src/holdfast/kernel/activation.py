@@ -60,6 +60,7 @@ class Activation:
         self.rebuild = rebuild
         self.cancelled: Cancelled | None = None
         self.cancelled_late = False
+        self._ending = False
         self.broken: NondeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
@@ -174,17 +175,22 @@ class Activation:
         self.context = None
 
     def _advance(self) -> None:
-        self.loop.run_until_quiescent()
+        self._run()
         while self._delivered < len(self._recorded) and self.broken is None:
             if (entry := self._next_recorded()) is None:
                 break
             self._delivered += 1
             self._apply(entry, UNSET)
-            self.loop.run_until_quiescent()
+            self._run()
         self._live = True
         if self._delivered == len(self._recorded):
             self._recorded, self._positions, self._delivered = [], {}, 0
-        if self._main.done() and self.loop.live_tasks():
+
+    def _run(self) -> None:
+        self.loop.run_until_quiescent()
+        if self._main.done() and not self._ending:
+            # At once and only once, live as in replay: their own clean-up may wait for operations too.
+            self._ending = True
             self._cancel_leftover_tasks()
 
     def _next_recorded(self) -> Delivery | None:
@@ -251,12 +257,16 @@ class Activation:
         """Nobody waits for this callback any more: a later answer is to be refused."""
         self._closed_callbacks.append(op)
 
+    def mark(self, id: str) -> None:
+        """Note something in the journal, for later replays to know."""
+        self._marked.append(Marked(id, self.now_ms))
+
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
         if id not in self._patches:
             live = not self.replaying
             if live and id not in self._old_marks:
-                self._marked.append(Marked(id, self.now_ms))
+                self.mark(id)
             self._patches[id] = live or id in self._old_marks
         return self._patches[id]
 

@@ -26,14 +26,15 @@ from holdfast.telemetry import Telemetry
 class Limits(Struct, frozen=True, kw_only=True):
     """How much a process takes on, and how long it waits. Each is a default that an app may change.
 
-    ``lease_ms`` decides how soon others may take over from a process that hangs; ``linger_seconds`` how long an entity
-    that waits keeps its lease before it is suspended; ``resident`` how many suspended ones stay in memory;
-    ``running`` how many are worked on at once; ``sweep_seconds`` how often overdue heads are looked for, and
-    ``purge_seconds`` how often expired ones are deleted.
+    ``lease_ms`` decides how soon others may take over from a process that hangs. ``linger_seconds`` is how long an
+    entity that waits keeps its lease before it is suspended, ``near_seconds`` how long if it knows that it goes on by
+    then. ``resident`` is how many suspended ones stay in memory, ``running`` how many are worked on at once.
+    ``sweep_seconds`` is how often overdue heads are looked for, ``purge_seconds`` how often expired ones are deleted.
     """
 
     lease_ms: int = 15_000
     linger_seconds: float = 0.2
+    near_seconds: float = 3.0
     sweep_seconds: float = 5.0
     purge_seconds: float = 60.0
     courtesy_ms: int = 100
@@ -98,6 +99,16 @@ class Host:
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""
         return not self.draining and self._turns < self.limits.running
+
+    def patience_seconds(self, near_seconds: float | None) -> float:
+        """How long an idle entity keeps its lease: longer if it knows that it goes on soon and there is room."""
+        if (
+            near_seconds is not None
+            and near_seconds <= self.limits.near_seconds
+            and self._turns < self.limits.running / 2
+        ):
+            return self.limits.near_seconds
+        return self.limits.linger_seconds
 
     def resident(self, partition: str) -> bool:
         """Whether the entity's program is in memory here."""

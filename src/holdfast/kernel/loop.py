@@ -84,8 +84,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self, coro: Coroutine[Any, Any, Any], *, context: contextvars.Context | None = None, **_options: object
     ) -> DurableTask:
         """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
-        if (caller := inspect.currentframe()) is not None:
-            refuse_unordered_start(coro, caller.f_back)
+        refuse_unordered_start(coro)
         parent = asyncio.current_task(self)
         label = getattr(coro, "__name__", type(coro).__name__)
         path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
@@ -145,7 +144,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
         self._ready.clear()
-        self._inside(self._unwind)
+        if self.live_tasks():
+            self._inside(self._unwind)
         self._ready.clear()
         self._tasks = []
         self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
@@ -199,11 +199,18 @@ _ENSURE_FUTURE: Final = frozenset(
 _FRAMES_TO_AS_COMPLETED: Final = 5
 
 
-def refuse_unordered_start(coroutine: object, frame: FrameType | None) -> None:
+def _caller_of(frame: FrameType | None, *, levels: int) -> FrameType | None:
+    for _ in range(levels):
+        frame = None if frame is None else frame.f_back
+    return frame
+
+
+def refuse_unordered_start(coroutine: object) -> None:
     """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat.
 
-    ``frame`` is the one that asks for a task: as_completed always comes through ``ensure_future``.
+    Called by ``create_task``, whose caller tells: as_completed always comes through ``ensure_future``.
     """
+    frame = _caller_of(inspect.currentframe(), levels=2)
     if frame is None or frame.f_code not in _ENSURE_FUTURE or not isinstance(coroutine, CoroutineType):
         return
     for _ in range(_FRAMES_TO_AS_COMPLETED):

@@ -286,7 +286,7 @@ async def wait(entity: Entity, host: Host) -> bool:
     now, due = host.clock.now_ms(), entity.next_due()
     near_seconds = None if due is None else max(0, due - now) / 1000
     letting_go = entity.paused or host.draining
-    linger = host.limits.linger_seconds
+    linger = host.patience_seconds(near_seconds)
     if letting_go:
         timeout = None if entity.busy else 0.0
     elif entity.busy:

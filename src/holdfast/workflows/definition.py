@@ -63,8 +63,9 @@ class Step(Generic[P, R]):
         policy: StepPolicy | None = None,
     ) -> None:
         self.function: Callable[..., Any] = function
-        self.name = name or function.__name__
+        self.name = name or getattr(function, "__name__", "")
         self.policy = policy or StepPolicy()
+        _check_step(function, self.name, self.policy)
         given = 1 if self.policy.transactional else 0
         self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
         self.is_async = inspect.iscoroutinefunction(function)
@@ -146,6 +147,17 @@ class Step(Generic[P, R]):
 UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)
 
 
+def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
+    told = name or repr(function)
+    if not callable(function) or isinstance(function, type):
+        raise InvalidInput(f"a step is a function, async or not: {told} is not")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput(f"a step answers once, so that its answer can be recorded: {told} is a generator")
+    retry: Any = policy.retry  # whatever its annotation says
+    if not isinstance(retry, Retry):
+        raise InvalidInput(f"the retry policy of step {told!r} is an hf.Retry(...), not {retry!r}")
+
+
 class WorkflowPolicy(Struct, frozen=True, kw_only=True):
     """How a workflow's executions are kept. ``None`` means no limit."""
 
@@ -167,7 +179,7 @@ class Workflow(Generic[P, R]):
         policy: WorkflowPolicy | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
-            raise InvalidInput(f"a workflow is an async def: {function.__qualname__} is not")
+            raise InvalidInput(f"a workflow is an async def: {getattr(function, '__qualname__', repr(function))} is not")
         self.function: Callable[..., Coroutine[Any, Any, R]] = function
         self.name = name or function.__name__
         self.version = version or code_version(function)

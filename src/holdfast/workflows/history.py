@@ -24,6 +24,7 @@ from holdfast.kernel.entries import (
 )
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.workflows.record import ExecutionRecord, decode_record, describe_partition
+from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -95,6 +96,8 @@ def _event(entry: Entry) -> Event:
         case Cancelled(at=at, reason=reason, timed_out=timed_out):
             outcome = "timed out" if timed_out else "cancel requested"
             return Event(at=at, kind="cancel", name=reason or "-", outcome=outcome)
+        case Marked(id=id, at=at) if id.startswith(CODE_MARK):
+            return Event(at=at, kind="code", name=id.removeprefix(CODE_MARK), outcome="went on")
         case Marked(id=id, at=at):
             return Event(at=at, kind="patch", name=id, outcome="marked")
         case Truncated(keep=keep, at=at):

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.kernel.activation import Activation
-from holdfast.kernel.entries import Entry
+from holdfast.kernel.entries import Entry, Marked
 from holdfast.workflows.record import seed_of
 from holdfast.workflows.scope import WorkflowInfo
+from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
@@ -25,7 +26,7 @@ def activation_of(
     *,
     looking: bool = False,
 ) -> Activation:
-    """The activation of one run, not yet begun. Replay is strict if this very code began the execution (G13).
+    """The activation of one run, not yet begun. Replay is strict if only this very code has worked on it (G13).
 
     ``looking``: it serves a query, and nothing will come of it.
     """
@@ -34,16 +35,20 @@ def activation_of(
         args, kwargs = workflow.signature.unbind(bytes(record.input))
         return await workflow.function(*args, **kwargs)
 
+    mark = CODE_MARK + workflow.version
+    marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
     activation = Activation(
         body,
         recorded=(*record.carried, *entries),
         started_at=record.run_at,
         seed=seed_of(record),
-        strict=record.version == workflow.version,
+        strict=record.version == workflow.version and not marks - {mark},
         rebuild=rebuild,
     )
     activation.repeats = bool(entries)
     activation.looking = looking
+    if record.version != workflow.version and mark not in marks:
+        activation.mark(mark)
     activation.context = WorkflowInfo(
         workflow=record.workflow,
         id=record.id,

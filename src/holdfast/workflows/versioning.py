@@ -8,7 +8,12 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+from holdfast.errors import InvalidInput
+
+CODE_MARK: Final = "!code/"
+"""Before the version of other code that has gone on with an execution: the name of a mark in its journal."""
 
 
 class VersionPolicy(StrEnum):
@@ -18,6 +23,14 @@ class VersionPolicy(StrEnum):
 
     COMPATIBLE = "compatible"
     PINNED = "pinned"
+
+
+def policy_named(name: VersionPolicy | str) -> VersionPolicy:
+    """The policy of this name."""
+    try:
+        return VersionPolicy(name)
+    except ValueError:
+        raise InvalidInput(f"no version policy is called {name!r}; there are: {', '.join(VersionPolicy)}") from None
 
 
 def code_version(function: Callable[..., Any]) -> str:

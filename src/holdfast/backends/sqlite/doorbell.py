@@ -60,6 +60,7 @@ class SocketDoorbell:
         self._peers: frozenset[str] = frozenset()
         self._peers_as_of: int | None = None
         """When the folder was last changed, as of the listing in ``_peers``; ``None`` means list it again."""
+        self._dead: set[str] = set()
         self._behind: set[str] = set()
         """Homes that missed a ring because their queue was full: the next one says "look at all"."""
         self._retry: asyncio.TimerHandle | None = None
@@ -147,6 +148,8 @@ class SocketDoorbell:
         """See ``Doorbell.alive``: whether the kernel knows of a process that has that home open."""
         if owner == self._owner:
             return not self._closed
+        if owner in self._dead:
+            return False
         if not OWNER.fullmatch(owner):
             return True  # not one of ours, so nothing is known
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
@@ -161,6 +164,7 @@ class SocketDoorbell:
 
     def _bury(self, owner: str) -> None:
         """Remove what a dead process left. Safe although others may do the same: a name is never used again."""
+        self._dead.add(owner)
         self._behind.discard(owner)
         self._peers_as_of = None
         with suppress(OSError):

@@ -201,5 +201,5 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("unanswered", unanswered),
     Scenario("queried", queried),
     Scenario("forwarded", forwarded, histories=Histories.REORDERED),
-    Scenario("busy inbox", busy_inbox, limits=swift(hf.Limits(linger_seconds=0.0))),
+    Scenario("busy inbox", busy_inbox, limits=swift(hf.Limits(linger_seconds=0.0, near_seconds=0.0))),
 )
