@@ -70,6 +70,7 @@ class App:
         self._clock = clock or SystemClock()
         self._access: Access | None = None
         self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -266,6 +267,13 @@ class App:
         self._home = url
 
     async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        if self._access is not None and self._loop is not loop:
+            raise ConfigurationError(
+                f"app {self.name!r} is open on another event loop. Use it there (a sync bridge's `run` does), or make "
+                "a second App"
+            )
+        self._loop = loop
         async with self._opening:
             if self._access is None:
                 home = await (self._home() if callable(self._home) else open_home(self.home_url))

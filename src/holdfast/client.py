@@ -11,9 +11,9 @@ from msgspec import Raw, Struct
 from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, Refused, StepFailed
 from holdfast.failure import describe
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.handle import Status, status_of
-from holdfast.workflows.messages import TRIES, nudge, send
+from holdfast.workflows.messages import nudge, send
 from holdfast.workflows.operations.callback import invalid_token, token_scope, verify_token
 from holdfast.workflows.record import (
     NO_VALUE,
@@ -67,7 +67,9 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
         raise InvalidInput(f"no status is called {selection.status!r}; there are: {', '.join(STATUSES)}")
     for time in (selection.since, selection.until):
         if time is not None and time.tzinfo is None:
-            raise InvalidInput(f"{time} has no time zone, so nobody can say when it is; write datetime.now(UTC), for example")
+            raise InvalidInput(
+                f"{time} has no time zone, so nobody can say when it is; write datetime.now(UTC), for example"
+            )
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, "")
     found: list[Status] = []
     while True:
@@ -95,7 +97,9 @@ class CallbackHandle:
 
     async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:
         """Answer with a failure: the body sees ``StepFailed`` with this type and message."""
-        error = StepFailed(check_text("the type of an error", error_type), check_text("the message of an error", message))
+        error = StepFailed(
+            check_text("the type of an error", error_type), check_text("the message of an error", message)
+        )
         await self._answer(self._connect(), error=error)
 
     async def heartbeat(self) -> None:
@@ -113,7 +117,7 @@ class CallbackHandle:
         )
         writes = post(scope.partition, callback_sort(scope.run, scope.op), answer, access.clock.now_ms())
         try:
-            await write_until_known(access.home.store, *writes, ours=lambda _there: False, tries=TRIES)
+            await write_for_caller(access.home.store, *writes, ours=lambda _there: False)
         except Refused:
             raise invalid_token() from None
         nudge(head.partition, access.home, access.host)

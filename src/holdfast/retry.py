@@ -43,10 +43,17 @@ class Retry:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise InvalidInput(f"max_attempts counts the first attempt too: at least 1, not {self.max_attempts}")
-        if self.backoff < 1:
-            raise InvalidInput(f"backoff multiplies each delay: at least 1, not {self.backoff}")
+        if type(self.max_attempts) is not int or self.max_attempts < 1:
+            raise InvalidInput(f"max_attempts counts the first attempt too: at least 1, not {self.max_attempts!r}")
+        if not isinstance(self.backoff, int | float) or not self.backoff >= 1:
+            raise InvalidInput(f"backoff multiplies each delay: at least 1, not {self.backoff!r}")
+        if self.jitter not in tuple(Jitter):
+            raise InvalidInput(f"jitter is one of {', '.join(Jitter)}, not {self.jitter!r}")
+        object.__setattr__(self, "jitter", Jitter(self.jitter))
+        for name in ("only", "never"):
+            classes = getattr(self, name)
+            if not isinstance(classes, tuple) or not all(_is_error_class(each) for each in classes):
+                raise InvalidInput(f"{name} is a tuple of exception classes, such as (OSError,), not {classes!r}")
         seconds(self.initial)
         seconds(self.max_delay)
 
@@ -78,6 +85,10 @@ class Retry:
             return min(seconds(self.initial) * self.backoff ** (attempt - 1), seconds(self.max_delay))
         except OverflowError:
             return seconds(self.max_delay)
+
+
+def _is_error_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 NO_RETRY: Final = Retry(max_attempts=1)

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from holdfast.cli.checks import OVERDUE_MS
+from holdfast.backends.memory import open_memory_home
+from holdfast.backends.sqlite.checkup import Checkup
+from holdfast.cli.checks import OVERDUE_MS, _check_permissions, _check_space, _named, check_file
 from holdfast.items import Item, Put, Update
 from holdfast.workflows.record import partition_of
 
@@ -104,9 +106,45 @@ def test_without_the_app_nothing_is_said_about_code(started):
 
 
 def test_many_are_counted_and_a_few_are_named(started):
-    from holdfast.cli.checks import _named
-
     assert _named(partition_of("w", str(n)) for n in range(5)).endswith("and 2 more")
+
+
+async def test_a_home_without_a_file_has_nothing_to_examine():
+    (finding,) = check_file(open_memory_home())
+    assert finding.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "log_bytes", "level"), [(2**40, 0, "ok"), (2**20, 0, "warn"), (2**40, 2**30, "warn")]
+)
+def test_a_full_disk_and_an_endless_log_are_warnings(free_bytes, log_bytes, level):
+    facts = Checkup(
+        path="shop.db",
+        sqlite_version="3.54.1",
+        schema_version=1,
+        settings={},
+        modes={},
+        foreign=[],
+        size_bytes=1,
+        log_bytes=log_bytes,
+        free_bytes=free_bytes,
+    )
+    assert _check_space(facts).level == level
+
+
+def test_a_file_of_another_user_is_a_warning():
+    facts = Checkup(
+        path="shop.db",
+        sqlite_version="3.54.1",
+        schema_version=1,
+        settings={},
+        modes={"shop.db": 0o600},
+        foreign=["shop.db"],
+        size_bytes=1,
+        log_bytes=0,
+        free_bytes=2**40,
+    )
+    assert "warn" in {finding.level for finding in _check_permissions(facts)}
 
 
 # ── What fails ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import islice
@@ -19,9 +21,14 @@ from click.testing import CliRunner, Result
 import holdfast
 import holdfast as hf
 from holdfast.cli import main
+from holdfast.cli.demo import Told, _as_lines, _rescued
+from holdfast.cli.show import look_at
 from holdfast.demo import generate, payments, shop
+from holdfast.demo.audit import audit, home_url
 from holdfast.demo.loopback import HttpRefused, post
-from holdfast.demo.run import sample_orders
+from holdfast.demo.processes import Child
+from holdfast.demo.progress import Progress
+from holdfast.demo.run import Kill, Run, sample_orders
 from holdfast.ports import SqlCursor
 
 ORDERS = 40
@@ -201,12 +208,100 @@ def test_books_that_were_tampered_with_are_found_out(tamper, books):
 
 
 @pytest.mark.process
+def test_books_that_cannot_be_read_are_an_error_of_one_line(books, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (books / "ledger.jsonl").write_text("{\n")
+    for folder in (tmp_path / "empty", books):
+        result = check(folder)
+        assert result.exit_code == 1
+        assert json.loads(result.stderr)["code"] == "configuration"
+
+
+def test_books_with_problems_are_rescued(tmp_path):
+    (tmp_path / "ledger.jsonl").write_text("x")
+    rescued = _rescued(tmp_path)
+    assert (rescued / "ledger.jsonl").read_text() == "x"
+    shutil.rmtree(rescued)
+
+
+@pytest.mark.process
 def test_people_are_told_what_is_off(books):
     charge_twice(books)
     result = CliRunner().invoke(main, ["demo", "--check", str(books)])
     assert result.exit_code == 1
     assert "The books do not agree:" in result.output
     assert "duplicate charges accepted        1" in result.output
+
+
+@pytest.mark.process
+def test_people_see_a_summary_a_timeline_and_what_to_try_next(books):
+    async def look() -> Told:
+        found = await audit(books)
+        async with hf.App("look", home=home_url(books)) as app:
+            shown = await look_at(app, "checkout", "order-0001")
+        kills = [Kill(1, ["order-0001"], 2), Kill(3, ["order-0002", "order-0003"], 4)]
+        return Told(audit=found, run=Run(kills=kills, elapsed_seconds=12.3), shown=shown)
+
+    told = asyncio.run(look())
+    text = "\n".join(_as_lines(told, None))
+    assert not told.problems
+    assert "kills survived                    2   3 orders in the killed workers' hands" in text
+    assert "Every order is accounted for" in text
+    assert "step take_payment#0" in text
+    assert "holdfast demo --keep shop-demo" in text
+    assert f"holdfast doctor --home sqlite:///{books}/shop.db" in "\n".join(_as_lines(told, books))
+
+
+@pytest.mark.process
+def test_a_kill_that_did_not_take_place_is_a_problem(books):
+    told = Told(audit=asyncio.run(audit(books)), run=Run(kills=[], elapsed_seconds=1.0), shown=None)
+    assert told.problems == ["not every kill took place"]
+
+
+async def test_a_process_that_ends_early_is_told_with_its_last_words(tmp_path):
+    child = await Child.start(tmp_path / "log", "holdfast.demo.nowhere")
+    with pytest.raises(hf.ConfigurationError, match="No module named"):
+        await child.line()
+    await child.stop()
+
+
+# ── Its progress ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def drawn(capsys, *, terminal: bool = False, quiet: bool = False) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+        progress = Progress(quiet=quiet)
+    progress.tell("they come in")
+    for ended in range(9):
+        progress.progress(ended, 8, Counter(confirmed=ended))
+        progress.progress(ended, 8, Counter(confirmed=ended))
+        if ended == 4:
+            progress.tell("kill -9")
+    out: str = capsys.readouterr().out
+    return out
+
+
+def test_without_a_terminal_progress_is_a_line_for_each_quarter(capsys):
+    assert [line.strip() for line in drawn(capsys).splitlines()] == [
+        "they come in",
+        "2/8 orders, 2 confirmed",
+        "4/8 orders, 4 confirmed",
+        "kill -9",
+        "6/8 orders, 6 confirmed",
+        "8/8 orders, 8 confirmed",
+    ]
+
+
+def test_on_a_terminal_progress_is_a_bar_drawn_when_it_changes(capsys):
+    out = drawn(capsys, terminal=True)
+    assert out.count("4/8 orders") == 2  # once more below what was told
+    assert out.count("5/8 orders") == 1
+    assert out.endswith("█" * 30 + "    8/8 orders, 8 confirmed\n")
+
+
+def test_for_machines_there_is_no_progress(capsys):
+    assert drawn(capsys, quiet=True) == ""
 
 
 # ── Its orders ──────────────────────────────────────────────────────────────────────────────────────────────────────

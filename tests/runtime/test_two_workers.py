@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import StoreUnavailable
-from holdfast.items import Item, Update, Write
+from holdfast.items import Item, Put, Update, Write
 from holdfast.ports import Home, Page
 
 
@@ -117,3 +117,70 @@ async def test_a_stale_owner_cannot_take_a_message_out_of_the_inbox() -> None:
         await eventually(lambda: stale.telemetry.counts["fenced"])
     async with fresh.worker():
         assert await there.handle(handle.id).result("2s") == "yes"
+
+
+class Delaying(Stalling):
+    """A stalled process whose request to start a child is under way for long: it arrives whoever has given up on it."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.about_to_start, self.goes_on, self.arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def write(self, *writes: Write) -> Sequence[Item | None]:
+        starts = isinstance(writes[0], Put) and writes[0].item.partition.startswith("wf#child")
+        if starts and not self.about_to_start.is_set():
+            self.about_to_start.set()
+            return await asyncio.shield(asyncio.ensure_future(self._write_late(*writes)))
+        return await super().write(*writes)
+
+    async def _write_late(self, *writes: Write) -> Sequence[Item | None]:
+        await self.goes_on.wait()
+        try:
+            return await super().write(*writes)
+        finally:
+            self.arrived.set()
+
+
+def family(data: MemoryData, wrap: Callable[[Any], Any] = lambda store: store) -> tuple[hf.App, Any, Any]:
+    async def open_shared() -> Home:
+        home = open_memory_home(data=data)
+        return replace(home, store=wrap(home.store))
+
+    app = hf.App("family", home=open_shared, limits=hf.Limits(lease_ms=400, sweep_seconds=0.05))
+
+    @app.workflow
+    async def child() -> None:
+        await hf.signal("never")
+
+    @app.workflow
+    async def parent() -> str:
+        try:
+            async with asyncio.timeout(0.1):
+                await child()
+        except TimeoutError:
+            return "gave up"
+        return "never"
+
+    return app, parent, child
+
+
+@pytest.mark.slow
+async def test_a_stale_owner_cannot_start_a_child_that_nobody_waits_for_any_more() -> None:
+    data = MemoryData()
+    stalled: list[Delaying] = []
+
+    def delay(store: Any) -> Delaying:
+        stalled.append(Delaying(store))
+        return stalled[0]
+
+    stale, here, child = family(data, delay)
+    fresh, there, _ = family(data)
+    async with stale.worker():
+        await here.start(id="p")
+        await stalled[0].about_to_start.wait()
+        async with fresh.worker():
+            assert await there.handle("p") == "gave up"
+            stalled[0].goes_on.set()
+            await stalled[0].arrived.wait()
+            with pytest.raises(hf.ExecutionCancelled):
+                await child.handle("p/child#0").result("1s")

@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from tests.torture.verdict import judge, log_complaints
 from holdfast.app import open_home
 
 FULL: Final = {"kills": 220, "zombies": 60, "workers": 4, "executions": 1_500, "rate": 14.0, "seconds": 480.0}
-QUICK: Final = {"kills": 14, "zombies": 8, "workers": 3, "executions": 60, "rate": 20.0, "seconds": 40.0}
+QUICK: Final = {"kills": 14, "zombies": 8, "workers": 4, "executions": 60, "rate": 20.0, "seconds": 60.0}
 HEALING_SECONDS: Final = {False: 60.0, True: 20.0}
 
 
@@ -85,10 +85,7 @@ async def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     stops, _ = crew.deck.count("stop")
     (attempts,) = ledger.read("SELECT count(*) FROM attempts")[0]
     (mismatches,) = ledger.read("SELECT count(*) FROM mismatches")[0]
-    if crew.counts["zombies_fenced"] < stops // 2:
-        complaints["the_run_went_as_planned"].append(
-            f"only {crew.counts['zombies_fenced']} of {stops} zombies were fenced"
-        )
+    complaints["the_run_went_as_planned"] += too_rare(crew.counts, stops)
     ledger.close()
     return {
         "options": wanted,
@@ -118,6 +115,12 @@ async def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         },
         "complaints": {name: each for name, each in complaints.items() if each},
     }
+
+
+def too_rare(counts: Mapping[str, int], stops: int) -> list[str]:
+    """What happened so rarely that nothing was proven. Not every zombie has held a lease when it was stopped."""
+    least = {"zombies_fenced": stops // 4, "fenced": stops // 2, "taken over": stops}
+    return [f"{what} {counts[what]} times, not {number}" for what, number in least.items() if counts[what] < number]
 
 
 def main(arguments: Sequence[str]) -> int:

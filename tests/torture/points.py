@@ -179,7 +179,12 @@ class TorturedStore:
         return await apply()
 
     async def _strike_after(self, fault: Fault, apply: Callable[[], Awaitable[T]]) -> T:
-        answer = await apply()
+        try:
+            answer = await apply()
+        except BaseException:  # refused, say: then after the next one
+            self._faults.insert(0, fault)
+            self._to_go = 1
+            raise
         await self._strike(fault)
         return answer
 

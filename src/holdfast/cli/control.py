@@ -98,15 +98,18 @@ def resume(session: Session, *, workflow: str, id: str) -> None:
 @click.command(
     "retry",
     epilog=examples(
-        "holdfast retry --home sqlite:///shop.db checkout order-17",
+        "holdfast retry -a shop:app checkout order-17",
     ),
 )
 @click.argument("workflow")
 @click.argument("id")
 @on_home
 def retry(session: Session, *, workflow: str, id: str) -> None:
-    """Go on with an execution that ended badly, from the operation that failed. Finished steps are not repeated."""
-    session.run(lambda app: handle_on(app, workflow, id).retry())
+    """Go on with an execution that ended badly, from the operation that failed. Finished steps are not repeated.
+
+    Needs the app's code: replaying it shows what followed from the failure.
+    """
+    session.run(lambda app: app.handle(workflow, id).retry(), session.app())
     _done(session, workflow, id, "retry", "goes on from where it failed")
 
 

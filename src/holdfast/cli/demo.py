@@ -105,12 +105,7 @@ def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, d
         if not as_json:
             click.echo(INTRODUCTION)
         told = asyncio.run(_perform(folder, orders, progress))
-        if told.problems and keep is None:
-            kept: Path | None = Path(
-                shutil.copytree(folder, tempfile.mkdtemp(prefix="holdfast-demo-"), dirs_exist_ok=True)
-            )
-        else:
-            kept = keep
+        kept = _rescued(folder) if told.problems and keep is None else keep
         _answer(told, for_machines=as_json, kept=kept)
 
 
@@ -125,6 +120,12 @@ def _folder(keep: Path | None) -> Generator[Path]:
         raise ConfigurationError(f"{keep} is not empty; name a new folder, or remove this one")
     keep.mkdir(mode=0o700, parents=True, exist_ok=True)
     yield keep.resolve()
+
+
+def _rescued(folder: Path) -> Path:
+    """A copy of the books that somebody will want to look at. Sockets cannot be copied, and nobody misses them."""
+    safe = tempfile.mkdtemp(prefix="holdfast-demo-")
+    return shutil.copytree(folder, Path(safe), ignore=shutil.ignore_patterns("*-bells"), dirs_exist_ok=True)
 
 
 async def _perform(folder: Path, orders: int, progress: Progress) -> Told:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 import holdfast as hf
 from holdfast.demo.shop import InvalidCart, Order, OutOfStock
-from holdfast.errors import NotFound, StepTimeout
+from holdfast.errors import ConfigurationError, NotFound, StepTimeout
 from holdfast.kernel.entries import Failed, Tried
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import COMPLETED, ENDED, FAILED, partition_of
+
+T = TypeVar("T")
 
 ORDERS_FILE: Final = "orders.jsonl"
 LEDGER_FILE: Final = "ledger.jsonl"
@@ -84,8 +86,8 @@ def home_url(folder: Path) -> str:
 
 async def audit(folder: Path) -> Audit:
     """Compare the books in ``folder``."""
-    orders = [msgspec.json.decode(line, type=Order) for line in _lines(folder / ORDERS_FILE)]
-    ledger = [msgspec.json.decode(line, type=Entry) for line in _lines(folder / LEDGER_FILE)]
+    orders = _read_lines(folder / ORDERS_FILE, Order)
+    ledger = _read_lines(folder / LEDGER_FILE, Entry)
     app = hf.App("audit", home=home_url(folder))
     async with app:
         home = app.access().home
@@ -104,8 +106,11 @@ async def audit(folder: Path) -> Audit:
     return books.audit()
 
 
-def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines()
+def _read_lines(path: Path, kind: type[T]) -> list[T]:
+    try:
+        return [msgspec.json.decode(line, type=kind) for line in path.read_bytes().splitlines()]
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"{path} cannot be read, so there is nothing to compare: {error}") from error
 
 
 def _read_tables(sql: hf.SqlCursor) -> tuple[tuple[()], Tables]:

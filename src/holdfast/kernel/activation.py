@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Coroutine, Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Raw
 
@@ -34,6 +34,9 @@ from holdfast.kernel.requests import (
     Wants,
 )
 from holdfast.kernel.tasks import Handle, Timer
+
+MOST_REFUSALS: Final = 1_000
+"""How often a body that is leaving memory may ask for something and be refused."""
 
 
 class Activation:
@@ -76,6 +79,7 @@ class Activation:
         self._random: Random | None = None
         self._mailboxes: dict[str, asyncio.Queue[Raw]] = {}
         self._patches: dict[str, bool] = {}
+        self._refusals = 0
         self._load(recorded)
 
     def _load(self, recorded: Sequence[Entry]) -> None:
@@ -241,7 +245,8 @@ class Activation:
     def request(self, kind: str, name: str, command: Any, *, fingerprint: str = "", decode: Decode) -> Operation:
         """Ask the outside for something. Await what comes back."""
         if self.loop.evicting:
-            raise Evicted
+            self._refuse()
+            return Operation(self.loop, name, kind, command, fingerprint, decode)  # it is never answered
         operation = Operation(self.loop, self.loop.current_path(name), kind, command, fingerprint, decode)
         operation.withdrawn = self._withdraw
         self._register(operation)
@@ -284,11 +289,18 @@ class Activation:
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         if self.loop.evicting:
-            raise Evicted
+            self._refuse()
+            return Timer(when, handle, handle.cancel)  # it never fires
         due_at = math.ceil(round(when * 1000, 3))
         timer = DueTimer(self.loop, self.loop.current_path("timer"), TimerDue(due_at), handle)
         self._register(timer)
         return Timer(when, handle, lambda: self._withdraw(timer))
+
+    def _refuse(self) -> None:
+        """The body is leaving memory. One that catches even that, and asks again and again, is left to wait instead."""
+        self._refusals += 1
+        if self._refusals <= MOST_REFUSALS:
+            raise Evicted
 
     def _register(self, request: Request) -> None:
         self.requested[request.id] = request

@@ -161,8 +161,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
 
     def _unwind(self) -> None:
-        for task in reversed(self.live_tasks()):
-            task.context.run(close_quietly, task.get_coro())
+        while tasks := self.live_tasks():
+            self._tasks = []  # what starts while these unwind comes here, and is unwound next
+            for task in reversed(tasks):
+                task.context.run(close_quietly, task.get_coro())
 
     def _inside(self, work: Callable[[], object]) -> None:
         """Do ``work`` with this loop as the running one. Leaves the host's loop and task as it found them."""

@@ -17,18 +17,21 @@ from holdfast.ports import Store
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 5.0
 
+CALLER_PATIENCE_SECONDS: Final = 10.0
+"""How long a caller's write sits out an outage before he hears of it."""
+
 
 async def write_until_known(
-    store: Store, *writes: Write, ours: Callable[[Item | None], bool], tries: int | None = None
+    store: Store, *writes: Write, ours: Callable[[Item | None], bool], patience_seconds: float | None = None
 ) -> None:
     """Apply ``writes`` all or nothing, through outages, exactly once as far as anyone can see.
 
     ``ours(item)`` tells whether what the store holds in a refused write's place is that very write, applied before.
-    Raises ``Refused`` if it is not. Outages are sat out, for ever or for so many ``tries``: fencing makes a late write
-    harmless.
+    Raises ``Refused`` if it is not. Outages are sat out, for ever or as long as there is patience: fencing makes a late
+    write harmless.
     """
     pause = FIRST_PAUSE_SECONDS
-    sent = 0
+    began = asyncio.get_running_loop().time()
     while True:
         try:
             await store.write(*writes)
@@ -38,8 +41,13 @@ async def write_until_known(
                 return
             raise
         except StoreUnavailable:
-            sent += 1
-            if sent == tries:
+            waited = asyncio.get_running_loop().time() - began
+            if patience_seconds is not None and waited >= patience_seconds:
                 raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
+    """``write_until_known``, for somebody who waits: after a while he is told that the store does not answer."""
+    await write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)

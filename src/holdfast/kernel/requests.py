@@ -43,7 +43,10 @@ class Operation(DurableFuture):
         """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already."""
         match entry:
             case Done():
-                self.set_result(self._decode(bytes(entry.value)) if value is UNSET else value)
+                try:
+                    self.set_result(self._decode(bytes(entry.value)) if value is UNSET else value)
+                except Exception as error:  # noqa: BLE001 - what was recorded does not fit the code's type any more
+                    self.set_exception(error)
             case Failed(error=error):
                 self.set_exception(rebuild(error))
 

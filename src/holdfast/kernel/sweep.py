@@ -9,6 +9,7 @@ from typing import Final
 from holdfast.errors import StoreError
 from holdfast.items import Item
 from holdfast.kernel.host import Host
+from holdfast.kernel.turn import STRANDED_RECHECK_MS
 
 PURGE_BATCH: Final = 500
 
@@ -26,7 +27,7 @@ class Sweeper:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
         limits = self._host.limits
         self._peers = self._host.home.doorbell.peers()
-        await self.sweep(horizon_ms=limits.lease_ms + 1)
+        await self.sweep(horizon_ms=max(limits.lease_ms, STRANDED_RECHECK_MS) + 1, just_started=True)
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
@@ -64,8 +65,11 @@ class Sweeper:
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
         await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms)
 
-    async def sweep(self, horizon_ms: int) -> None:
-        """Look at every head that is due, or will be within the horizon, and at the leases of the dead."""
+    async def sweep(self, horizon_ms: int, *, just_started: bool = False) -> None:
+        """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
+
+        Who has just started also looks at stranded heads at once: he may be the code they wait for.
+        """
         before = self._host.clock.now_ms() + horizon_ms
         after: str | None = None
         living: dict[str, bool] = {}
@@ -75,7 +79,10 @@ class Sweeper:
             except StoreError:
                 return  # the next beat tries again
             for head in page.items:
-                self._consider(head, living)
+                if just_started and head.status == self._host.programs.stranded:
+                    self._host.look(head.partition)
+                else:
+                    self._consider(head, living)
             if (after := page.cursor) is None:
                 return
 

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from holdfast.errors import Evicted
 
@@ -108,9 +108,17 @@ def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T
 
 
 def close_quietly(coroutine: Any) -> None:
-    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more."""
+    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more.
+
+    One that never does (``while True`` around a bare ``except``) is kept for good: were it collected, Python would run
+    its handlers once more, outside of its loop, where a step is a plain function.
+    """
     for _ in range(100):
         try:
             coroutine.throw(Evicted())
         except BaseException:  # noqa: BLE001 - whatever it is, the coroutine is closed
             return
+    _STUBBORN.append(coroutine)
+
+
+_STUBBORN: Final[list[Any]] = []

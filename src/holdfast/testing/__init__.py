@@ -18,7 +18,7 @@ from holdfast.testing.faults import FaultCounts, FaultPlan, FaultsAt, RandomFaul
 from holdfast.testing.faulty import faulty_home
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.process import Process, ProcessDied
-from holdfast.testing.simulation import Scenario, run_scenario
+from holdfast.testing.simulation import Histories, Scenario, run_scenario
 from holdfast.testing.virtual_time import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
 from holdfast.testing.world import MemoryDatabase, World
 
@@ -27,6 +27,7 @@ __all__ = [
     "FaultCounts",
     "FaultPlan",
     "FaultsAt",
+    "Histories",
     "Ledger",
     "Livelock",
     "MemoryDatabase",

@@ -268,7 +268,9 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             return
         self.steps += 1
         if self.steps - self._steps_before > MOST_STEPS_AT_ONCE:
-            raise Livelock(f"{MOST_STEPS_AT_ONCE:,} callbacks ran at {self._now:,.3f} s; the last is {handle.describe()}")
+            raise Livelock(
+                f"{MOST_STEPS_AT_ONCE:,} callbacks ran at {self._now:,.3f} s; the last is {handle.describe()}"
+            )
         try:
             handle.run()
         except Exception as error:  # noqa: BLE001 - as asyncio does: a callback has no caller

@@ -11,9 +11,9 @@ from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import AllOf, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.journal import Journal
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.launch import outcome_error
-from holdfast.workflows.messages import TRIES, nudge, send
+from holdfast.workflows.messages import nudge, send
 from holdfast.workflows.record import (
     CLAIMABLE,
     ENDED,
@@ -49,7 +49,7 @@ async def resume(access: Access, partition: str) -> None:
 
 async def _change(access: Access, partition: str, update: Update, allowed: tuple[str, ...]) -> None:
     try:
-        await write_until_known(access.home.store, update, ours=lambda _there: False, tries=TRIES)
+        await write_for_caller(access.home.store, update, ours=lambda _there: False)
     except Refused as refused:
         if refused.item is None:
             raise NotFound(f"there is no {describe_partition(partition)}") from None
@@ -78,7 +78,7 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
             add_epoch=1,
         )
         try:
-            await write_until_known(access.home.store, update, ours=partial(_stands, update), tries=TRIES)
+            await write_for_caller(access.home.store, update, ours=partial(_stands, update))
             break
         except Refused:
             continue  # somebody changed it meanwhile: look again

@@ -63,7 +63,7 @@ class Step(Generic[P, R]):
         policy: StepPolicy | None = None,
     ) -> None:
         self.function: Callable[..., Any] = function
-        self.name = name or getattr(function, "__name__", "")
+        self.name: str = name or getattr(function, "__name__", "")
         self.policy = policy or StepPolicy()
         _check_step(function, self.name, self.policy)
         given = 1 if self.policy.transactional else 0
@@ -179,7 +179,9 @@ class Workflow(Generic[P, R]):
         policy: WorkflowPolicy | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
-            raise InvalidInput(f"a workflow is an async def: {getattr(function, '__qualname__', repr(function))} is not")
+            raise InvalidInput(
+                f"a workflow is an async def: {getattr(function, '__qualname__', repr(function))} is not"
+            )
         self.function: Callable[..., Coroutine[Any, Any, R]] = function
         self.name = name or function.__name__
         self.version = version or code_version(function)

@@ -14,9 +14,9 @@ from holdfast.errors import InvalidInput, InvalidState, Refused
 from holdfast.items import ABSENT, Item, Put
 from holdfast.kernel.entries import Done, Entry, Failed, Intended, Progressed, Tried, encode_entries
 from holdfast.kernel.journal import LONGEST_SEGMENT_ENTRIES, segment_sort
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
-from holdfast.workflows.messages import TRIES, nudge
+from holdfast.workflows.messages import nudge
 from holdfast.workflows.record import (
     NO_VALUE,
     READY,
@@ -58,7 +58,12 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         for place, chunk in enumerate(chunks)
     ]
     try:
-        await write_until_known(access.home.store, Put(head, ABSENT), *segments, ours=partial(eq, head), tries=TRIES)
+        await write_for_caller(
+            access.home.store,
+            Put(head, ABSENT),
+            *segments,
+            ours=partial(eq, head),
+        )
     except Refused:
         raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
     nudge(new_partition, access.home, access.host)

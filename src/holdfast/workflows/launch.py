@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from functools import partial
 from operator import eq
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.errors import (
@@ -19,8 +21,9 @@ from holdfast.errors import (
     IdempotencyMismatch,
     Refused,
 )
+from holdfast.failure import describe
 from holdfast.items import ABSENT, Condition, Expired, Item, Put
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -41,8 +44,6 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.ports import Home
     from holdfast.workflows.definition import Workflow
-
-TRIES = 8
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
-            await write_until_known(home.store, Put(head, when), ours=partial(eq, head), tries=TRIES)
+            await write_for_caller(home.store, Put(head, when), ours=partial(eq, head))
         except Refused as refused:
             there = refused.item
         else:
@@ -79,6 +80,23 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
             when, run, epoch = Expired(clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
         else:
             return _same_execution(there, order)
+
+
+async def forestall(home: Home, workflow: Workflow[..., Any], order: Launch, reason: str, clock: Clock) -> bool:
+    """Cancel an execution before it begins: its place is taken by one that has ended. False if it is there already.
+
+    The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
+    """
+    head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
+    record = replace(decode_record(head.body), ended_at=clock.now_ms(), error=describe(CancelledError(reason)))
+    kept_ms = workflow.policy.retention_ms
+    expires_at = None if kept_ms is None else clock.now_ms() + kept_ms
+    ended = Item(partition=head.partition, status=CANCELLED, expires_at=expires_at, body=encode_record(record))
+    try:
+        await write_for_caller(home.store, Put(ended, ABSENT), ours=partial(eq, ended))
+    except Refused:
+        return False
+    return True
 
 
 def _new_head(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast import ids
 from holdfast.errors import NotFound, Refused
 from holdfast.kernel.entries import Cancelled, Received
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import load
 from holdfast.workflows.record import CancelRequest, Message, Signal, post
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
-
-TRIES = 8
 
 
 class Sender:
@@ -40,8 +38,10 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
     sort = sender.next_sort()
     writes = post(partition, sort, message, now)
     try:
-        await write_until_known(
-            home.store, *writes, ours=lambda there: there is not None and there.sort == sort, tries=TRIES
+        await write_for_caller(
+            home.store,
+            *writes,
+            ours=lambda there: there is not None and there.sort == sort,
         )
     except Refused:
         return False

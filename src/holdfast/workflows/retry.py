@@ -26,9 +26,9 @@ from holdfast.kernel.entries import (
     standing,
 )
 from holdfast.kernel.journal import segment_sort
-from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
-from holdfast.workflows.messages import TRIES, nudge
+from holdfast.workflows.messages import nudge
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -82,7 +82,12 @@ async def retry(access: Access, partition: str) -> None:
         add_revision=1,
     )
     try:
-        await write_until_known(access.home.store, Put(segment, ABSENT), update, ours=partial(eq, segment), tries=TRIES)
+        await write_for_caller(
+            access.home.store,
+            Put(segment, ABSENT),
+            update,
+            ours=partial(eq, segment),
+        )
     except Refused:
         raise InvalidState(
             f"{describe_partition(partition)} was changed by somebody else just now; look again"

@@ -118,7 +118,9 @@ def retried(app: App, ledger: Ledger) -> User:
 def few_attempts(ledger: Ledger) -> list[str]:
     """A crash may cost the attempt that was under way; it must not make the step begin to count again."""
     lost = ledger.processes - 1
-    counts = {step: sum(n for key, n in ledger.attempts.items() if f"/{step}#" in key) for step in ("flaky", "hopeless")}
+    counts = {
+        step: sum(n for key, n in ledger.attempts.items() if f"/{step}#" in key) for step in ("flaky", "hopeless")
+    }
     return [f"{step} was attempted {n} times, with {lost} crashes" for step, n in counts.items() if n > 3 + lost]
 
 

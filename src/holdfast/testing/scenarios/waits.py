@@ -224,7 +224,12 @@ from holdfast.testing.scenarios.messages import send  # noqa: E402
 
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("sleeping", sleeping, check=never_early),
-    Scenario("evicted", sleeping, check=never_early, limits=swift(hf.Limits(resident=0, linger_seconds=0.0, near_seconds=0.0))),
+    Scenario(
+        "evicted",
+        sleeping,
+        check=never_early,
+        limits=swift(hf.Limits(resident=0, linger_seconds=0.0, near_seconds=0.0)),
+    ),
     Scenario("timed out", timed_out),
     Scenario("polling", polling),
     Scenario("primitives", primitives, histories=Histories.REORDERED),

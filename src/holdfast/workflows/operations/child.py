@@ -11,7 +11,7 @@ from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, NotFound
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
-from holdfast.workflows.launch import Launch, launch, outcome_error
+from holdfast.workflows.launch import Launch, forestall, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import (
     ENDED,
@@ -85,13 +85,16 @@ class CallChild(Struct, frozen=True):
         return Effect(operation.id, lambda: self._start_or_find(operation, live))
 
     async def _start_or_find(self, operation: Operation, live: Live) -> Arrival | Timed:
-        parent = Parent(live.partition, live.record.run, operation.id)
-        order = Launch(id=child_id(live, operation), input=self.input, tags=live.record.tags, parent=parent)
+        order = self._order(operation, live)
         try:
             head = await launch(live.host.home, live.host, self.workflow, order, live.host.clock)
         except IdempotencyMismatch as error:
             return live.failed(operation, error)
         return _outcome_or_watch(head, operation, live)
+
+    def _order(self, operation: Operation, live: Live) -> Launch:
+        parent = Parent(live.partition, live.record.run, operation.id)
+        return Launch(id=child_id(live, operation), input=self.input, tags=live.record.tags, parent=parent)
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         return (Effect(f"{operation.id}!cancel", lambda: self._cancel(operation, live)),)
@@ -99,7 +102,14 @@ class CallChild(Struct, frozen=True):
     async def _cancel(self, operation: Operation, live: Live) -> None:
         partition = partition_of(self.workflow.name, child_id(live, operation))
         live.host.watchers.remove(partition, (live.partition, operation.id))
-        await live.send(partition, CancelRequest("its parent no longer waits for it"))
+        reason = "its parent no longer waits for it"
+        while not await live.send(partition, CancelRequest(reason)):
+            head = await live.host.home.store.get(partition)
+            if head is not None and head.status in ENDED:
+                return
+            order = self._order(operation, live)
+            if await forestall(live.host.home, self.workflow, order, reason, live.host.clock):
+                return
 
 
 class StartDetached(Struct, frozen=True):

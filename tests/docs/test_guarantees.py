@@ -1,0 +1,82 @@
+"""Pages name what exists (tests, files, links), and what exists (guarantees, commands, public names) is on a page."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUARANTEES = [f"G{number}" for number in range(1, 15)]
+
+PROOF = re.compile(r"`((?:src|tests)/[\w./]+\.py)::(\w+)`")
+FILE = re.compile(r"`((?:src|tests|docs|tools|benchmarks|examples)/[\w./-]+)")
+LINK = re.compile(r"\]\((?!https?:)(?P<page>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^## (G\d+)\b.*$", re.MULTILINE)
+
+
+def sections() -> dict[str, str]:
+    """The text of each guarantee, by its number."""
+    parts = SECTION.split((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8"))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def functions_of(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_guarantee_has_its_section() -> None:
+    assert list(sections()) == GUARANTEES
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_guarantee_is_proven_by_tests_that_exist(guarantee: str) -> None:
+    proofs = PROOF.findall(sections()[guarantee])
+    missing = [f"{path}::{name}" for path, name in proofs if name not in functions_of(ROOT / path)]
+    assert proofs, f"{guarantee} names no test"
+    assert not missing
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_names_files_and_tests_that_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    files = [name for name in FILE.findall(text) if not (ROOT / name).exists()]
+    tests = [f"{name}::{test}" for name, test in PROOF.findall(text) if test not in functions_of(ROOT / name)]
+    assert not files
+    assert not tests
+
+
+def anchors_of(path: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made by those who show Markdown."""
+    headings = HEADING.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_links_to_what_is_there(path: Path) -> None:
+    links = LINK.finditer(FENCED.sub("", path.read_text(encoding="utf-8")).replace("\n", " "))
+    wrong: list[str] = []
+    for link in links:
+        page = path.parent / link["page"] if link["page"] else path
+        if not page.exists() or (link["anchor"] and link["anchor"] not in anchors_of(page)):
+            wrong.append(link[0])
+    assert not wrong
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_command_is_in_the_guide(command: str) -> None:
+    assert re.search(rf"^\| .*`{command}\b", (ROOT / "docs" / "workflows.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
+    assert [name for name in holdfast.__all__ if not re.search(rf"\b{name}\b", text)] == []

@@ -1,0 +1,297 @@
+"""The private event loop: deterministic, complete for tasks and futures, closed to the world."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import weakref
+from typing import Any
+
+import pytest
+
+from holdfast.errors import DeterminismError, IOOutsideStep
+from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.tasks import Handle, Timer
+
+
+class Clockwork:
+    """Stands for the activation: keeps the timers, and fires them when told to."""
+
+    def __init__(self) -> None:
+        self.loop = DurableLoop(1000.0, self)  # type: ignore[abstract]
+        self.timers: list[tuple[float, Handle]] = []
+        self.cancelled: list[float] = []
+
+    def start_timer(self, when: float, handle: Handle) -> Timer:
+        self.timers.append((when, handle))
+        return Timer(when, handle, lambda: self.cancelled.append(when))
+
+    def run(self, coroutine: Any) -> asyncio.Task[Any]:
+        task = self.loop.create_task(coroutine)
+        self.loop.run_until_quiescent()
+        return task
+
+    def fire(self) -> None:
+        """Let the earliest timer fire."""
+        self.timers.sort(key=lambda timer: timer[0])
+        when, handle = self.timers.pop(0)
+        self.loop.now = when
+        self.loop.schedule(handle)
+        self.loop.run_until_quiescent()
+
+
+@pytest.fixture
+def clockwork():
+    made = Clockwork()
+    yield made
+    made.loop.evict()
+
+
+def test_it_runs_what_is_ready_in_the_order_in_which_it_became_so(clockwork):
+    seen = []
+
+    async def say(what: str) -> None:
+        seen.append(what)
+        await asyncio.sleep(0)
+        seen.append(what.upper())
+
+    async def main() -> None:
+        await asyncio.gather(*[say(each) for each in "abc"])
+
+    assert clockwork.run(main()).done()
+    assert seen == ["a", "b", "c", "A", "B", "C"]
+
+
+def test_it_is_the_running_loop_only_while_it_runs(clockwork):
+    async def main() -> bool:
+        return asyncio.get_running_loop() is clockwork.loop and asyncio.current_task() is not None
+
+    assert clockwork.run(main()).result() is True
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+
+
+async def test_it_runs_within_another_loop(clockwork):
+    outer_task, outer_loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    async def main() -> tuple[bool, bool]:
+        return asyncio.get_running_loop() is outer_loop, asyncio.current_task() is outer_task
+
+    assert clockwork.run(main()).result() == (False, False)
+    assert asyncio.get_running_loop() is outer_loop
+    assert asyncio.current_task() is outer_task
+
+
+async def test_an_error_out_of_a_callback_leaves_the_other_loop_as_it_was(clockwork):
+    clockwork.loop.call_soon(lambda: 1 // 0)
+    clockwork.loop.run_until_quiescent()
+    await asyncio.sleep(0)
+    assert "exception" in clockwork.loop.unhandled[0]
+
+
+def test_the_end_of_the_process_is_no_business_of_a_body(clockwork):
+    async def main() -> None:
+        sys.exit(3)
+
+    task = clockwork.run(main())
+    assert isinstance(task.exception(), SystemExit)
+
+
+def test_time_stands_still_while_it_runs(clockwork):
+    async def main() -> list[float]:
+        loop = asyncio.get_running_loop()
+        times = [loop.time()]
+        await asyncio.sleep(0)
+        times.append(loop.time())
+        await asyncio.sleep(2.5)
+        times.append(loop.time())
+        return times
+
+    task = clockwork.run(main())
+    assert not task.done()
+    clockwork.fire()
+    assert task.result() == [1000.0, 1000.0, 1002.5]
+
+
+def test_timers_are_handed_out_and_taken_back(clockwork):
+    async def main() -> str:
+        async with asyncio.timeout(5):
+            await asyncio.sleep(1)
+        return "done"
+
+    task = clockwork.run(main())
+    assert sorted(when for when, _ in clockwork.timers) == [1001.0, 1005.0]
+    clockwork.fire()
+    assert task.result() == "done"
+    assert clockwork.cancelled == [1005.0]
+
+
+def test_a_timer_in_the_past_is_ready_at_once(clockwork):
+    seen = []
+    clockwork.loop.call_later(0, seen.append, 1)
+    clockwork.loop.call_at(5.0, seen.append, 2)
+    clockwork.loop.run_until_quiescent()
+    assert seen == [1, 2]
+    assert clockwork.timers == []
+
+
+def test_a_cancelled_callback_is_not_called(clockwork):
+    seen = []
+    handle = clockwork.loop.call_soon(seen.append, 1)
+    handle.cancel()
+    clockwork.loop.run_until_quiescent()
+    assert seen == []
+    assert handle.cancelled()
+
+
+# ── Names and sets ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_tasks_know_their_path(clockwork):
+    paths = []
+
+    async def leaf() -> None:
+        paths.append(clockwork.loop.current_path("step"))
+        paths.append(clockwork.loop.current_path("step"))
+
+    async def branch() -> None:
+        await asyncio.gather(leaf(), leaf())
+
+    async def main() -> None:
+        paths.append(clockwork.loop.current_path("step"))
+        await asyncio.create_task(branch(), name="given names do not count")
+        await leaf()
+
+    clockwork.run(main())
+    assert paths == [
+        "step#0",
+        "branch#0/leaf#0/step#0",
+        "branch#0/leaf#0/step#1",
+        "branch#0/leaf#1/step#0",
+        "branch#0/leaf#1/step#1",
+        "step#1",
+        "step#2",
+    ]
+
+
+def test_sets_of_tasks_and_futures_iterate_in_the_order_of_their_making(clockwork):
+    async def main() -> bool:
+        loop = asyncio.get_running_loop()
+        made: list[asyncio.Future[Any]] = []
+        for number in range(500):
+            made.append(loop.create_future() if number % 2 else asyncio.create_task(asyncio.sleep(9)))
+        return list({*made[::-1]}) == made
+
+    assert clockwork.run(main()).result() is True
+
+
+def test_wait_answers_its_set_in_a_fixed_order(clockwork):
+    async def main() -> list[int]:
+        async def number(n: int) -> int:
+            return n
+
+        tasks = [asyncio.create_task(number(n)) for n in range(100)]
+        done, _ = await asyncio.wait(tasks[::-1])
+        return [task.result() for task in done]
+
+    assert clockwork.run(main()).result() == list(range(100))
+
+
+def test_as_completed_takes_tasks_and_refuses_bare_coroutines(clockwork):
+    async def number(n: int) -> int:
+        return n
+
+    async def good() -> list[int]:
+        return [await each for each in asyncio.as_completed([asyncio.create_task(number(n)) for n in range(20)])]
+
+    async def bad() -> None:
+        for each in asyncio.as_completed([number(1), number(2), number(3)]):
+            await each
+
+    assert clockwork.run(good()).result() == list(range(20))
+    assert isinstance(clockwork.run(bad()).exception(), DeterminismError)
+
+
+# ── The world ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEPT = {
+    "call_soon", "call_later", "call_at", "time", "create_future", "create_task", "get_debug", "is_running",
+    "is_closed", "call_exception_handler",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({each for each in dir(asyncio.AbstractEventLoop) if each[0] != "_"} - KEPT))
+def test_whatever_else_a_loop_can_do_is_refused_by_name(clockwork, name):
+    with pytest.raises(IOOutsideStep, match=rf"the workflow body called loop\.{name}: .*@app\.step"):
+        getattr(clockwork.loop, name)()
+
+
+def test_hooks_for_asynchronous_generators_are_put_back(clockwork):
+    before = sys.get_asyncgen_hooks()
+
+    async def numbers():
+        yield 1
+        yield 2
+
+    async def main() -> list[int]:
+        return [each async for each in numbers()]
+
+    assert clockwork.run(main()).result() == [1, 2]
+    assert sys.get_asyncgen_hooks() == before
+
+
+# ── Leaving memory ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_eviction_unwinds_children_before_parents(clockwork):
+    seen = []
+
+    async def child() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("child")
+
+    async def main() -> None:
+        try:
+            await asyncio.create_task(child())
+        finally:
+            seen.append("parent")
+
+    clockwork.run(main())
+    clockwork.loop.evict()
+    assert seen == ["child", "parent"]
+    assert clockwork.loop.live_tasks() == []
+
+
+def test_nothing_keeps_an_evicted_loop_alive(clockwork):
+    class Marker:
+        pass
+
+    def start() -> weakref.ref[Marker]:
+        other, marker = Clockwork(), Marker()
+
+        async def main() -> None:
+            kept = marker
+            await asyncio.Event().wait()
+            del kept
+
+        other.run(main())
+        other.loop.evict()
+        return weakref.ref(marker)
+
+    found = start()
+    gc.collect()
+    assert found() is None
+
+
+def test_many_ended_tasks_are_not_kept(clockwork):
+    async def main() -> None:
+        for _ in range(5_000):
+            await asyncio.create_task(asyncio.sleep(0))
+        await asyncio.Event().wait()
+
+    clockwork.run(main())
+    assert len(clockwork.loop._tasks) < 2_000
+    assert len(clockwork.loop.live_tasks()) == 1
