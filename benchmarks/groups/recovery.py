@@ -83,7 +83,7 @@ CASES = (
                 peer_metric="seconds",
             ),
         ),
-        (Peer("recovery", _ASLEEP, _QUICK, slow=True),),
+        (Peer("recovery", _ASLEEP, _QUICK, only_wal=True),),
         peer_rounds=2,
     ),
     Case(
@@ -100,7 +100,7 @@ CASES = (
                 peer_metric="seconds",
             ),
         ),
-        (Peer("recovery", _IN_STEP, _QUICK, slow=True),),
+        (Peer("recovery", _IN_STEP, _QUICK, only_wal=True),),
         peer_rounds=2,
     ),
 )

@@ -32,6 +32,8 @@ Values = dict[str, float | list[float]]
 
 POLL_SECONDS = 0.02
 STALLED_SECONDS = 300
+WARM_UP = 60
+"""So many one-step workflows run before those of a crash test."""
 
 
 # ── DBOS, and the workflows under test ──────────────────────────────────────────────────────────────────────────────
@@ -400,9 +402,11 @@ def stage_begin(params: Params) -> None:
     it, count = launched(params), params["count"]
 
     async def start() -> None:
+        await asyncio.gather(*[it.one_step_async(number) for number in range(WARM_UP // 2)])
         began = time.time()
-        await asyncio.gather(*[it.one_step_async(number) for number in range(20)])
-        seconds = (time.time() - began) / 20 * count * 1.5 + 2  # so that the first still sleeps when the last begins
+        await asyncio.gather(*[it.one_step_async(number) for number in range(WARM_UP // 2)])
+        each = (time.time() - began) / (WARM_UP // 2)
+        seconds = each * count * 1.5 + 2  # so that the first still sleeps when the last begins
         for number in range(count):
             if params["kind"] == "asleep":
                 await it.DBOS.start_workflow_async(it.asleep, number, seconds)
@@ -424,7 +428,7 @@ def stage_begin(params: Params) -> None:
 
 def stage_finish(params: Params) -> None:
     launched(params)
-    wait_for_success(params, 1 if params["kind"] == "history" else params["count"] + 20)
+    wait_for_success(params, 1 if params["kind"] == "history" else params["count"] + WARM_UP)
     print(time.time(), flush=True)
 
 

@@ -83,11 +83,12 @@ async def test_it_runs_within_another_loop(clockwork):
     assert asyncio.current_task() is outer_task
 
 
-async def test_an_error_out_of_a_callback_leaves_the_other_loop_as_it_was(clockwork):
+async def test_an_error_out_of_a_callback_is_told_and_leaves_the_other_loop_as_it_was(clockwork, caplog):
+    loop = asyncio.get_running_loop()
     clockwork.loop.call_soon(lambda: 1 // 0)
     clockwork.loop.run_until_quiescent()
-    await asyncio.sleep(0)
-    assert "exception" in clockwork.loop.unhandled[0]
+    assert asyncio.get_running_loop() is loop
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_the_end_of_the_process_is_no_business_of_a_body(clockwork):
@@ -124,7 +125,7 @@ def test_timers_are_handed_out_and_taken_back(clockwork):
     assert sorted(when for when, _ in clockwork.timers) == [1001.0, 1005.0]
     clockwork.fire()
     assert task.result() == "done"
-    assert clockwork.cancelled == [1005.0]
+    assert 1005.0 in clockwork.cancelled
 
 
 def test_a_timer_in_the_past_is_ready_at_once(clockwork):

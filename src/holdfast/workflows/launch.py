@@ -23,6 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.failure import describe
 from holdfast.items import ABSENT, Condition, Expired, Item, Put
+from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.record import (
     CANCELLED,
@@ -88,9 +89,11 @@ async def forestall(home: Home, workflow: Workflow[..., Any], order: Launch, rea
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
     """
     head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
-    record = replace(decode_record(head.body), ended_at=clock.now_ms(), error=describe(CancelledError(reason)))
+    now = clock.now_ms()
+    error = describe(CancelledError(reason))
+    record = replace(decode_record(head.body), ended_at=now, error=error, tail=[Cancelled(now, reason)])
     kept_ms = workflow.policy.retention_ms
-    expires_at = None if kept_ms is None else clock.now_ms() + kept_ms
+    expires_at = None if kept_ms is None else now + kept_ms
     ended = Item(partition=head.partition, status=CANCELLED, expires_at=expires_at, body=encode_record(record))
     try:
         await write_for_caller(home.store, Put(ended, ABSENT), ours=partial(eq, ended))

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from holdfast.testing.conformance.conditions import Conditions
 from holdfast.testing.conformance.histories import Histories
-from holdfast.testing.conformance.reads import Finding, Reading
+from holdfast.testing.conformance.reads import Expiring, Finding, Reading
 from holdfast.testing.conformance.writes import AllOrNothing, Writing
 
 
-class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Histories):
+class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Expiring, Histories):
     """Subclass it, name the subclass ``Test…``, and implement ``open_store``."""
 
 

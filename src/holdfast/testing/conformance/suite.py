@@ -16,6 +16,9 @@ from holdfast.ports import Page, Store
 SORTS: Final = (HEAD, "j/00000001")
 """A head, and an item that is none: stores may keep them apart."""
 
+TIMEOUT_SECONDS: Final = 60
+"""A test that takes longer waits for an answer that never comes."""
+
 S = TypeVar("S", bound="Opened")
 
 
@@ -25,7 +28,8 @@ def on_store(test: Callable[[S, Store], Awaitable[None]]) -> Callable[[S, Path],
     async def scenario(suite: S, folder: Path) -> None:
         store = await suite.open_store(folder)
         try:
-            await test(suite, store)
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await test(suite, store)
         finally:
             await store.close()
 
@@ -60,9 +64,12 @@ async def refusal(write: Awaitable[Sequence[Item | None]]) -> Refused:
 async def pages(read: Callable[..., Awaitable[Page]], after: str | None = None) -> list[Item]:
     """All items of ``read``, page after page, from the start or from the cursor ``after``."""
     found: list[Item] = []
+    cursors = {after}
     while True:
         page = await read(after=after)
         found += page.items
         after = page.cursor
         if after is None:
             return found
+        assert after not in cursors, "the pages go round in circles"
+        cursors.add(after)

@@ -1,0 +1,44 @@
+"""Every scenario, with a crash, an outage, a lost answer or a zombie at each of its writes: nothing may differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing import Scenario, crash_at_every_write, crash_twice, pause_at_every_write
+from holdfast.testing.scenarios import SCENARIOS, scenario
+from holdfast.testing.scenarios.transactions import sql_scenarios
+
+TWICE = ("sequential", "parallel", "sleeping", "callback", "compensated", "failing child")
+FENCED_AT_LEAST = 200
+
+
+def name_of(each: Scenario) -> str:
+    return each.name
+
+
+@pytest.mark.parametrize("each", SCENARIOS, ids=name_of)
+def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
+    report = crash_at_every_write(each)
+    assert report.points == 4 * report.writes > 0
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_crash_during_the_recovery_changes_nothing(name: str) -> None:
+    assert crash_twice(scenario(name)).points > 0
+
+
+def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
+    fenced = points = 0
+    for each in SCENARIOS:
+        report = pause_at_every_write(each)
+        points += report.points
+        fenced += report.events["fenced"]
+    print(f"{points} zombies came back, {fenced} were fenced")
+    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+
+
+def test_a_crash_at_any_write_of_a_transactional_step_changes_nothing(tmp_path: Path) -> None:
+    for each in sql_scenarios(tmp_path):
+        assert crash_at_every_write(each).points > 0
