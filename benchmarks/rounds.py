@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 MEASURE_PEER = ROOT / "benchmarks" / "peers" / "measure_dbos.py"
 MEASURE_IMPORT = ROOT / "benchmarks" / "peers" / "measure_import.py"
 
-LIMIT_SECONDS = 900
+LIMIT_SECONDS = 600
 """No measurement takes longer; one that does has hung."""
 
 NOT_PASSED_ON = frozenset({"HOLDFAST_URL", "PYTHONDONTWRITEBYTECODE"})

@@ -1,7 +1,5 @@
 """Failures as data: the same class and message come back, and nothing is ever found by a name in data (G2, G12)."""
 
-# ruff: noqa: TRY301 - errors are raised where they are caught, to see what they bring along
-
 from __future__ import annotations
 
 import builtins

@@ -10,14 +10,16 @@ import time
 from typing import Any
 
 from benchmarks.plan import Case, Ours, Params, Peer, Row
-from benchmarks.workload import Workload
+from benchmarks.workload import Workload, in_lanes
+
+WARM_UP = 512
+LANES = 64
 
 
 def recovery(params: Params) -> Any:
     """From the start of the second process to the end of the last workflow."""
-    stage("begin", params)
-    if params["kind"] == "asleep":
-        time.sleep(params["sleep_seconds"])  # every timer is overdue when the successor starts
+    overdue_at = stage("begin", params)
+    time.sleep(max(0, overdue_at - time.time()))
     began = time.time()
     return {f"{params['kind']}_s": stage("finish", params) - began}, {"synchronous": 2, "journal_mode": "wal"}
 
@@ -39,19 +41,20 @@ def stage(name: str, params: Params, group: str = "recovery") -> float:
 
 
 async def begin(params: Params) -> None:
-    """Start the workflows, say so when all are in flight, and wait to be killed."""
+    """Start the workflows; when all are in flight, say from when on every timer is overdue, and wait to be killed."""
     it, count = Workload(params["folder"], hold=True), params["count"]
     async with it.worker():
-        for number in range(count):
-            if params["kind"] == "asleep":
-                await it.asleep.start(number, params["sleep_seconds"], id=f"run-{number}")
-            else:
-                await it.in_step.start(number, id=f"run-{number}")
+        each = await in_lanes(it.one_step, range(WARM_UP), LANES) / WARM_UP
+        seconds = each * count * 3 + 2  # so that the first still sleeps when the last begins
+        began = time.time()
         if params["kind"] == "asleep":
+            await in_lanes(lambda number: it.asleep.start(number, seconds), range(count), LANES)
             await it.told("suspended", count)
+            assert time.time() < began + seconds - 0.5, "the first timer is due before the process is killed"
         else:
+            await in_lanes(it.in_step.start, range(count), LANES)
             await it.begun(count)
-        print(time.time(), flush=True)
+        print(time.time() + (seconds if params["kind"] == "asleep" else 0), flush=True)
         await it.told("killed", 1)
 
 
@@ -64,7 +67,7 @@ async def finish(params: Params) -> None:
         await it.check_completed(it.asleep if params["kind"] == "asleep" else it.in_step, params["count"])
 
 
-_ASLEEP = {"kind": "asleep", "count": 1_000, "sleep_seconds": 4.0}
+_ASLEEP = {"kind": "asleep", "count": 1_000}
 _IN_STEP = {"kind": "in_step", "count": 1_000}
 _QUICK = {"count": 100}
 
@@ -72,7 +75,7 @@ CASES = (
     Case(
         "recovery-asleep",
         "recovery",
-        (Ours("recovery", _ASLEEP, {**_QUICK, "sleep_seconds": 1.0}),),
+        (Ours("recovery", _ASLEEP, _QUICK),),
         (
             Row(
                 "recovery of 1,000 sleepers, timers overdue, after kill -9",

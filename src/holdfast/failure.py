@@ -128,7 +128,7 @@ def _name_of(cls: type) -> str:
 
 def _describe(error: BaseException, levels: int) -> ErrorRecord:
     cause = error.__cause__ if error.__suppress_context__ or error.__cause__ is not None else error.__context__
-    grouped = error.exceptions[:PARTS_LIMIT] if isinstance(error, BaseExceptionGroup) and levels > 1 else ()
+    grouped = _parts_of(error) if levels > 1 else ()
     return ErrorRecord(
         type=_head(_name_of(type(error)), TYPE_LIMIT_BYTES),
         message=_head(_message_of(error), MESSAGE_LIMIT_BYTES),
@@ -140,11 +140,16 @@ def _describe(error: BaseException, levels: int) -> ErrorRecord:
     )
 
 
+def _parts_of(error: BaseException) -> tuple[BaseException, ...]:
+    group: Any = error
+    return group.exceptions[:PARTS_LIMIT] if isinstance(error, BaseExceptionGroup) else ()
+
+
 def _message_of(error: BaseException) -> str:
     try:
         told = str(error)
-        if isinstance(error, BaseExceptionGroup):
-            told += ": " + "; ".join(f"{type(part).__name__}: {part}" for part in error.exceptions[:PARTS_LIMIT])
+        if parts := _parts_of(error):
+            told += ": " + "; ".join(f"{type(part).__name__}: {part}" for part in parts)
         return told
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure it was to describe
         return f"(the error's own __str__ failed; its arguments were {len(error.args)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Final
+from typing import Any, Final, cast
 
 from holdfast.duration import Duration, seconds
 from holdfast.errors import DeterminismError, InvalidInput, StepInterrupted, Terminal
@@ -43,16 +43,18 @@ class Retry:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if type(self.max_attempts) is not int or self.max_attempts < 1:
-            raise InvalidInput(f"max_attempts counts the first attempt too: at least 1, not {self.max_attempts!r}")
-        if not isinstance(self.backoff, int | float) or not self.backoff >= 1:
-            raise InvalidInput(f"backoff multiplies each delay: at least 1, not {self.backoff!r}")
+        attempts: Any = self.max_attempts  # whatever the hints say, users without a type checker give
+        backoff: Any = self.backoff
+        if type(attempts) is not int or attempts < 1:
+            raise InvalidInput(f"max_attempts counts the first attempt too: at least 1, not {attempts!r}")
+        if not isinstance(backoff, int | float) or not backoff >= 1:
+            raise InvalidInput(f"backoff multiplies each delay: at least 1, not {backoff!r}")
         if self.jitter not in tuple(Jitter):
             raise InvalidInput(f"jitter is one of {', '.join(Jitter)}, not {self.jitter!r}")
         object.__setattr__(self, "jitter", Jitter(self.jitter))
         for name in ("only", "never"):
-            classes = getattr(self, name)
-            if not isinstance(classes, tuple) or not all(_is_error_class(each) for each in classes):
+            classes: Any = getattr(self, name)
+            if not (isinstance(classes, tuple) and all(map(_is_error_class, cast("tuple[Any, ...]", classes)))):
                 raise InvalidInput(f"{name} is a tuple of exception classes, such as (OSError,), not {classes!r}")
         seconds(self.initial)
         seconds(self.max_delay)

@@ -14,7 +14,7 @@ from holdfast.errors import Evicted, NondeterminismError
 from holdfast.failure import ErrorRegistry, describe
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Marked, Received
-from holdfast.kernel.requests import RUNNING, DueTimer, Operation, Raised, Returned
+from holdfast.kernel.requests import RUNNING, DueTimer, Raised, Returned
 
 STARTED_MS = 1_700_000_000_000
 

@@ -25,7 +25,8 @@ FOLDER: Final = "HOLDFAST_TORTURE_FOLDER"
 NAP_SECONDS: Final = 0.15
 LIMITS: Final = hf.Limits(
     lease_ms=800,  # a zombie must not hold up the run for long
-    linger_seconds=0.05, near_seconds=0.05,  # most waits become a suspension
+    linger_seconds=0.05,
+    near_seconds=0.05,  # most waits become a suspension
     sweep_seconds=0.3,
     courtesy_ms=20,
     blocked_seconds=60.0,  # the machine is noisy, not the bodies

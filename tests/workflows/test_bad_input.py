@@ -206,7 +206,9 @@ async def test_two_of_one_name_are_told_with_both_places(app):
         return job
 
     app.workflow(define(1))
-    with pytest.raises(hf.ConfigurationError, match=r"two workflows are called 'job': .*test_bad_input.py:\d+ and .*:\d+"):
+    with pytest.raises(
+        hf.ConfigurationError, match=r"two workflows are called 'job': .*test_bad_input.py:\d+ and .*:\d+"
+    ):
         app.workflow(define(2))
     app.step(define(1))
     with pytest.raises(hf.ConfigurationError, match=r"two steps are called 'job'.*@app.step\(name=...\)"):
@@ -528,7 +530,9 @@ async def test_reaching_for_the_store_fails_at_once(app, checkout):
     assert "step" in str(error)
 
 
-@pytest.mark.parametrize("call", ["status", "history", "pause", "resume", "terminate", "retry", "executions", "complete"])
+@pytest.mark.parametrize(
+    "call", ["status", "history", "pause", "resume", "terminate", "retry", "executions", "complete"]
+)
 async def test_only_recorded_calls_reach_other_executions_from_a_body(app, checkout, call):
     async def body() -> None:
         handle = checkout.handle("c")

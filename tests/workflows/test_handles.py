@@ -179,7 +179,9 @@ async def test_what_an_execution_knows_of_itself(app):
 async def test_waiting_for_a_result_can_be_limited_and_the_execution_goes_on(app, waits):
     async with app.worker():
         handle = await waits.start(id="w")
-        with pytest.raises(hf.WaitTimeout, match="execution 'w' of workflow 'waits' has not ended within 5ms") as caught:
+        with pytest.raises(
+            hf.WaitTimeout, match="execution 'w' of workflow 'waits' has not ended within 5ms"
+        ) as caught:
             await handle.result(timeout="5ms")
         assert isinstance(caught.value, TimeoutError)
         await handle.signal("go", "gone")
@@ -882,7 +884,7 @@ async def test_two_apps_in_one_process_share_the_work(world):
     async with first.worker(), second.worker():
         handles = [await (here if n % 2 else there).start(n, id=f"j-{n}") for n in range(20)]
         assert await asyncio.gather(*handles) == [2 * n for n in range(20)]
-    assert ran == {n: 2 for n in range(20)}
+    assert ran == dict.fromkeys(range(20), 2)
 
 
 async def test_two_apps_start_the_same_id_at_once(world):

@@ -1,4 +1,4 @@
-"""Signals: typed, first in first out, before or after somebody waits, dropped when they repeat themselves (G1, G5, G6)."""
+"""Signals: named values sent to an execution, first in, first out, before or after somebody waits for them."""
 
 from __future__ import annotations
 

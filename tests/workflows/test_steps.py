@@ -287,7 +287,7 @@ async def test_an_unknown_error_arrives_as_step_failed_with_its_name_and_message
 async def test_builtin_errors_are_known_to_everybody(app, fast):
     @app.step(retry=hf.Retry(max_attempts=1))
     async def fail() -> None:
-        {}["sku-9"]  # noqa: B018 - it is the error that counts
+        {}["sku-9"]
 
     @app.workflow
     async def job() -> str:
@@ -365,7 +365,9 @@ async def test_a_chain_of_errors_keeps_its_causes(app):
     assert isinstance(caught.value.__cause__.__cause__, KeyError)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), Shutdown("x"), GeneratorExit()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), Shutdown("x"), GeneratorExit()], ids=lambda error: type(error).__name__
+)
 async def test_no_error_of_a_body_stops_the_worker(app, error):
     @app.workflow
     async def job() -> None:

@@ -286,7 +286,7 @@ async def test_chance_taken_from_outside_is_caught(world, ran, eventually):
 
         @app.workflow
         async def job() -> float:
-            found = await do(random.random())  # noqa: TID251 - that is the mistake
+            found = await do(random.random())
             await hf.signal("go")
             return found
 

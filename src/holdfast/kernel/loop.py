@@ -219,8 +219,9 @@ def refuse_unordered_start(coroutine: object) -> None:
         if frame is None:
             return
         if frame.f_code in _AS_COMPLETED:
-            given = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
-            for unstarted in given if isinstance(given, Collection) else (coroutine,):
+            given: Any = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
+            coroutines: list[Any] = list(given) if isinstance(given, Collection) else [coroutine]
+            for unstarted in coroutines:
                 if isinstance(unstarted, CoroutineType):
                     unstarted.close()  # or Python would complain that nobody awaited it
             raise DeterminismError(

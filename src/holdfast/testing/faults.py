@@ -147,7 +147,7 @@ class RandomFaults:
         self._random = random
         self.rates = rates
 
-    def on_write(self, number: int) -> WriteFault | None:
+    def on_write(self, number: int) -> WriteFault | None:  # noqa: ARG002 - the signature of FaultPlan
         rates, drawn = self.rates, self._random.random()
         for share, fault in (
             (rates.fail_before, FailBefore()),

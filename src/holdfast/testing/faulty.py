@@ -115,8 +115,9 @@ class Wire:
             case LoseAnswer():
                 self._apply(call, lambda done: _lose(done, answer))
             case Delay(before, after):
-                pass_on = lambda done: self._later(after, lambda: _pass_on(done, answer))  # noqa: E731 - reads best here
-                self._later(before, lambda: self._apply(call, pass_on))
+                self._later(
+                    before, lambda: self._apply(call, lambda done: self._later(after, lambda: _pass_on(done, answer)))
+                )
             case CrashBefore():
                 victim.crash()
             case PauseBefore():

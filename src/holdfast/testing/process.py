@@ -62,7 +62,8 @@ class Process:
         """Run ``work()`` inside the process and answer its result, or raise ``ProcessDied``."""
         task = self._loop.create_task(_run(work), context=self.context.copy())
         try:
-            await asyncio.wait({task, self.died}, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {task, self.died}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise

@@ -63,7 +63,8 @@ class Step(Generic[P, R]):
         policy: StepPolicy | None = None,
     ) -> None:
         self.function: Callable[..., Any] = function
-        self.name: str = name or getattr(function, "__name__", "")
+        own_name: Any = getattr(function, "__name__", "")
+        self.name: str = name or own_name
         self.policy = policy or StepPolicy()
         _check_step(function, self.name, self.policy)
         given = 1 if self.policy.transactional else 0
@@ -141,7 +142,8 @@ class Step(Generic[P, R]):
             self.undone_by = Undo(undo, ambiguous)
             return undo_function
 
-        return declare if function is None else declare(function)
+        answer: Any = declare if function is None else declare(function)
+        return answer
 
 
 UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)
@@ -250,10 +252,6 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     id: str | None = None
     tags: dict[str, str] = {}
     timeout_ms: int | None = None
-
-
-def _optional_seconds(duration: Duration | None) -> float | None:
-    return None if duration is None else seconds(duration)
 
 
 def _optional_ms(duration: Duration | None) -> int | None:

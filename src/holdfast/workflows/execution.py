@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -319,10 +319,10 @@ class Execution:
 
 def _ungrouped(outcome: Outcome) -> Outcome:
     """A task group wraps what was raised in it; to continue as new is no error among others, if it is alone."""
-    if not (isinstance(outcome, Raised) and isinstance(outcome.error, BaseExceptionGroup)):
+    group: Any = outcome.error if isinstance(outcome, Raised) else None
+    if not isinstance(group, BaseExceptionGroup):
         return outcome
-    asked: BaseException | None
-    asked, others = outcome.error.split(ContinueAsNew)
-    while isinstance(asked, BaseExceptionGroup):
+    asked, others = cast("Any", group).split(ContinueAsNew)
+    while hasattr(asked, "exceptions"):
         asked = asked.exceptions[0]
     return outcome if others is not None or asked is None else Raised(asked)

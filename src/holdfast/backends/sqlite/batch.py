@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from holdfast.backends.sqlite.database import Database
-from holdfast.backends.sqlite.failures import explained
+from holdfast.backends.sqlite.failures import commit_failed, explained
 from holdfast.backends.sqlite.statements import (
     ADD_PLACEHOLDER,
     GET_ENTRY,
@@ -89,8 +89,8 @@ class BatchRunner:
                 return [Outcome(None, explained(lost.error, self.path)) for _ in calls]
             except apsw.BusyError:
                 raise
-            except apsw.Error as error:  # BEGIN or COMMIT
-                return [Outcome(None, explained(error, self.path)) for _ in calls]
+            except apsw.Error as error:  # of BEGIN or COMMIT: it is nobody's in particular, so it is everybody's
+                return [Outcome(None, commit_failed(error, self.path)) for _ in calls]
 
     def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
         run = self._run

@@ -16,6 +16,14 @@ def explained(error: Exception, path: str) -> HoldfastError:
     return told
 
 
+def commit_failed(error: Exception, path: str) -> HoldfastError:
+    """Why a whole transaction failed. A constraint is then no single caller's input that was wrong."""
+    told = explained(error, path)
+    if isinstance(told, InvalidInput):
+        return StoreUnavailable(f"{path} could not commit: {error}. Nothing of this write was applied")
+    return told
+
+
 def _explained(error: Exception, path: str) -> HoldfastError:
     match error:
         case apsw.FullError():

@@ -11,14 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from holdfast.backends.sqlite.batch import BatchRunner
-from holdfast.backends.sqlite.connection import (
-    READER_PRAGMAS,
-    WRITER_PRAGMAS,
-    open_connections,
-    settings_in_force,
-)
+from holdfast.backends.sqlite.connection import open_connections
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
+from holdfast.backends.sqlite.integrity import problems
 from holdfast.backends.sqlite.statements import (
     DUE,
     GET_ENTRY,
@@ -170,16 +166,16 @@ class SqliteStore:
     # ── Care ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def integrity(self) -> list[str]:
-        """What is wrong with the file or the settings in force, one line each; reads the whole file.
+        """What is wrong with the file or the settings in force, one line each; nothing if all is well.
 
-        For ``holdfast doctor``. Raises ``StoreUnusable`` if the file cannot even be read.
+        For ``holdfast doctor``: it reads the whole file, and blocks meanwhile.
+        Raises ``StoreUnusable`` if the file cannot even be read.
         """
-        found = [row[0] for row in self._read("PRAGMA quick_check", ()) if row[0] != "ok"]
-        for table, number, parent, _ in self._read("PRAGMA foreign_key_check", ()):
-            found.append(f"row {number} of {table} refers to a missing row of {parent}")
-        found += [f"reader: {line}" for line in settings_in_force(self._reader, READER_PRAGMAS)]
-        found += [f"writer: {line}" for line in settings_in_force(self.runner.connection, WRITER_PRAGMAS)]
-        return found
+        self._count_read()
+        try:
+            return list(problems(self.path, self.runner.connection, self._reader))
+        except Exception as error:
+            raise explained(error, self.path) from error
 
     async def close(self) -> None:
         """See ``Store.close``. The last process to close the file copies the log back into it and removes it."""

@@ -53,7 +53,25 @@ class Reading(Opened):
 
     @on_store
     async def test_query_takes_only_what_begins_with_the_prefix(self, store: Store) -> None:
-        sorts = ["%", "%a", HEAD, "@@", "J/1", "_", "a", "j", "j/", "j/1", "j/\uffff", "j/\U0010ffff", "j0", "k", "é", "\ud7ff", "\ue000"]
+        sorts = [
+            "%",
+            "%a",
+            HEAD,
+            "@@",
+            "J/1",
+            "_",
+            "a",
+            "j",
+            "j/",
+            "j/1",
+            "j/\uffff",
+            "j/\U0010ffff",
+            "j0",
+            "k",
+            "é",
+            "\ud7ff",
+            "\ue000",
+        ]
         for sort in sorts:
             await store.write(Put(Item("p", sort)))
         for prefix in ("", "%", "_", "@", "j", "j/", "j/\U0010ffff", "\U0010ffff", "é", "\ud7ff", "x"):

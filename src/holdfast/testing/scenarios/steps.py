@@ -77,7 +77,7 @@ def parallel(app: App, ledger: Ledger) -> User:
 
     @app.workflow
     async def tender() -> int:
-        return await choose(await asyncio.gather(quote(3), quote(1), quote(2)))
+        return await choose(list(await asyncio.gather(quote(3), quote(1), quote(2))))
 
     async def user() -> int:
         return await (await tender.start(id="one"))
