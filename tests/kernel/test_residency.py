@@ -55,7 +55,7 @@ async def until(check):
 
 
 def resident(app):
-    return [each for each in app._worker.host.partitions() if app._worker.host.resident(each)]
+    return [partition for partition, entity in app._worker.host.entities.items() if entity.program is not None]
 
 
 async def test_the_least_recently_used_leaves_first(make, ran):

@@ -16,7 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from types import CodeType, CoroutineType, FrameType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from holdfast.errors import DeterminismError, IOOutsideStep
 from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
@@ -220,8 +220,7 @@ def refuse_unordered_start(coroutine: object) -> None:
             return
         if frame.f_code in _AS_COMPLETED:
             given: Any = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
-            coroutines: list[Any] = list(given) if isinstance(given, Collection) else [coroutine]
-            for unstarted in coroutines:
+            for unstarted in cast("Collection[object]", given) if isinstance(given, Collection) else (coroutine,):
                 if isinstance(unstarted, CoroutineType):
                     unstarted.close()  # or Python would complain that nobody awaited it
             raise DeterminismError(

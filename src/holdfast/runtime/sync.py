@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
+
+from holdfast.errors import InvalidState
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -20,28 +23,51 @@ class SyncBridge:
     def __init__(self, app: App, *, worker: bool) -> None:
         self._app = app
         self._worker = worker
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Self:
+        if self._loop is not None:
+            raise InvalidState(f"this bridge of app {self._app.name!r} is open; make another with app.sync()")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
         self._thread.start()
         self._context = self._app.worker() if self._worker else self._app
-        self(self._context.__aenter__())
+        try:
+            self(self._context.__aenter__())
+        except BaseException:
+            self._close(self._loop)
+            raise
         return self
 
     def __exit__(
         self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        assert self._loop is not None
         try:
             self(self._context.__aexit__(type, error, traceback))
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._close(self._loop)
 
     def __call__(self, awaitable: Awaitable[T]) -> T:
         """Run something awaitable on the app's loop and wait for its result here."""
-        return asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._loop).result()
+        if self._loop is None:
+            if inspect.iscoroutine(awaitable):
+                awaitable.close()
+            raise InvalidState(
+                f"the bridge of app {self._app.name!r} works inside its block: with app.sync() as run: run(...)"
+            )
+        future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C ends the wait; without this the coroutine would go on alone
+            raise
+
+    def _close(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = None
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join()
+        loop.close()
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

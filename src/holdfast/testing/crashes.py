@@ -97,7 +97,7 @@ def pause_at_every_write(scenario: Scenario) -> Report:
     tally = _Tally(scenario, base, "a zombie")
     for number in range(1, base.writes[0] + 1):
         for fault in PAUSES:
-            run = run_virtual(lambda: _run_with_zombie(scenario, FaultsAt({number: fault})))  # noqa: B023 - runs now
+            run = run_virtual(lambda: _run_with_zombie(scenario, FaultsAt({number: fault})))  # noqa: B023 - it runs here and now
             tally.add(run, f"{_name(fault)} {number}", expected=1)
     return _told(tally.report())
 

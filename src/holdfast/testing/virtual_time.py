@@ -216,10 +216,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     # ── Running ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]  # only coroutines
+    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]  # it takes only coroutines
         """Run until ``future`` has ended. Other tasks stay where they are."""
         assert not self._closed, "this loop is closed"
-        assert asyncio._get_running_loop() is None, "another loop is running; call this from plain code"  # noqa: SLF001 - see below
+        assert asyncio._get_running_loop() is None, "another loop is running; call this from plain code"  # noqa: SLF001 - documented for loop implementations
         hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)  # noqa: SLF001 - documented for loop implementations
         sys.set_asyncgen_hooks(firstiter=self._first_iteration, finalizer=self._finalize)

@@ -122,7 +122,7 @@ class Step(Generic[P, R]):
         The undo of a transactional step is transactional too, and takes the SQL cursor first.
         """
 
-        def declare(undo_function: Callable[..., Any]) -> Callable[..., Any]:
+        def declare(undo_function: Any) -> Any:
             if self.undone_by is not None:
                 raise InvalidInput(f"step {self.name!r} already has an undo: {self.undone_by.step.name!r}")
             own = (
@@ -142,8 +142,7 @@ class Step(Generic[P, R]):
             self.undone_by = Undo(undo, ambiguous)
             return undo_function
 
-        answer: Any = declare if function is None else declare(function)
-        return answer
+        return declare if function is None else cast("Any", declare(function))
 
 
 UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)

@@ -40,6 +40,11 @@ def _explained(error: Exception, path: str) -> HoldfastError:
                 f"{path} cannot be written ({error}). The file and the folder it is in must be writable: SQLite keeps"
                 " its -wal and -shm files beside it"
             )
+        case apsw.SQLError():
+            return StoreUnusable(
+                f"{path} does not hold what this version of Holdfast keeps in it ({error}). Somebody changed its"
+                f" tables: restore it from a backup"
+            )
         case apsw.BusyError() | apsw.LockedError():
             return StoreUnavailable(
                 f"{path} stayed locked by another process. Nothing of this write was applied; look for a process that"

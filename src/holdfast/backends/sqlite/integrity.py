@@ -6,21 +6,25 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.backends.sqlite.connection import READER_PRAGMAS, WRITER_PRAGMAS, settings_in_force
+import apsw
+
+from holdfast.backends.sqlite.connection import READER_PRAGMAS, settings_in_force
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 
-def problems(path: str, writer: Database, reader: Database) -> Iterator[str]:
-    """One line for everything that is not as it should be. Reads the whole file."""
-    for (line,) in reader.execute("PRAGMA quick_check").fetchall():
-        if line != "ok":
-            yield f"the file is damaged: {line}"
-    for table, number, parent, _ in reader.execute("PRAGMA foreign_key_check").fetchall():
-        yield f"row {number} of {table} refers to a missing row of {parent}"
+def problems(path: str, reader: Database) -> Iterator[str]:
+    """One line for everything that is not as it should be, as seen by a reader. Reads the whole file."""
+    try:
+        for (line,) in reader.execute("PRAGMA quick_check").fetchall():
+            if line != "ok":
+                yield f"the file is damaged: {line}"
+        for table, number, parent, _ in reader.execute("PRAGMA foreign_key_check").fetchall():
+            yield f"row {number} of {table} refers to a missing row of {parent}"
+    except apsw.CorruptError as error:  # so damaged that the check itself gives up
+        yield f"the file is damaged: {error}"
     yield from settings_in_force(reader, {"application_id": APPLICATION_ID, "user_version": SCHEMA_VERSION})
     yield from (f"reading: {line}" for line in settings_in_force(reader, READER_PRAGMAS))
-    yield from (f"writing: {line}" for line in settings_in_force(writer, WRITER_PRAGMAS))
     for name in (path, f"{path}-wal", f"{path}-shm"):
         mode = stat.S_IMODE(Path(name).stat().st_mode)
         if mode & 0o077:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from holdfast.backends.sqlite.batch import BatchRunner
-from holdfast.backends.sqlite.connection import open_connections
+from holdfast.backends.sqlite.connection import WRITER_PRAGMAS, open_connections, settings_in_force
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.integrity import problems
@@ -165,15 +165,17 @@ class SqliteStore:
 
     # ── Care ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def integrity(self) -> list[str]:
+    async def integrity(self) -> list[str]:
         """What is wrong with the file or the settings in force, one line each; nothing if all is well.
 
         For ``holdfast doctor``: it reads the whole file, and blocks meanwhile.
         Raises ``StoreUnusable`` if the file cannot even be read.
         """
+        # The writer's connection may be at work in another thread: ask it in its own turn.
+        found: list[str] = await self._submit(lambda runner: settings_in_force(runner.connection, WRITER_PRAGMAS))
         self._count_read()
         try:
-            return list(problems(self.path, self.runner.connection, self._reader))
+            return [*(f"writing: {line}" for line in found), *problems(self.path, self._reader)]
         except Exception as error:
             raise explained(error, self.path) from error
 

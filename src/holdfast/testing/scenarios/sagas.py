@@ -11,6 +11,8 @@ from holdfast.app import App
 from holdfast.errors import Terminal
 from holdfast.retry import Jitter, Retry
 from holdfast.testing.ledger import Ledger
+from holdfast.testing.scenarios.control import stop
+from holdfast.testing.scenarios.messages import until
 from holdfast.testing.simulation import Scenario
 from holdfast.testing.world import User
 
@@ -94,9 +96,6 @@ def cancelled_saga(app: App, ledger: Ledger) -> User:
 
     return user
 
-
-from holdfast.testing.scenarios.control import stop  # noqa: E402
-from holdfast.testing.scenarios.messages import until  # noqa: E402
 
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("compensated", compensated, check=latest_first),

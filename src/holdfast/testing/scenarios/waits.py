@@ -9,6 +9,7 @@ from typing import Final
 import holdfast as hf
 from holdfast.app import App
 from holdfast.testing.ledger import Ledger
+from holdfast.testing.scenarios.messages import send
 from holdfast.testing.scenarios.steps import idempotency_key
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User, swift
@@ -219,8 +220,6 @@ def chance(app: App, ledger: Ledger) -> User:
 
     return user
 
-
-from holdfast.testing.scenarios.messages import send  # noqa: E402
 
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("sleeping", sleeping, check=never_early),

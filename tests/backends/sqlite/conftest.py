@@ -1,0 +1,48 @@
+"""How the tests of the SQLite home come by one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_home
+
+
+class Opened(NamedTuple):
+    """A home, with what it is made of."""
+
+    owner: str
+    url: str
+    store: SqliteStore
+    doorbell: SocketDoorbell
+
+
+OpenHome = Callable[[], AbstractAsyncContextManager[Opened]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home.db"
+
+
+@pytest.fixture
+def open_home(path: Path) -> OpenHome:
+    """Opens the file at `path`; called twice, it opens it as two processes would."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Opened]:
+        home = await open_sqlite_home(path)
+        assert isinstance(home.store, SqliteStore)
+        assert isinstance(home.doorbell, SocketDoorbell)
+        assert home.transactions is home.store
+        try:
+            yield Opened(home.owner, home.url, home.store, home.doorbell)
+        finally:
+            await home.doorbell.close()
+            await home.store.close()
+
+    return opened

@@ -1,0 +1,307 @@
+"""Opening: settings, permissions, versions, and every reason for which a file cannot be a store."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from holdfast.backends.sqlite import SqliteStore, open_sqlite_home
+from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from holdfast.errors import InvalidInput, StoreUnusable
+from holdfast.items import ABSENT, Item, Put
+
+NOBODY = 65534
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def unprivileged() -> Iterator[Path]:
+    """A folder of a user to whom permissions apply; that is not so for root."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() != 0:
+            yield Path(folder)
+            return
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)
+
+
+async def fill(path: Path) -> None:
+    store = SqliteStore.open(str(path))
+    for number in range(200):
+        await store.write(Put(Item(f"p{number}", body=bytes(500)), ABSENT), Put(Item(f"p{number}", "j/1")))
+    await store.close()
+
+
+class TestSettings:
+    async def test_the_settings_that_durability_needs_are_in_force(self, open_home) -> None:
+        async with open_home() as home:
+            for connection in (home.store.runner.connection, home.store._reader):
+                in_force = {
+                    name: connection.pragma(name)
+                    for name in ("journal_mode", "synchronous", "foreign_keys", "mmap_size", "trusted_schema")
+                }
+                assert in_force == {
+                    "journal_mode": "wal",
+                    "synchronous": 2,  # FULL
+                    "foreign_keys": 1,
+                    "mmap_size": 0,
+                    "trusted_schema": 0,
+                }
+            assert home.store.runner.connection.pragma("wal_autocheckpoint") == 1000
+            assert await home.store.integrity() == []
+
+    async def test_the_reader_cannot_write(self, open_home) -> None:
+        async with open_home() as home:
+            with pytest.raises(apsw.ReadOnlyError):
+                home.store._reader.execute("DELETE FROM holdfast_heads")
+
+    async def test_the_file_says_whose_it_is(self, path, open_home) -> None:
+        async with open_home():
+            pass
+        plain = apsw.Connection(str(path))
+        assert plain.pragma("application_id") == APPLICATION_ID
+        assert plain.pragma("user_version") == SCHEMA_VERSION
+        names = [name for (name,) in plain.execute("SELECT name FROM sqlite_schema WHERE sql IS NOT NULL")]
+        plain.close()
+        assert names
+        assert all(name.startswith("holdfast_") for name in names)
+
+    async def test_a_setting_that_is_not_in_force_is_noticed(self, open_home) -> None:
+        async with open_home() as home:
+            home.store.runner.connection.pragma("synchronous", 1)
+            home.store._reader.pragma("foreign_keys", 0)
+            assert await home.store.integrity() == [
+                "writing: synchronous is 1, not 2",
+                "reading: foreign_keys is 0, not 1",
+            ]
+
+    async def test_settings_that_do_not_take_are_refused(self, path, monkeypatch) -> None:
+        from holdfast.backends.sqlite import connection
+
+        monkeypatch.setattr(connection, "WRITER_PRAGMAS", {**connection.WRITER_PRAGMAS, "synchronous": 77})
+        with pytest.raises(StoreUnusable, match="synchronous is"):
+            SqliteStore.open(str(path))
+
+
+class TestPermissions:
+    @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077, 0o777])
+    async def test_everything_is_for_this_user_alone_whatever_the_umask(self, tmp_path, mask) -> None:
+        path = tmp_path / "new" / "folder" / "home.db"
+        with umask(mask):
+            home = await open_sqlite_home(path)
+            await home.store.write(Put(Item("p")))
+            await home.store.get("p")
+        for name in ("home.db", "home.db-wal", "home.db-shm"):
+            assert mode_of(path.parent / name) == 0o600, name
+        bells = path.parent / "home.db-bells"
+        for folder in (path.parent, path.parent.parent, bells):
+            assert mode_of(folder) == 0o700, folder
+        assert [mode_of(bell) for bell in bells.iterdir()] == [0o600]
+        await home.doorbell.close()
+        await home.store.close()
+
+    async def test_the_modes_of_what_is_there_are_kept_and_reported(self, path, open_home) -> None:
+        path.touch(mode=0o600)
+        path.chmod(0o640)
+        before = mode_of(path.parent)
+        async with open_home() as home:
+            assert mode_of(path) == 0o640
+            assert mode_of(path.parent) == before
+            assert [line for line in await home.store.integrity() if "home.db (mode 0640)" in line]
+
+    async def test_a_read_only_file(self) -> None:
+        with unprivileged() as folder:
+            await fill(folder / "home.db")
+            (folder / "home.db").chmod(0o400)
+            with pytest.raises(StoreUnusable, match="read-only|cannot be written"):
+                SqliteStore.open(str(folder / "home.db"))
+
+    async def test_a_read_only_folder(self) -> None:
+        with unprivileged() as folder:
+            await fill(folder / "home.db")
+            folder.chmod(0o500)
+            with pytest.raises(StoreUnusable, match="folder"):
+                SqliteStore.open(str(folder / "home.db"))
+            with pytest.raises(StoreUnusable, match="cannot be created"):
+                SqliteStore.open(str(folder / "new.db"))
+            with pytest.raises(StoreUnusable, match="cannot be created"):
+                SqliteStore.open(str(folder / "new" / "new.db"))
+            folder.chmod(0o700)
+
+    async def test_a_file_that_may_not_be_read(self) -> None:
+        with unprivileged() as folder:
+            await fill(folder / "home.db")
+            (folder / "home.db").chmod(0o000)
+            with pytest.raises(StoreUnusable, match="cannot be written"):
+                SqliteStore.open(str(folder / "home.db"))
+
+
+class TestPaths:
+    @pytest.mark.parametrize("name", ["", ":memory:"])
+    async def test_a_store_is_a_file(self, name) -> None:
+        with pytest.raises(InvalidInput, match="memory://"):
+            await open_sqlite_home(name)
+
+    @pytest.mark.parametrize("name", ["it's.db", "a b?mode=ro#x.db", "ünï.db", "%41.db"])
+    async def test_any_name_is_only_a_name(self, tmp_path, name) -> None:
+        home = await open_sqlite_home(tmp_path / name)
+        await home.store.write(Put(Item("p")))
+        assert (tmp_path / name).stat().st_size > 0
+        assert home.url == f"sqlite:///{tmp_path / name}"
+        await home.doorbell.close()
+        await home.store.close()
+
+    async def test_a_relative_name_that_looks_like_a_uri(self, tmp_path, monkeypatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        store = SqliteStore.open("file:home.db?mode=memory")
+        assert store.path == str(tmp_path / "file:home.db?mode=memory")
+        await store.close()
+
+    async def test_a_symbolic_link_leads_to_the_same_store(self, tmp_path, path) -> None:
+        link = tmp_path / "link.db"
+        link.symlink_to(path)
+        path.touch()
+        one, two = SqliteStore.open(str(path)), SqliteStore.open(str(link))
+        assert one.path == two.path
+        await one.write(Put(Item("p")))
+        assert await two.get("p") == Item("p")
+        await one.close()
+        await two.close()
+
+
+class TestVersions:
+    async def test_a_file_from_a_newer_version(self, path) -> None:
+        await fill(path)
+        with apsw.Connection(str(path)) as plain:
+            plain.pragma("user_version", SCHEMA_VERSION + 1)
+        with pytest.raises(StoreUnusable, match="newer Holdfast .* Upgrade"):
+            SqliteStore.open(str(path))
+
+    @pytest.mark.parametrize("pragma", ["application_id", "user_version"])
+    async def test_a_file_of_another_application(self, path, pragma) -> None:
+        with apsw.Connection(str(path)) as plain:
+            plain.execute("CREATE TABLE theirs (x)")
+            plain.pragma(pragma, 7)
+        with pytest.raises(StoreUnusable, match="another application"):
+            SqliteStore.open(str(path))
+        plain = apsw.Connection(str(path))
+        assert plain.pragma(pragma) == 7
+        plain.close()
+
+    async def test_tables_under_our_names_that_are_not_ours(self, path) -> None:
+        with apsw.Connection(str(path)) as plain:
+            plain.execute("CREATE TABLE holdfast_heads (x)")
+        with pytest.raises(StoreUnusable, match="another application"):
+            SqliteStore.open(str(path))
+
+    async def test_the_users_own_file_is_welcome(self, path, open_home) -> None:
+        with apsw.Connection(str(path)) as plain:
+            plain.execute("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+        async with open_home() as home:
+            await home.store.write(Put(Item("p")))
+        async with open_home() as home:
+            assert await home.store.get("p") == Item("p")
+            assert home.store._reader.execute("SELECT * FROM theirs").fetchall() == [(1,)]
+
+    async def test_a_migration_that_fails_leaves_nothing_behind(self, path, monkeypatch) -> None:
+        from holdfast.backends.sqlite import connection
+
+        broken = (*connection.MIGRATIONS[0], "CREATE TABLE holdfast_heads (again)")
+        monkeypatch.setattr(connection, "MIGRATIONS", (broken,))
+        with pytest.raises(StoreUnusable, match="already exists"):
+            SqliteStore.open(str(path))
+        monkeypatch.undo()
+        await fill(path)
+
+    async def test_a_sqlite_that_can_corrupt_the_file(self, path, monkeypatch) -> None:
+        monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
+        with pytest.raises(StoreUnusable, match=r"3\.51\.2.*3\.51\.3 or newer.*apsw"):
+            SqliteStore.open(str(path))
+        assert not path.exists()
+
+
+class TestDamage:
+    async def test_what_is_no_database(self, path) -> None:
+        path.write_bytes(b"Dear diary, " * 1000)
+        with pytest.raises(StoreUnusable, match="not a SQLite database"):
+            SqliteStore.open(str(path))
+        assert path.read_bytes().startswith(b"Dear diary")
+
+    async def test_a_damaged_schema(self, path) -> None:
+        await fill(path)
+        damage(path, lambda data: data[:100] + bytes(range(256)) * 15 + data[3940:])
+        with pytest.raises(StoreUnusable, match="damaged"):
+            SqliteStore.open(str(path))
+
+    async def test_damage_further_in_is_found_by_looking(self, path) -> None:
+        await fill(path)
+        damage(path, lambda data: data[:8192] + b"\x2a" * (len(data) - 8192))
+        store = SqliteStore.open(str(path))
+        found = await store.integrity()
+        assert any("the file is damaged" in line for line in found)
+        with pytest.raises(StoreUnusable, match="damaged"):
+            for number in range(200):
+                await store.get(f"p{number}")
+        with pytest.raises(StoreUnusable, match="damaged"):
+            for number in range(200):
+                await store.write(Put(Item(f"p{number}", body=bytes(1000))))
+        await store.close()
+
+    async def test_a_row_that_lost_its_head(self, path, open_home) -> None:
+        await fill(path)
+        with apsw.Connection(str(path)) as plain:
+            plain.execute("DELETE FROM holdfast_heads WHERE number = 7")
+        async with open_home() as home:
+            assert await home.store.integrity() == [
+                "row 7 of holdfast_entries refers to a missing row of holdfast_heads"
+            ]
+
+
+def damage(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+class TestFullDisk:
+    async def test_a_write_that_does_not_fit_fails_alone_and_later_ones_work_again(self, open_home) -> None:
+        async with open_home() as home:
+            store: Any = home.store
+            await store.write(Put(Item("p", revision=1)), Put(Item("p", "j/1")))
+            connection = store.runner.connection
+            pages = connection.pragma("page_count")
+            connection.pragma("max_page_count", pages)
+            big = bytes(100_000)
+            with pytest.raises(StoreUnusable, match="full"):
+                await store.write(Put(Item("big", body=big)))
+            with pytest.raises(StoreUnusable, match="full"):
+                await store.write(Put(Item("p", revision=2)), Put(Item("p", "j/2", body=big)))
+            assert await store.get("p") == Item("p", revision=1)
+            assert await store.get("big") is None
+            assert await store.get("p", "j/2") is None
+            connection.pragma("max_page_count", pages + 1000)
+            await store.write(Put(Item("p", revision=2)), Put(Item("p", "j/2", body=big)))
+            assert await store.get("p", "j/2") == Item("p", "j/2", body=big)
+            assert await store.integrity() == []
