@@ -110,7 +110,7 @@ def test_many_are_counted_and_a_few_are_named(started):
 
 
 async def test_a_home_without_a_file_has_nothing_to_examine():
-    (finding,) = check_file(open_memory_home())
+    (finding,) = [each async for each in check_file(open_memory_home())]
     assert finding.level == "ok"
 
 

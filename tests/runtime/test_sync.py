@@ -84,7 +84,6 @@ def test_the_same_bridge_can_be_entered_again(app):
             assert run(workflow(app, "job")(n)) == 2 * n
 
 
-@pytest.mark.skip(reason="sync-bridge: it hangs")
 def test_outside_its_block_it_refuses_instead_of_waiting_for_ever(app):
     bridge = app.sync()
     for _ in range(2):

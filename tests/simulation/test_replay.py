@@ -263,6 +263,7 @@ class Schedule:
         self.counts = counts
         self._random = Random(seed)
         self._messages = 3
+        self._cancellations = 0
         self._may_cancel = self._random.random() < 0.3
         self._now = START_MS
         self._body = Body(tree)
@@ -313,6 +314,8 @@ class Schedule:
         if not able or (self._may_cancel and self._random.random() < 0.05):
             self._may_cancel = False
             self.counts["cancellations"] += 1
+            self._cancellations += 1
+            assert self._cancellations < 50, "a body that cannot be cancelled, which these are not meant to be"
             return Cancelled(self._now, "enough")
         request = self._random.choice(able)
         if isinstance(request, DueTimer):

@@ -99,6 +99,7 @@ async def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "counters": {
             "kills at points": kills,
             "kills from outside": crew.counts["outside_kills"],
+            "stopped from outside": crew.counts["outside_stops"],
             "drained": crew.counts["drains"],
             "zombies": stops,
             "zombies that were fenced": crew.counts["zombies_fenced"],

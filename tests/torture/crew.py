@@ -26,6 +26,8 @@ OUTSIDE_SHARE: Final = 0.15
 CLIENT_SPARED_SHARE: Final = 0.7
 """The same of clients: they also have work to do, and few points."""
 OUTSIDE_SECONDS: Final = {"worker": (0.2, 3.0), "client": (3.0, 12.0)}
+STALL_SHARE: Final = 0.25
+"""How many of those are first stopped, for longer than their leases."""
 DRAIN_SHARE: Final = 0.25
 """How many of those are asked to end instead of being killed."""
 PATIENCE_SECONDS: Final = 6.0
@@ -149,9 +151,15 @@ class Crew:
         return self.deck.deal(client=role == "client", may_stop=may_stop)
 
     async def _end_from_outside(self, process: Process) -> None:
+        """What comes over a process besides its own faults: it is stalled, drained, or killed at a random time."""
         drain = not process.faults and process.role == "worker" and self.random.random() < DRAIN_SHARE
+        stall = process.role == "worker" and self.random.random() < STALL_SHARE
         await asyncio.sleep(PATIENCE_SECONDS if process.faults else self.random.uniform(*OUTSIDE_SECONDS[process.role]))
         await process.awake.wait()
+        if stall and not self._healing:
+            self.counts["outside_stops"] += 1
+            await process.stall()
+            await asyncio.sleep(1.0)
         if self._healing:
             return
         if drain:

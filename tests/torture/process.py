@@ -89,7 +89,14 @@ class Process:
 
     async def disarm(self) -> None:
         """Nothing more is to happen to it."""
-        await self._send_once_open(signal.SIGUSR1)
+        if self.faults:
+            await self._send_once_open(signal.SIGUSR1)
+
+    async def stall(self) -> None:
+        """Stop it from outside, wherever it is, a transaction included, and resume it when its leases have lapsed."""
+        self.send(signal.SIGSTOP)
+        await asyncio.sleep(STOPPED_SECONDS)
+        self.send(signal.SIGCONT)
 
     async def _send_once_open(self, number: signal.Signals) -> None:
         """Before that it has no handlers, and would die of it."""

@@ -53,7 +53,7 @@ class Finding(Struct, frozen=True):
 # ── The file ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_file(home: Home) -> Iterator[Finding]:
+async def check_file(home: Home) -> AsyncIterator[Finding]:
     """What can be said about the database file, if there is one."""
     if not isinstance(home.store, SqliteStore):
         yield Finding(OK, "store", f"{home.url} has no file to examine")
@@ -64,11 +64,13 @@ def check_file(home: Home) -> Iterator[Finding]:
     yield Finding(OK, "schema", f"version {facts.schema_version} (this Holdfast writes {SCHEMA_VERSION})")
     told = " ".join(f"{name}={_setting(name, value)}" for name, value in facts.settings.items())
     yield Finding(OK, "settings", told)
-    wrong = home.store.integrity()
-    yield from (Finding(FAIL, "integrity", line) for line in wrong)
+    wrong = await home.store.integrity()
+    for line in wrong:
+        yield Finding(FAIL, "integrity", line)
     if not wrong:
         yield Finding(OK, "integrity", "every page, index and reference was read and is sound")
-    yield from _check_permissions(facts)
+    for finding in _check_permissions(facts):
+        yield finding
     yield _check_space(facts)
 
 

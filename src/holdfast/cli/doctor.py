@@ -59,7 +59,8 @@ async def _examine(app: App, *, has_code: bool) -> list[Finding]:
     async with app:
         known = app.registry.workflows.keys() if has_code else None
         home = app.access().home
-        return [*check_file(home), *await check_work(home, app.access().clock, known)]
+        about_the_file = [finding async for finding in check_file(home)]
+        return [*about_the_file, *await check_work(home, app.access().clock, known)]
 
 
 def _as_lines(report: Report) -> Sequence[str]:

@@ -39,6 +39,10 @@ MOST_REFUSALS: Final = 1_000
 """How often a body that is leaving memory may ask for something and be refused."""
 
 
+CANCELLATIONS: Final = 100
+"""So often a task that outlives its body, and waits for no operation, is cancelled before it is given up on."""
+
+
 class Activation:
     """A body, its loop, what it has asked for and what the journal still holds for it.
 
@@ -191,9 +195,17 @@ class Activation:
             self._recorded, self._positions, self._delivered = [], {}, 0
 
     def _run(self) -> None:
+        """Run until the body waits. Once it has ended, what it leaves behind is cancelled, live as in replay.
+
+        That comes once, because a clean-up may wait for operations too; and again for tasks that wait for no operation
+        at all (a full queue, say, that nobody empties), since nothing else would ever end them.
+        """
         self.loop.run_until_quiescent()
-        if self._main.done() and not self._ending:
-            # At once and only once, live as in replay: their own clean-up may wait for operations too.
+        if not self._main.done():
+            return
+        for _ in range(CANCELLATIONS):
+            if (self._ending and self.requested) or not self.loop.live_tasks():
+                return
             self._ending = True
             self._cancel_leftover_tasks()
 

@@ -222,7 +222,9 @@ def refuse_unordered_start(coroutine: object) -> None:
             given: Any = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
             for unstarted in cast("Collection[object]", given) if isinstance(given, Collection) else (coroutine,):
                 if isinstance(unstarted, CoroutineType):
-                    unstarted.close()  # or Python would complain that nobody awaited it
+                    cast(
+                        "CoroutineType[Any, Any, Any]", unstarted
+                    ).close()  # or Python would complain that nobody awaited it
             raise DeterminismError(
                 "asyncio.as_completed starts bare coroutines in no fixed order, so a replay would differ; "
                 "give it tasks: asyncio.as_completed([asyncio.create_task(c) for c in coroutines])"

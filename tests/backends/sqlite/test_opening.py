@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.backends.sqlite import SqliteStore, open_sqlite_home
+from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_home
 from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.items import ABSENT, Item, Put
@@ -117,7 +117,8 @@ class TestPermissions:
             await home.store.get("p")
         for name in ("home.db", "home.db-wal", "home.db-shm"):
             assert mode_of(path.parent / name) == 0o600, name
-        bells = path.parent / "home.db-bells"
+        assert isinstance(home.doorbell, SocketDoorbell)
+        bells = home.doorbell._folder
         for folder in (path.parent, path.parent.parent, bells):
             assert mode_of(folder) == 0o700, folder
         assert [mode_of(bell) for bell in bells.iterdir()] == [0o600]

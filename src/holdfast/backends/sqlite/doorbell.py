@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from holdfast.backends.sqlite.bell_folder import bell_folder
+from holdfast.errors import StoreUnusable
 from holdfast.ids import new_id
 
 OWNER: Final = re.compile(r"[0-9]{1,10}-[0-9a-f]{12}")
@@ -34,6 +35,9 @@ RINGS_PER_WAKE: Final = 100
 
 RETRY_SECONDS: Final = (0.02, 0.2, 1.0)
 """When to ring again at homes whose queue was full. After that only the next ring, or their sweep, tells them."""
+
+BIND_TRIES: Final = 100
+"""How often a folder may vanish between its making and its use."""
 
 LOOK_AT_ALL: Final = b"null"
 HELLO: Final = b"[]"
@@ -54,8 +58,7 @@ class SocketDoorbell:
     def __init__(self, path: str, owner: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._owner = owner
-        self._folder = bell_folder(path)
-        self._socket = _bind(self._folder, owner)
+        self._folder, self._socket = _bind(path, owner)
         self._rung: set[str] = set()
         self._peers: frozenset[str] = frozenset()
         self._peers_as_of: int | None = None
@@ -182,9 +185,19 @@ class SocketDoorbell:
         self._socket.close()
         with suppress(OSError):
             (self._folder / self._owner).unlink()
+            self._folder.rmdir()  # fails, as it should, while others have the file open
 
 
-def _bind(folder: Path, owner: str) -> socket.socket:
+def _bind(path: str, owner: str) -> tuple[Path, socket.socket]:
+    for _ in range(BIND_TRIES):
+        folder = bell_folder(path)
+        # If the last of the others closed in between, the folder went with it.
+        with suppress(FileNotFoundError):
+            return folder, _bind_in(folder, owner)
+    raise StoreUnusable(f"the folder for the bells of {path} keeps disappearing; does something clean up there?")
+
+
+def _bind_in(folder: Path, owner: str) -> socket.socket:
     bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         bell.settimeout(0)
