@@ -67,7 +67,7 @@ class Activation:
         self.rebuild = rebuild
         self.cancelled: Cancelled | None = None
         self.cancelled_late = False
-        self._ending = False
+        self._ending = self._given_up = False
         self.broken: NondeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
@@ -134,7 +134,7 @@ class Activation:
 
     @property
     def outcome(self) -> Outcome:
-        if not self._main.done() or self.loop.live_tasks():
+        if not self._main.done() or (self.loop.live_tasks() and not self._given_up):
             return RUNNING
         try:
             return Returned(self._main.result())
@@ -208,6 +208,7 @@ class Activation:
                 return
             self._ending = True
             self._cancel_leftover_tasks()
+        self._given_up = True
 
     def _next_recorded(self) -> Delivery | None:
         if self._strict:
@@ -301,8 +302,9 @@ class Activation:
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         if self.loop.evicting:
-            self._refuse()
-            return Timer(when, handle, handle.cancel)  # it never fires
+            return Timer(
+                when, handle, handle.cancel
+            )  # never fires; to raise would leave wait_for's coroutine unawaited
         due_at = math.ceil(round(when * 1000, 3))
         timer = DueTimer(self.loop, self.loop.current_path("timer"), TimerDue(due_at), handle)
         self._register(timer)

@@ -16,7 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from types import CodeType, CoroutineType, FrameType
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol
 
 from holdfast.errors import DeterminismError, IOOutsideStep
 from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
@@ -207,6 +207,12 @@ def _caller_of(frame: FrameType | None, *, levels: int) -> FrameType | None:
     return frame
 
 
+def _close_unstarted(given: Any) -> None:
+    for each in given:
+        if inspect.iscoroutine(each):
+            each.close()  # or Python would complain that nobody awaited it
+
+
 def refuse_unordered_start(coroutine: object) -> None:
     """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat.
 
@@ -220,11 +226,7 @@ def refuse_unordered_start(coroutine: object) -> None:
             return
         if frame.f_code in _AS_COMPLETED:
             given: Any = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
-            for unstarted in cast("Collection[object]", given) if isinstance(given, Collection) else (coroutine,):
-                if isinstance(unstarted, CoroutineType):
-                    cast(
-                        "CoroutineType[Any, Any, Any]", unstarted
-                    ).close()  # or Python would complain that nobody awaited it
+            _close_unstarted(given if isinstance(given, Collection) else (coroutine,))
             raise DeterminismError(
                 "asyncio.as_completed starts bare coroutines in no fixed order, so a replay would differ; "
                 "give it tasks: asyncio.as_completed([asyncio.create_task(c) for c in coroutines])"

@@ -140,9 +140,9 @@ class Step(Generic[P, R]):
                     "more"
                 )
             self.undone_by = Undo(undo, ambiguous)
-            return undo_function
+            return cast("Any", undo_function)
 
-        return declare if function is None else cast("Any", declare(function))
+        return declare if function is None else declare(function)
 
 
 UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)

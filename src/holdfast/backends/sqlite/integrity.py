@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 import apsw
 
@@ -13,7 +11,7 @@ from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 
-def problems(path: str, reader: Database) -> Iterator[str]:
+def problems(reader: Database) -> Iterator[str]:
     """One line for everything that is not as it should be, as seen by a reader. Reads the whole file."""
     try:
         for (line,) in reader.execute("PRAGMA quick_check").fetchall():
@@ -25,7 +23,3 @@ def problems(path: str, reader: Database) -> Iterator[str]:
         yield f"the file is damaged: {error}"
     yield from settings_in_force(reader, {"application_id": APPLICATION_ID, "user_version": SCHEMA_VERSION})
     yield from (f"reading: {line}" for line in settings_in_force(reader, READER_PRAGMAS))
-    for name in (path, f"{path}-wal", f"{path}-shm"):
-        mode = stat.S_IMODE(Path(name).stat().st_mode)
-        if mode & 0o077:
-            yield f"others may read {name} (mode {mode:04o}); chmod 600 it"

@@ -175,7 +175,7 @@ class SqliteStore:
         found: list[str] = await self._submit(lambda runner: settings_in_force(runner.connection, WRITER_PRAGMAS))
         self._count_read()
         try:
-            return [*(f"writing: {line}" for line in found), *problems(self.path, self._reader)]
+            return [*(f"writing: {line}" for line in found), *problems(self._reader)]
         except Exception as error:
             raise explained(error, self.path) from error
 
