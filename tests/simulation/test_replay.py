@@ -345,7 +345,7 @@ def told(activation: Activation) -> tuple[str, ...]:
 # ── The proof ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SCHEDULES_PER_BODY = 6
-BODIES = 400
+BODIES = 600
 
 
 def test_every_schedule_of_every_body_replays(capsys: pytest.CaptureFixture[str]) -> None:

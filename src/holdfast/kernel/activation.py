@@ -304,7 +304,7 @@ class Activation:
         if self.loop.evicting:
             return Timer(
                 when, handle, handle.cancel
-            )  # never fires; to raise would leave wait_for's coroutine unawaited
+            )  # never fires; raising would leave a coroutine of wait_for unawaited
         due_at = math.ceil(round(when * 1000, 3))
         timer = DueTimer(self.loop, self.loop.current_path("timer"), TimerDue(due_at), handle)
         self._register(timer)

@@ -164,7 +164,14 @@ class DurableLoop(asyncio.AbstractEventLoop):
         while tasks := self.live_tasks():
             self._tasks = []  # what starts while these unwind comes here, and is unwound next
             for task in reversed(tasks):
-                task.context.run(close_quietly, task.get_coro())
+                task.context.run(self._close, task)
+
+    def _close(self, task: DurableTask) -> None:
+        asyncio._enter_task(self, task)  # asyncio.timeout in a finally block asks in which task it is
+        try:
+            close_quietly(task.get_coro())
+        finally:
+            asyncio._leave_task(self, task)
 
     def _inside(self, work: Callable[[], object]) -> None:
         """Do ``work`` with this loop as the running one. Leaves the host's loop and task as it found them."""
