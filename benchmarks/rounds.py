@@ -126,7 +126,7 @@ class Rounds:
 
 def _peer_command(python: str, peer: Peer, params: Params) -> list[str]:
     if peer.function == "imported":
-        return [python, str(MEASURE_IMPORT), PEER.lower()]
+        return [python, str(MEASURE_IMPORT), PEER.lower(), PEER]
     return [python, str(MEASURE_PEER), peer.function, json.dumps(params)]
 
 

@@ -14,6 +14,8 @@ from benchmarks.workload import Workload, in_lanes
 
 WARM_UP = 512
 LANES = 64
+FAR_SECONDS = 6.0
+"""Well above ``Limits.near_seconds``: whoever sleeps longer than that gives its lease back."""
 
 
 def recovery(params: Params) -> Any:
@@ -45,7 +47,7 @@ async def begin(params: Params) -> None:
     it, count = Workload(params["folder"], hold=True), params["count"]
     async with it.worker():
         each = await in_lanes(it.one_step, range(WARM_UP), LANES) / WARM_UP
-        seconds = each * count * 3 + 2  # so that the first still sleeps when the last begins
+        seconds = each * count * 3 + FAR_SECONDS  # so that the first still sleeps when the last begins
         began = time.time()
         if params["kind"] == "asleep":
             await in_lanes(lambda number: it.asleep.start(number, seconds), range(count), LANES)

@@ -51,7 +51,7 @@ def run_python(place: str, block: dict[str, Any], page: ModuleType, sources: Pat
             import_file(block, page)
         else:
             execute(place, block, page, sources)
-    except BaseException as error:  # noqa: BLE001 - a block may raise anything, SystemExit too
+    except BaseException as error:
         if expected in {each.__name__ for each in type(error).__mro__}:
             return
         raise Wrong(f"{place}\n{traceback.format_exc()}") from None

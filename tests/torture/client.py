@@ -67,7 +67,7 @@ class Client:
             await ACTIONS.get(kind_of(number), _nothing)(self._place, id, handle)
             await self._see_the_end(number, handle)
             ledger().verify(self._place, id)
-        except Exception:  # noqa: BLE001 - the run must hear of it, whatever it is
+        except Exception:
             ledger().violation("client", f"client {self._place}, {id}: {traceback.format_exc()}")
         finally:
             self._room.release()

@@ -18,8 +18,8 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
 
-HANGS_AFTER_SECONDS = 10
-PATIENCE_SECONDS = 5.0
+HANGS_AFTER_SECONDS = 3
+PATIENCE_SECONDS = 30.0
 
 WORLDS = {
     "memory": hf.Limits(near_seconds=0.2),  # what waits is seen to be suspended soon

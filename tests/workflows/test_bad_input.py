@@ -24,6 +24,11 @@ class Order:
     total: Decimal
 
 
+@pytest.fixture(params=["memory", "sqlite"])
+def world(request):
+    return request.getfixturevalue(f"{request.param}_world")
+
+
 @pytest.fixture
 def checkout(app):
     @app.workflow

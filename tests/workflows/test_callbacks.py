@@ -397,10 +397,10 @@ async def test_silence_ends_the_wait(app, ship):
 
 async def test_heartbeats_keep_it_open(app, ship, tokens, eventually):
     async with app.worker():
-        handle = await ship.start(None, "60ms")
+        handle = await ship.start(None, "800ms")
         await eventually(lambda: tokens)
         for _ in range(5):
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.2)
             await app.callback(tokens[0]).heartbeat()
         await app.callback(tokens[0]).complete(Shipment("p-1", 1))
         assert await handle == "p-1"

@@ -343,10 +343,10 @@ async def test_time_runs_out_over_all_runs(app):
     async def count() -> None:
         runs["n"] += 1
 
-    @app.workflow(timeout="30ms")
+    @app.workflow(timeout="100ms")
     async def job() -> None:
         await count()
-        await hf.sleep("4ms")
+        await hf.sleep("1ms")
         hf.continue_as_new()
 
     async with app.worker():

@@ -113,7 +113,7 @@ async def test_a_handler_for_every_exception_does_not_swallow_it(app):
         try:
             if left:
                 hf.continue_as_new(left - 1)
-        except Exception:  # noqa: BLE001 - as users write it
+        except Exception:
             return "swallowed"
         return "done"
 

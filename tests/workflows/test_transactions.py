@@ -281,7 +281,7 @@ async def test_stop_iteration_out_of_sql_is_a_failure_like_others(app):
     async def job() -> str:
         try:
             return str(await first())
-        except Exception as error:  # noqa: BLE001 - that it is one is the point
+        except Exception as error:
             return type(error).__name__
 
     async with app.worker():

@@ -195,7 +195,7 @@ async def test_catching_the_error_does_not_help_the_body_along(deploy, ran):
     async def new(do, other, go):
         try:
             first = await do("A")
-        except Exception:  # noqa: BLE001 - as users write it
+        except Exception:
             first = "swallowed"
         return [first, await other("after"), await go()]
 
@@ -358,7 +358,7 @@ async def test_a_patch_can_be_dropped_when_nothing_old_is_left(deploy, ran):
 # ── Pinned ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, deploy, ran, eventually):
+async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, deploy, ran, eventually, reaches):
     async def new(do, other, go):
         return ["new", await go()]
 
@@ -373,8 +373,7 @@ async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, 
             await eventually(lambda: ran["waiting"])
         async with second.worker():
             await after.handle("j").signal("go", "gone")
-            await eventually(lambda: stranded)
-            assert (await after.handle("j").status()).status == "STRANDED"
+            await reaches(after.handle("j"), "STRANDED")
             assert "is pinned to version base; this worker has new" in str(stranded[0])
             await after.handle("j").result("10ms")
     third = world.app()

@@ -87,10 +87,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
         refuse_unordered_start(coro)
         parent = asyncio.current_task(self)
         label = getattr(coro, "__name__", type(coro).__name__)
-        path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
-        task = DurableTask(
-            coro, loop=self, path=path, context=contextvars.copy_context() if context is None else context
-        )
+        within = parent if isinstance(parent, DurableTask) and _is_for_wait_for() else None
+        if within is not None:
+            path = within.path
+        else:
+            path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
+        inside = contextvars.copy_context() if context is None else context
+        task = DurableTask(coro, loop=self, path=path, context=inside, within=within)
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
@@ -212,6 +215,23 @@ def _caller_of(frame: FrameType | None, *, levels: int) -> FrameType | None:
     for _ in range(levels):
         frame = None if frame is None else frame.f_back
     return frame
+
+
+# Python 3.11's wait_for makes a task of a coroutine, newer ones await it where they are. Journals move to newer Pythons,
+# so what it asks for is named alike on all of them.
+_WAIT_FOR: Final = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
+_FRAMES_TO_WAIT_FOR: Final = 3
+
+
+def _is_for_wait_for() -> bool:
+    if _WAIT_FOR is None:
+        return False
+    frame = _caller_of(inspect.currentframe(), levels=2)
+    for _ in range(_FRAMES_TO_WAIT_FOR):
+        if frame is None or frame.f_code not in _ENSURE_FUTURE:
+            break
+        frame = frame.f_back
+    return frame is not None and frame.f_code is _WAIT_FOR
 
 
 def _close_unstarted(given: Any) -> None:

@@ -50,7 +50,10 @@ class DurableFuture(asyncio.Future[Any]):
 
 
 class DurableTask(asyncio.Task[Any]):
-    """A task that knows its path: the names and occurrences of the tasks above it and of its own coroutine."""
+    """A task that knows its path: the names and occurrences of the tasks above it and of its own coroutine.
+
+    What one asks for that runs ``within`` another is named as if that had asked for it.
+    """
 
     def __init__(
         self,
@@ -59,11 +62,12 @@ class DurableTask(asyncio.Task[Any]):
         loop: DurableLoop,
         path: str,
         context: contextvars.Context,
+        within: DurableTask | None = None,
     ) -> None:
         self.path = path
         self.context = context
         self.order = loop.next_order()
-        self._occurrences: dict[str, int] = {}
+        self._occurrences: dict[str, int] = {} if within is None else within._occurrences
         super().__init__(coroutine, loop=loop, name=path, context=context)
         # asyncio keeps every task in one set for the whole process, where all first tasks of all executions would have
         # the same hash and be compared one by one.

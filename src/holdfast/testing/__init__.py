@@ -3,6 +3,7 @@
 =================================  =====================================================================================
 ``run_virtual``                    run a coroutine in virtual time: a year passes in milliseconds
 ``VirtualClock``                   the clock of an app in such a run
+``PATIENT``                        limits for an app in a run of months or years
 ``faulty_home``                    any home, with failures of the store and the doorbell by plan
 ``crash_at_every_write``           a scenario, run again with a crash at each of its writes
 ``crash_twice``                    the same, with a second crash at each write of the recovery
@@ -17,12 +18,14 @@ from holdfast.testing.crashes import Report, crash_at_every_write, crash_twice, 
 from holdfast.testing.faults import FaultCounts, FaultPlan, FaultsAt, RandomFaults, Rates
 from holdfast.testing.faulty import faulty_home
 from holdfast.testing.ledger import Ledger
+from holdfast.testing.patience import PATIENT
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.simulation import Histories, Scenario, run_scenario
 from holdfast.testing.virtual_time import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
 from holdfast.testing.world import MemoryDatabase, World
 
 __all__ = [
+    "PATIENT",
     "Deadlock",
     "FaultCounts",
     "FaultPlan",

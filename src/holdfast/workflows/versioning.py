@@ -42,8 +42,18 @@ def code_version(function: Callable[..., Any]) -> str:
         described = repr((code.co_code, code.co_names, code.co_varnames))
     else:
         _strip(tree)
-        described = ast.dump(tree)
+        described = repr(_described(tree))
     return hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
+
+
+def _described(node: object) -> object:
+    """A syntax tree, described alike on every Python: newer ones have fields that are empty in older code."""
+    if isinstance(node, ast.AST):
+        fields = [
+            (name, _described(value)) for name, value in ast.iter_fields(node) if value is not None and value != []
+        ]
+        return (type(node).__name__, *fields)
+    return [_described(each) for each in node] if isinstance(node, list) else node
 
 
 def _strip(tree: ast.AST) -> None:

@@ -22,7 +22,8 @@ def bell_folder(path: str) -> Path:
     """The folder for the database file at the real path ``path``, created if need be.
 
     ``<path>-bells``, or a folder named by the path's hash in the temporary directory if that would be too long for a
-    socket. Raises ``StoreUnusable`` if somebody else could put sockets there, or take ours away.
+    socket. Raises ``StoreUnusable`` if somebody else could put sockets there, or take ours away, and
+    ``FileNotFoundError`` if somebody who closed removed it meanwhile: try again.
     """
     owner = Path(path).stat().st_uid
     folder = Path(f"{path}-bells")
@@ -34,6 +35,8 @@ def bell_folder(path: str) -> Path:
         folder.chmod(0o700)  # whatever the umask took away
     except FileExistsError:
         pass
+    except FileNotFoundError:  # it was there, and went
+        raise
     except OSError as error:
         msg = f"{folder} cannot be created: {error.strerror}. Processes on one database meet there; make room for it"
         raise StoreUnusable(msg) from error

@@ -190,9 +190,9 @@ class SocketDoorbell:
 
 def _bind(path: str, owner: str) -> tuple[Path, socket.socket]:
     for _ in range(BIND_TRIES):
-        folder = bell_folder(path)
-        # If the last of the others closed in between, the folder went with it.
+        # When the last of the others closes, the folder goes, even from under our feet.
         with suppress(FileNotFoundError):
+            folder = bell_folder(path)
             return folder, _bind_in(folder, owner)
     raise StoreUnusable(f"the folder for the bells of {path} keeps disappearing; does something clean up there?")
 
