@@ -184,3 +184,64 @@ async def test_a_stale_owner_cannot_start_a_child_that_nobody_waits_for_any_more
             await stalled[0].arrived.wait()
             with pytest.raises(hf.ExecutionCancelled):
                 await child.handle("p/child#0").result("1s")
+
+
+def kin(data: MemoryData, wrap: Callable[[Any], Any] = lambda store: store, **limits: Any) -> tuple[hf.App, Any, Any]:
+    async def open_shared() -> Home:
+        home = open_memory_home(data=data)
+        return replace(home, store=wrap(home.store))
+
+    app = hf.App("kin", home=open_shared, limits=hf.Limits(**limits))
+
+    @app.workflow
+    async def child() -> str:
+        return await hf.signal("word", str)
+
+    @app.workflow
+    async def parent() -> str:
+        return await child()
+
+    return app, parent, child
+
+
+async def test_a_child_that_ends_beside_a_stale_copy_of_its_parent_tells_the_owner() -> None:
+    data = MemoryData()
+    first, parent, child = kin(data, linger_seconds=0.01)
+    second, _, _ = kin(data, linger_seconds=9.0)
+    async with first.worker():
+        handle = await parent.start(id="p")
+        await eventually(lambda: first.telemetry.counts["suspended"] == 2)
+        async with second.worker():
+            second._heard("wf#parent#p")  # a late ring: it takes the parent, which the first still has in memory
+            await eventually(lambda: second.telemetry.counts["claimed"])
+            await asyncio.sleep(0.05)
+            await child.handle("p/child#0").signal("word", "hello")
+            assert await handle.result("2s") == "hello"
+
+
+class SlowToTell:
+    """A store on which a child's word to its parent takes long."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, *writes: Write) -> Sequence[Item | None]:
+        if isinstance(writes[0], Put) and b'"type":"child"' in writes[0].item.body:
+            await asyncio.sleep(0.05)
+        return await self._store.write(*writes)
+
+
+async def test_a_child_that_ends_while_its_worker_shuts_down_tells_its_parent_all_the_same() -> None:
+    data = MemoryData()
+    first, parent, child = kin(data, SlowToTell, linger_seconds=0.01)
+    async with first.worker():
+        handle = await parent.start(id="p")
+        await eventually(lambda: first.telemetry.counts["suspended"] == 2)
+        await child.handle("p/child#0").signal("word", "hello")
+        await eventually(lambda: first.telemetry.counts["ended"])
+    second, parent, _ = kin(data)
+    async with second.worker():
+        assert await parent.handle(handle.id).result("2s") == "hello"

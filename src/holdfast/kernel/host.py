@@ -178,7 +178,7 @@ class Host:
         self._drop(entity)
         self.home.doorbell.ring(entity.partition)
         for partition, writes in conclusion.posts:
-            if not self.resident(partition):
+            if not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
             self.look(entity.partition)
@@ -246,6 +246,8 @@ class Host:
             entity.interrupt()
         if turns := self._wake_all():
             await asyncio.wait(turns, timeout=grace_seconds)
+        if self._posts:
+            await asyncio.wait(self._posts, timeout=grace_seconds)
         self.abandon()
 
     def _wake_all(self) -> list[asyncio.Task[None]]:

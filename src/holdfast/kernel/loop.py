@@ -217,9 +217,9 @@ def _caller_of(frame: FrameType | None, *, levels: int) -> FrameType | None:
     return frame
 
 
-# Python 3.11's wait_for makes a task of a coroutine, newer ones await it where they are. Journals move to newer Pythons,
-# so what it asks for is named alike on all of them.
-_WAIT_FOR: Final = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
+# Python 3.11's wait_for makes a task of a coroutine, newer ones await it where they are. Journals move to newer
+# Pythons, so what it asks for is named alike on all of them.
+_WAIT_FOR: CodeType | None = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
 _FRAMES_TO_WAIT_FOR: Final = 3
 
 

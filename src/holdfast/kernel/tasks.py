@@ -67,7 +67,7 @@ class DurableTask(asyncio.Task[Any]):
         self.path = path
         self.context = context
         self.order = loop.next_order()
-        self._occurrences: dict[str, int] = {} if within is None else within._occurrences
+        self._occurrences: dict[str, int] = {} if within is None else within._occurrences  # noqa: SLF001 - another task's, same class
         super().__init__(coroutine, loop=loop, name=path, context=context)
         # asyncio keeps every task in one set for the whole process, where all first tasks of all executions would have
         # the same hash and be compared one by one.

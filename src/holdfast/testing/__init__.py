@@ -20,6 +20,7 @@ from holdfast.testing.faulty import faulty_home
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.patience import PATIENT
 from holdfast.testing.process import Process, ProcessDied
+from holdfast.testing.replay import record_history, replay_history
 from holdfast.testing.simulation import Histories, Scenario, run_scenario
 from holdfast.testing.virtual_time import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
 from holdfast.testing.world import MemoryDatabase, World
@@ -48,6 +49,8 @@ __all__ = [
     "crash_twice",
     "faulty_home",
     "pause_at_every_write",
+    "record_history",
+    "replay_history",
     "run_scenario",
     "run_virtual",
 ]

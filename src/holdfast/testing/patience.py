@@ -1,4 +1,4 @@
-"""Limits for runs in virtual time that last for months: with the usual ones a worker's beats would be most of the run."""
+"""Limits for runs of months in virtual time: with the usual ones, a worker's beats would be most of the run."""
 
 from __future__ import annotations
 

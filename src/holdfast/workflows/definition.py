@@ -31,6 +31,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 U = TypeVar("U")
 
+Call = Coroutine[object, None, R]
+"""What calling a step or a workflow answers. With ``Any`` in it, mypy would lose the types in ``asyncio.gather``."""
+
 
 class StepPolicy(Struct, frozen=True, kw_only=True):
     """How a step is performed. Times are in seconds; ``None`` means no limit."""
@@ -80,7 +83,7 @@ class Step(Generic[P, R]):
                 "awaited; write it as a plain def"
             )
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
         if activation is not None:
             return named(call_step(activation, self, args, kwargs), self.name)
@@ -193,7 +196,7 @@ class Workflow(Generic[P, R]):
         self.__name__ = self.name
         self.__wrapped__ = function
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
         if activation is not None:
             return named(call_child(activation, self, args, kwargs), self.name)

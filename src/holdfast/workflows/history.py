@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.errors import NotFound
+from holdfast.items import Item
 from holdfast.kernel.entries import (
     Cancelled,
     Done,
@@ -27,7 +28,6 @@ from holdfast.workflows.record import ExecutionRecord, decode_record, describe_p
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
-    from holdfast.items import Item
     from holdfast.ports import Store
 
 

@@ -8,7 +8,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.errors import InvalidInput
 
@@ -53,7 +53,7 @@ def _described(node: object) -> object:
             (name, _described(value)) for name, value in ast.iter_fields(node) if value is not None and value != []
         ]
         return (type(node).__name__, *fields)
-    return [_described(each) for each in node] if isinstance(node, list) else node
+    return list(map(_described, cast("list[object]", node))) if isinstance(node, list) else node
 
 
 def _strip(tree: ast.AST) -> None:

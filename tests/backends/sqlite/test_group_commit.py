@@ -206,7 +206,7 @@ class TestFaultsOfOneCall:
                 home.store.write(Put(Item("good/3"))),
             ]
             first, second, third, fourth = await asyncio.gather(*calls, return_exceptions=True)
-            assert (list(first), list(fourth)) == ([None], [None])
+            assert (first, fourth) == ((None,), (None,))
             assert isinstance(second, InvalidInput)
             assert isinstance(third, InvalidInput)
             assert home.store.commits == 2

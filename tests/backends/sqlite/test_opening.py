@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_home
+from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.items import ABSENT, Item, Put
@@ -211,6 +212,45 @@ class TestVersions:
         plain = apsw.Connection(str(path))
         assert plain.pragma(pragma) == 7
         plain.close()
+
+    async def test_a_file_that_another_process_is_just_migrating(self, path, monkeypatch) -> None:
+        from holdfast.backends.sqlite import connection
+
+        plain = apsw.Connection(str(path))
+        plain.pragma("journal_mode", "wal")
+        plain.close()
+
+        class Slow:
+            """Lets another process open the file between one question and the next."""
+
+            def __init__(self, database: Database) -> None:
+                self.database = database
+
+            def pragma(self, name: str, *value: int | str) -> Any:
+                answer = self.database.pragma(name, *value)
+                if name == "application_id" and answer == 0:
+                    others.append(SqliteStore.open(str(path)))
+                return answer
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self.database, name)
+
+        others: list[SqliteStore] = []
+        connect = connection.connect
+        slow = iter([True])
+        monkeypatch.setattr(
+            connection,
+            "connect",
+            lambda *args, **options: (
+                Slow(connect(*args, **options)) if next(slow, False) else connect(*args, **options)
+            ),
+        )
+        store = SqliteStore.open(str(path))
+        (other,) = others
+        await store.write(Put(Item("p")))
+        assert await other.get("p") == Item("p")
+        await store.close()
+        await other.close()
 
     async def test_tables_under_our_names_that_are_not_ours(self, path) -> None:
         with apsw.Connection(str(path)) as plain:

@@ -178,7 +178,7 @@ class TestRollingBackTooMuch:
                 ),
             ]
             first, second, third = await asyncio.gather(*calls, return_exceptions=True)
-            assert list(first) == [None]
+            assert first == (None,)
             assert isinstance(second, InvalidInput)
             assert third == []
 

@@ -31,8 +31,8 @@ async def child(n: int) -> str:
 async def refund(payment: int) -> None: ...
 
 
-@app.workflow
-def not_async(n: int) -> str:  # wrong-ish: the line of the decorator or of the function
+@app.workflow  # wrong
+def not_async(n: int) -> str:
     return str(n)
 
 
@@ -48,8 +48,8 @@ async def parent() -> str:
     await child("one")  # wrong
     number: int = await charge("c", 1)  # wrong
     other: str = await child.start(1)  # wrong
-    text: str = await hf.signal("s", int)  # wrong
-    answer: str = await hf.callback(int)  # wrong
+    text: str = await hf.signal("s", int)  # wrong, but mypy tries the overload for other hints
+    answer: str = await hf.callback(int)  # wrong, but mypy tries the overload for other hints
     await hf.map(charge, ["c"])  # wrong
     await hf.step("plain", len, 7)  # wrong
     await hf.sleep(None)  # wrong

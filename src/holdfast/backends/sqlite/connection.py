@@ -169,7 +169,14 @@ def _prepare(connection: Database, path: str, pragmas: Mapping[str, int | str]) 
 
 
 def _check_identity(connection: Database, path: str) -> None:
-    application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
+    # One transaction, so that both numbers are of one moment: another process may be migrating the file. Outside a
+    # transaction a savepoint begins one, inside it does no harm (https://sqlite.org/lang_savepoint.html).
+    connection.execute("SAVEPOINT holdfast")
+    try:
+        application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
+        has_tables = connection.execute(COUNT_TABLES).fetchall() != [(0,)]
+    finally:
+        connection.execute("RELEASE holdfast")
     if application_id == APPLICATION_ID:
         if version > SCHEMA_VERSION:
             msg = (
@@ -177,7 +184,7 @@ def _check_identity(connection: Database, path: str) -> None:
                 " Upgrade Holdfast here"
             )
             raise StoreUnusable(msg)
-    elif application_id or version or connection.execute(COUNT_TABLES).fetchall() != [(0,)]:
+    elif application_id or version or has_tables:
         # A file of the user's own is welcome as long as it leaves us the two numbers that tell whose and which it is.
         msg = (
             f"{path} belongs to another application (application_id {application_id:#x}, user_version {version})."

@@ -166,12 +166,12 @@ def _outcome_or_watch(head: Item, operation: Operation, live: Live) -> Arrival |
 
 
 def _watch(child: str, operation: Operation, live: Live) -> None:
-    """Hear of the child's end if it ends in this process; if elsewhere, the host there writes to us."""
+    """Hear of the child's end if it ends in this process while we hold its parent; else the host there writes to us."""
 
     def told(conclusion: Conclusion | None) -> None:
         if conclusion is None:  # it is suspended, or went elsewhere; it may come back
             _watch(child, operation, live)
-        else:
+        elif operation.kind == "await" or live.host.held_by_us(live.partition):
             live.host.deliver(live.partition, child_arrival(conclusion.status, conclusion.body, operation, live))
 
     live.host.watchers.add(child, (live.partition, operation.id), told)
