@@ -54,6 +54,13 @@ class Counts:
         self._seen = Counter(commits=self._store.commits, statements=self._store.statements)
         return self._seen["commits"] - before["commits"], self._seen["statements"] - before["statements"]
 
+    async def settle(self):
+        """Wait until a commit that the writer's thread has made is counted too."""
+        quiet = 0
+        while quiet < 5:
+            quiet = quiet + 1 if self.look() == (0, 0) else 0
+            await asyncio.sleep(0.01)
+
 
 async def test_a_one_step_workflow_takes_two_commits(app, steps):
     async with app.worker():
@@ -182,6 +189,7 @@ async def test_an_idle_worker_does_nothing(app, steps):
     async with app.worker():
         await steps(3)
         counts = Counts(app)
+        await counts.settle()
         await asyncio.sleep(0.05)
         assert counts.look() == (0, 0)
 
@@ -199,6 +207,7 @@ async def test_a_worker_with_sleeping_executions_does_nothing_either(app, eventu
 
         await eventually(asleep)
         counts = Counts(app)
+        await counts.settle()
         await asyncio.sleep(0.05)
         assert counts.look() == (0, 0)
 

@@ -487,10 +487,11 @@ async def test_a_step_given_up_inside_the_block_is_undone_if_the_block_fails(app
 
 
 async def test_a_step_given_up_inside_the_block_is_stopped_if_the_block_ends_well(app, shop):
-    stopped = []
+    started, stopped = asyncio.Event(), []
 
     @app.step
     async def slow() -> None:
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -500,12 +501,18 @@ async def test_a_step_given_up_inside_the_block_is_stopped_if_the_block_ends_wel
     async def unslow() -> None:
         stopped.append("undone")
 
+    @app.step
+    async def until_it_has_started() -> None:
+        await started.wait()
+
     @app.workflow
     async def trip() -> str:
         async with hf.saga():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0.03):
-                    await slow()
+            task = asyncio.create_task(slow())
+            await until_it_has_started()
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         return "ended"
 
     async with app.worker():

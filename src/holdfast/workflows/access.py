@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.registry import Registry
 
 LOOK_AGAIN_SECONDS: Final = 2.0
-"""How often whoever waits for another process looks by himself, in case a ring was lost."""
+LOOK_AGAIN_GROWTH: Final = 1.25
+"""When whoever waits looks by himself for the first time, in case a ring was lost, and how much longer each wait is than
+the one before: a lost ring costs at most a quarter of what was waited anyway."""
 
 
 class Ended(NamedTuple):
@@ -58,23 +60,27 @@ class Access:
 
     async def ended(self, partition: str) -> Ended:
         """Wait until the execution has ended, wherever it runs."""
+        patience_seconds = LOOK_AGAIN_SECONDS
         while True:
             future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
             self._watch(partition, future)
             try:
-                if ended := await self._look(partition, future):
+                if ended := await self._look(partition, future, patience_seconds):
                     return ended
             finally:
                 self._unwatch(partition, future)
+            patience_seconds *= LOOK_AGAIN_GROWTH
 
-    async def _look(self, partition: str, future: asyncio.Future[Ended | None]) -> Ended | None:
+    async def _look(
+        self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float
+    ) -> Ended | None:
         """One look, and one wait if it has not ended; ``None`` means: look again."""
         if self.host is not None and self.host.held_by_us(partition):
             return await future  # this process will see the end itself, or hear that it lost the entity
         head = await self.head(partition)
         if head.status in ENDED:
             return Ended(head.status, head.body)
-        timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, _give_up, future)
+        timer = asyncio.get_running_loop().call_later(patience_seconds, _give_up, future)
         try:
             return await future
         finally:
