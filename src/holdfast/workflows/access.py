@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 LOOK_AGAIN_GROWTH: Final = 1.25
-"""When whoever waits looks by himself for the first time, in case a ring was lost, and how much longer each wait is than
-the one before: a lost ring costs at most a quarter of what was waited anyway."""
+"""When whoever waits looks by himself for the first time, in case a ring was lost, and how much longer each wait is
+than the one before: a lost ring costs at most a quarter of what was waited anyway."""
 
 
 class Ended(NamedTuple):
