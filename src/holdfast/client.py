@@ -22,6 +22,7 @@ from holdfast.workflows.record import (
     STATUSES,
     CallbackAnswer,
     callback_sort,
+    check_tags,
     check_text,
     decode_record,
     partition_of,
@@ -61,11 +62,18 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 async def list_executions(access: Access, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
     """One page of executions. Status and workflow are found by the store, times and tags among what it finds."""
-    if not 1 <= limit <= LARGEST_PAGE:
+    wanted: Any = limit  # whatever its annotation says
+    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
         raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
     if selection.status is not None and selection.status not in STATUSES:
         raise InvalidInput(f"no status is called {selection.status!r}; there are: {', '.join(STATUSES)}")
-    for time in (selection.since, selection.until):
+    if after is not None:
+        check_text("the cursor of a page", after)
+    check_tags(selection.tags)
+    times: tuple[Any, ...] = (selection.since, selection.until)
+    for time in times:
+        if time is not None and not isinstance(time, datetime):
+            raise InvalidInput(f"a time is a datetime with its time zone, not {time!r}")
         if time is not None and time.tzinfo is None:
             raise InvalidInput(
                 f"{time} has no time zone, so nobody can say when it is; write datetime.now(UTC), for example"

@@ -12,7 +12,7 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import Home
 
-TIGHT = hf.Limits(resident=1, linger_seconds=0.0)
+TIGHT = hf.Limits(resident=1, linger_seconds=0.0, near_seconds=0.0)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def resident(app):
 
 
 async def test_the_least_recently_used_leaves_first(make, ran):
-    app = make(hf.Limits(resident=3, linger_seconds=0.0))
+    app = make(hf.Limits(resident=3, linger_seconds=0.0, near_seconds=0.0))
     evicted = []
     app.telemetry.subscribe(lambda event, fields: evicted.append(fields["partition"]) if event == "evicted" else None)
 
@@ -165,7 +165,7 @@ async def test_a_body_that_catches_everything_leaves_memory_too(make, ran):
 
 
 async def test_what_arrives_while_it_leaves_is_not_lost(make, ran):
-    app = make(hf.Limits(resident=0, linger_seconds=0.0))
+    app = make(hf.Limits(resident=0, linger_seconds=0.0, near_seconds=0.0))
     count = counting(app, ran)
 
     @app.workflow
@@ -186,7 +186,7 @@ async def test_what_arrives_while_it_leaves_is_not_lost(make, ran):
 
 
 async def test_signals_while_it_comes_and_goes_are_all_taken_once(make):
-    app = make(hf.Limits(resident=0, linger_seconds=0.0))
+    app = make(hf.Limits(resident=0, linger_seconds=0.0, near_seconds=0.0))
 
     @app.workflow
     async def job(count: int) -> list[int]:

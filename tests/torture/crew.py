@@ -19,6 +19,7 @@ from tests.torture.deck import Deck
 from tests.torture.plants import PLANT
 from tests.torture.points import Fault
 from tests.torture.process import Process
+from tests.torture.worker import CHECK_CHILDREN_MS
 
 CLIENTS: Final = 2
 OUTSIDE_SHARE: Final = 0.15
@@ -33,6 +34,7 @@ DRAIN_SHARE: Final = 0.25
 PATIENCE_SECONDS: Final = 6.0
 """A process that has not met its fault by then is killed from outside."""
 LAST_WORDS_SECONDS: Final = 20.0
+IMPATIENT: Final = {CHECK_CHILDREN_MS: "1500"}
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -68,6 +70,11 @@ class Crew:
     def seconds(self) -> float:
         """Since the run began."""
         return time.monotonic() - self._began
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing at all is to happen: then nothing may be late either."""
+        return not (self.options.kills or self.options.zombies)
 
     def started(self) -> int:
         """How many executions have begun by now, at most."""
@@ -123,7 +130,7 @@ class Crew:
         arguments = [str(place), str(self._epoch), str(self.options.rate)] if role == "client" else []
         while not self._over:
             process = Process(role, arguments, self._fate(role), self._folder, self._heard)
-            await process.start({PLANT: self.options.plant})
+            await process.start({PLANT: self.options.plant} | ({} if self.calm else IMPATIENT))
             self._processes[f"{role}-{place}"] = process
             self.counts["lives"] += 1
             watch = asyncio.create_task(self._end_from_outside(process))
@@ -152,6 +159,8 @@ class Crew:
 
     async def _end_from_outside(self, process: Process) -> None:
         """What comes over a process besides its own faults: it is stalled, drained, or killed at a random time."""
+        if self.calm:
+            return
         drain = not process.faults and process.role == "worker" and self.random.random() < DRAIN_SHARE
         stall = process.role == "worker" and self.random.random() < STALL_SHARE
         await asyncio.sleep(PATIENCE_SECONDS if process.faults else self.random.uniform(*OUTSIDE_SECONDS[process.role]))

@@ -36,6 +36,11 @@ def test_killed_and_stopped_processes_keep_every_promise(tmp_path):
     assert all(hits["kill"] + hits["stop"] for hits in report["points"].values()), text
 
 
+def test_where_nothing_happens_nothing_is_late(tmp_path):
+    status, _, text = torture(tmp_path, "--kills", "0", "--zombies", "0", "--executions", "150", "--rate", "30")
+    assert status == 0, text
+
+
 CAUGHT_BY = {
     "unfenced": {"journals_are_linear", "nothing_was_completed_twice"},
     "ack-early": {"no_promise_was_seen_broken"},

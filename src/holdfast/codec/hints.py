@@ -7,8 +7,8 @@ must fail when it is registered, so every hint is walked to its end here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import NoneType
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 from msgspec import inspect
 
@@ -71,6 +71,8 @@ def name_of(hint: Any) -> str:
         return "None"
     if isinstance(hint, type) and type(hint).__module__ != "types" and not hasattr(hint, "__origin__"):
         return hint.__qualname__
+    if get_origin(hint) in (Union, UnionType):  # however it was spelled: equal hints share one codec, and one name
+        return " | ".join(map(name_of, get_args(hint)))
     return str(hint).replace("typing.", "")
 
 

@@ -43,6 +43,20 @@ class Limits(Struct, frozen=True, kw_only=True):
     running: int = 2_000
     retry_turn_seconds: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value: Any = getattr(self, name)  # whatever its annotation says
+            least, above = (
+                (0, "at least 0")
+                if name in {"linger_seconds", "near_seconds", "courtesy_ms", "resident"}
+                else (
+                    1e-9,
+                    "more than 0",
+                )
+            )
+            if not isinstance(value, int | float) or not value >= least:
+                raise InvalidInput(f"the limit {name} is a number, {above}, not {value!r}")
+
 
 class Host:
     """Takes hints and turns them into turns. One per open worker."""

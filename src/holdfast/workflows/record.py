@@ -53,6 +53,10 @@ def check_text(what: str, text: str) -> str:
     given: Any = text  # whatever its annotation says
     if not isinstance(given, str):
         raise InvalidInput(f"{what} is text, not {given!r}")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} holds half a surrogate pair, which is no text: {given!r}") from None
     return text
 
 

@@ -61,6 +61,9 @@ async def map(  # noqa: A001 - read as hf.map, never imported bare
     """
     activation_for("hf.map")
     values = list(items)
+    numbers: tuple[Any, ...] = (concurrency, min_successful, tolerated_failures, tolerated_failure_percent)
+    if not all(number is None or isinstance(number, int | float) for number in numbers):
+        raise InvalidInput(f"the rules of a map are numbers, not {numbers}")
     if concurrency < 1:
         raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
     if min_successful is not None and not 0 <= min_successful <= len(values):
