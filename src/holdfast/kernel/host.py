@@ -8,12 +8,13 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextvars import Context
+from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.clock import Clock
 from holdfast.coordination.lease import renewal
-from holdfast.errors import Refused, StoreError
+from holdfast.errors import InvalidInput, Refused, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.program import Arrival, Conclusion, Programs
@@ -46,16 +47,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value: Any = getattr(self, name)  # whatever its annotation says
-            least, above = (
-                (0, "at least 0")
-                if name in {"linger_seconds", "near_seconds", "courtesy_ms", "resident"}
-                else (
-                    1e-9,
-                    "more than 0",
-                )
-            )
+            least, told = (0, "at least 0") if name in MAY_BE_ZERO else (1e-9, "more than 0")
             if not isinstance(value, int | float) or not value >= least:
-                raise InvalidInput(f"the limit {name} is a number, {above}, not {value!r}")
+                raise InvalidInput(f"the limit {name} is a number, {told}, not {value!r}")
+
+
+MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident"})
 
 
 class Host:
