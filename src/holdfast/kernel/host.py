@@ -52,7 +52,7 @@ class Limits(Struct, frozen=True, kw_only=True):
                 raise InvalidInput(f"the limit {name} is a number, {told}, not {value!r}")
 
 
-MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident"})
+MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident", "running"})
 
 
 class Host:
