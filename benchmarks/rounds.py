@@ -139,12 +139,12 @@ def _answer(command: list[str], folder: Path) -> dict[str, Any]:
         )
         try:
             said, _ = process.communicate(timeout=LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            said = ""
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # safe: until it is waited for, its number is not used again
             process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            said = ""
         stderr.seek(0)
         complaints = stderr.read().strip().splitlines()
     lines = said.strip().splitlines()

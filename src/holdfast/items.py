@@ -9,6 +9,7 @@ with it, and the conformance suite checks that it does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -180,6 +181,17 @@ class Delete(Struct, frozen=True, gc=False):
 
 
 Write = Put | Update | Delete
+
+
+def place(write: Write) -> tuple[str, str]:
+    """The partition and sort key of the item that a write touches."""
+    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+
+
+def one_per_place(writes: Iterable[Write]) -> Sequence[Write]:
+    """The last write of each place: where one says all that an earlier one did, both need not be sent."""
+    return tuple({place(write): write for write in writes}.values())
+
 
 SETTABLE: Final = ("status", "owner", "lease_until", "due_at", "expires_at", "body")
 """The fields an ``Update`` may set, in the order stores write them."""

@@ -68,9 +68,10 @@ def shop(data: MemoryData, wrap: Callable[[Any], Any] = lambda store: store, **l
 
 async def test_whoever_waits_in_a_worker_hears_at_once_that_another_worker_has_finished() -> None:
     data = MemoryData()
-    waiting, here, _ = shop(data, running=0)
+    waiting, here, _ = shop(data, running=1, linger_seconds=9.0)
     working, _, tokens = shop(data)
     async with waiting.worker(), working.worker():
+        await here.start(1, id="busy")  # it has no room for another
         handle = await here.start(1, id="j")
         await handle.signal("go")
         await eventually(lambda: tokens)

@@ -332,10 +332,10 @@ if __name__ == "__main__":
 class Program:
     """A worker in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source_code: str = PROGRAM) -> None:
         self.folder = folder
         path = folder / "program.py"
-        path.write_text(PROGRAM)
+        path.write_text(source_code)
         source = str(Path(hf.__file__).parents[1])
         environment = os.environ | {"PYTHONPATH": source, "PYTHONWARNINGS": "error"}
         self.process = subprocess.Popen(
@@ -402,6 +402,48 @@ async def test_a_second_signal_ends_it_at_once_and_another_takes_over_without_wa
     (tmp_path / "release").touch()
     assert await finish(tmp_path) == ["slow", "after"]
     assert program.ran() == ["slow", "slow", "after"]
+
+
+STUCK = """
+import asyncio, sys, threading, pathlib
+import holdfast as hf
+
+folder = pathlib.Path(sys.argv[1])
+app = hf.App("shop", home=f"sqlite:///{folder}/shop.db")
+
+@app.step
+def stuck() -> None:
+    (folder / "started").touch()
+    threading.Event().wait(60)
+
+@app.workflow
+async def job() -> None:
+    await stuck()
+
+async def main() -> None:
+    async with app:
+        await job.start(id="j")
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    app.run(grace="50ms")
+    (folder / "ended").touch()
+"""
+
+
+@pytest.mark.xfail(strict=True, reason="blocked-step-thread-keeps-process-alive: threads of steps are joined at exit")
+@pytest.mark.process
+async def test_a_step_that_blocks_its_thread_does_not_keep_the_process_alive_after_the_grace_period(tmp_path):
+    program = Program(tmp_path, STUCK)
+    try:
+        await program.started()
+        program.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            assert await program.ended() == 0
+        assert (tmp_path / "ended").exists()
+    finally:
+        program.process.kill()
+        program.process.communicate()
 
 
 @pytest.mark.process

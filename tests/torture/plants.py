@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.items import ALWAYS, AllOf, Item, Put, RevisionIs, Update, Write
+from holdfast.items import ALWAYS, AllOf, Condition, Item, Put, RevisionIs, Update, Write
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Store
 
@@ -20,6 +20,7 @@ PLANT: Final = "HOLDFAST_TORTURE_PLANT"
 """The environment variable that names the planted bug."""
 
 EARLY_SECONDS: Final = 0.03
+DEAF_SECONDS: Final = 0.05
 
 Apply = Callable[..., Awaitable[Sequence[Item | None]]]
 
@@ -61,15 +62,23 @@ def ack_early(store: Store) -> Apply:
 
 
 def deaf(store: Store) -> Apply:
-    """Leases are released whoever has rung meanwhile: the settle is not conditional on the revision."""
+    """Entities are released a moment after the decision, and whoever has rung meanwhile: not if the revision is as it
+    was.
+    """
 
-    def weakened(write: Write) -> Write:
-        if isinstance(write, Update) and isinstance(write.when, AllOf) and write.owner is None:
-            kept = tuple(each for each in write.when.conditions if not isinstance(each, RevisionIs))
-            return replace(write, when=AllOf(kept))
-        return write
+    async def release(write: Update, conditions: Sequence[Condition], others: Sequence[Write]) -> Sequence[Item | None]:
+        kept = tuple(each for each in conditions if not isinstance(each, RevisionIs))
+        await asyncio.sleep(DEAF_SECONDS)
+        return await store.write(replace(write, when=AllOf(kept)), *others)
 
-    return lambda *writes: store.write(*map(weakened, writes))
+    def write(*writes: Write) -> Awaitable[Sequence[Item | None]]:
+        match writes:
+            case (Update(owner=None, when=AllOf(conditions)) as first, *others):
+                return release(first, conditions, others)
+            case _:
+                return store.write(*writes)
+
+    return write
 
 
 def _ignore(written: asyncio.Future[Any]) -> None:

@@ -18,7 +18,7 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
 
-HANGS_AFTER_SECONDS = 6
+HANGS_AFTER_SECONDS = 20
 PATIENCE_SECONDS = 30.0
 
 WORLDS = {

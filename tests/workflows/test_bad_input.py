@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import sqlite3
 import sys
 import threading
 import time
@@ -192,12 +194,112 @@ async def test_an_app_whose_home_could_not_be_opened_can_be_opened_later(world):
         await job()
 
 
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ("PRAGMA user_version = 9999", "written by a newer Holdfast"),
+        ("PRAGMA application_id = 12345", "another application|not a Holdfast"),
+    ],
+)
+async def test_a_file_of_another_version_or_program_is_refused_and_left_alone(sqlite_world, spoil, message):
+    app = sqlite_world.app()
+    async with app:
+        pass
+    with contextlib.closing(sqlite3.connect(sqlite_world.file)) as connection:
+        connection.execute(spoil)
+    before = sqlite_world.file.read_bytes()
+    with pytest.raises(hf.StoreError, match=message):
+        async with app.worker():
+            pass
+    assert sqlite_world.file.read_bytes() == before
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(sqlite_world):
+    sqlite_world.file.write_text("precious " * 500)
+    with pytest.raises(hf.StoreError, match=r"home\.db"):
+        async with sqlite_world.app():
+            pass
+    assert sqlite_world.file.read_text() == "precious " * 500
+
+
+async def test_a_folder_that_is_not_there_or_no_folder_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(hf.StoreError, match="shop.db"):
+        async with hf.App("shop", home=f"sqlite:///{tmp_path}/file/shop.db"):
+            pass
+
+
 async def test_a_grace_period_is_a_duration(app):
     with pytest.raises(hf.InvalidInput, match="duration"):
         async with app.worker(grace="soon"):
             pass
     async with app.worker():
         pass
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"resident": -1}, {"running": 0}, {"sweep_seconds": 0}, {"lease_ms": 0}, {"linger_seconds": -1}, {"running": "5"}],
+    ids=str,
+)
+async def test_limits_are_numbers_that_make_sense(options):
+    with pytest.raises(hf.InvalidInput, match=f"the limit {next(iter(options))} is a number above 0"):
+        hf.Limits(**options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"limit": "5"}, {"since": "2026"}, {"tags": ["a"]}, {"status": 7}, {"after": 7}], ids=str
+)
+async def test_what_to_list_is_checked(app, options):
+    async with app:
+        with pytest.raises(hf.InvalidInput):
+            await app.executions(**options)
+
+
+async def test_text_that_is_none_is_refused_before_anything_is_written(app, checkout):
+    """Half a surrogate pair, as in names of files that are no UTF-8."""
+    bad, order = "\ud800", Order("o", Decimal(1))
+    async with app.worker():
+        handle = checkout.handle("c")
+        calls = [
+            lambda: checkout.start(order, id=bad),
+            lambda: checkout.start(order, id="c", tags={"team": bad}),
+            lambda: checkout.start(Order(bad, Decimal(1)), id="c"),
+            lambda: handle.cancel(bad),
+            lambda: handle.terminate(bad),
+            lambda: handle.signal(bad),
+            lambda: handle.signal("a", id=bad),
+            lambda: handle.signal("a", bad),
+        ]
+        for call in calls:
+            with pytest.raises(hf.InvalidInput):
+                await call()
+        assert (await app.executions()).executions == ()
+
+
+async def test_errors_and_results_that_are_no_text_are_told_as_well_as_can_be(app):
+    @app.step(retry=ONCE)
+    async def fails() -> None:
+        raise ValueError("file \ud800")
+
+    @app.step(retry=ONCE)
+    async def answers() -> str:
+        return "\ud800"
+
+    @app.workflow
+    async def job() -> list[str]:
+        told = []
+        for call in (fails, answers):
+            try:
+                await call()
+            except ValueError as error:
+                told.append(f"{type(error).__name__} {error}")
+        return told
+
+    async with app.worker():
+        first, second = await job()
+    assert first.startswith("ValueError file ")
+    assert second.startswith("SerializationError the result of step 'answers'")
 
 
 # ── Registering ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -494,6 +596,30 @@ async def test_what_belongs_in_a_body_says_so(call, name):
         found = call()
         if asyncio.iscoroutine(found):
             await found
+
+
+async def test_the_name_of_a_signal_is_text_where_it_is_awaited_too(app):
+    async def body() -> None:
+        await hf.signal(7)  # type: ignore[call-overload]
+
+    assert isinstance(await body_error(app, body), hf.InvalidInput)
+
+
+async def test_an_input_within_the_apps_limit_may_be_handed_on(world):
+    app = world.app(limit_bytes=4_000_000)
+
+    @app.workflow
+    async def child(text: str) -> int:
+        return len(text)
+
+    @app.workflow
+    async def job(text: str, again: bool) -> int:
+        if again:
+            hf.continue_as_new(text, False)
+        return await child(text)
+
+    async with app.worker():
+        assert await job("x" * 2_000_000, True) == 2_000_000
 
 
 # ── I/O in a body ───────────────────────────────────────────────────────────────────────────────────────────────────

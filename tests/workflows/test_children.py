@@ -73,6 +73,15 @@ async def test_children_have_children(app):
         assert await tree(4) == 16
 
 
+async def test_a_chain_of_children_that_is_long(app):
+    @app.workflow
+    async def chain(left: int) -> int:
+        return 1 + await chain(left - 1) if left else 0
+
+    async with app.worker():
+        assert await chain(120) == 120
+
+
 async def test_more_children_than_a_process_works_on_at_once(world):
     app = world.app(limits=hf.Limits(running=2, linger_seconds=0.005, near_seconds=0.005))
 

@@ -11,6 +11,8 @@ import pytest
 
 import holdfast as hf
 
+VAR: ContextVar[str] = ContextVar("var", default="unset")
+
 
 @pytest.fixture
 def work(app):
@@ -400,20 +402,34 @@ async def test_async_generators_and_context_managers_in_a_body(app, work):
 
 
 async def test_context_variables_of_the_body_survive_its_waits(app, work):
-    var: ContextVar[str] = ContextVar("var", default="unset")
-
     async def body() -> list[str]:
-        var.set("outer")
+        VAR.set("outer")
 
         async def task() -> str:
-            mine = var.get()
-            var.set("inner")
+            mine = VAR.get()
+            VAR.set("inner")
             await hf.sleep("1ms")
-            return f"{mine} {var.get()}"
+            return f"{mine} {VAR.get()}"
 
-        return [await asyncio.create_task(task()), var.get()]
+        return [await asyncio.create_task(task()), VAR.get()]
 
     assert await run(app, body) == ["outer inner", "outer"]
+
+
+async def test_context_variables_of_the_starter_do_not_leak_into_the_body(app):
+    """They would be gone after a replay, and the body would take another path."""
+
+    @app.step
+    async def see() -> str:
+        return VAR.get()
+
+    async def body() -> list[str]:
+        seen = [VAR.get(), await see()]
+        await hf.sleep("2ms")
+        return [*seen, VAR.get(), await see()]
+
+    VAR.set("starter")
+    assert await run(app, body) == ["unset"] * 4
 
 
 async def test_operations_are_named_by_task_and_occurrence(app, work):

@@ -173,6 +173,16 @@ async def test_what_an_execution_knows_of_itself(app):
         assert await handle == ["job", "j", "0", "v7", "blue"]
 
 
+async def test_any_number_of_arguments(app):
+    @app.workflow
+    async def job(*numbers: int, **words: str) -> list[str]:
+        return [*map(str, numbers), *[f"{name}={word}" for name, word in sorted(words.items())]]
+
+    async with app.worker():
+        assert await job(1, 2, a="x") == ["1", "2", "a=x"]
+        assert await (await job.start(1, b="y", id="z")) == ["1", "b=y"]
+
+
 # ── Results ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -367,6 +377,24 @@ async def test_a_listing_that_makes_no_sense_is_refused(app, echo, options, mess
         await echo("a")
         with pytest.raises(hf.InvalidInput, match=message):
             await app.executions(**options)
+
+
+async def test_after_its_retention_an_execution_is_gone_and_its_id_free(app, do, ran):
+    @app.workflow(retention="30ms")
+    async def job(n: int) -> int:
+        await do(f"{n}")
+        return n
+
+    async with app.worker():
+        first = await job.start(1, id="j")
+        assert await first == 1
+        await asyncio.sleep(0.04)
+        for look in (first.status, first.history, first.result):
+            with pytest.raises(hf.NotFound, match="there is no execution 'j' of workflow 'job'"):
+                await look()
+        assert (await app.executions()).executions == ()
+        assert await (await job.start(2, id="j")) == 2
+    assert ran == {"1": 1, "2": 1}
 
 
 # ── Pause and resume ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -766,6 +794,70 @@ async def test_what_a_saga_has_undone_cannot_be_retried(app, do, ran, broken):
     assert ran["unbook"] == 1
 
 
+async def test_retry_and_fork_of_a_long_journal(app, ran):
+    broken = [True]
+
+    @app.step(retry=ONCE)
+    async def step(n: int) -> int:
+        ran[n] += 1
+        if n == 2_600 and broken[0]:
+            raise LookupError("broken")
+        return n
+
+    @app.workflow
+    async def job() -> int:
+        total = sum(await asyncio.gather(*[step(n) for n in range(2_500)]))
+        for n in range(2_500, 2_700):
+            total += await step(n)
+        return total
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        with pytest.raises(hf.ExecutionFailed):
+            await handle
+        broken[0] = False
+        await handle.retry()
+        assert await handle == sum(range(2_700))
+        assert await (await handle.fork("whole")) == sum(range(2_700))
+        assert await (await handle.fork("part", before="step#2650")) == sum(range(2_700))
+        with pytest.raises(hf.InvalidInput, match=r"it has: 2680 others, step#2680, .*, step#2699$"):
+            await handle.fork("none", before="step#1")
+    assert ran[2_600] == 2
+    assert {n for n, count in ran.items() if count > 1} == {2_600, *range(2_650, 2_700)}
+
+
+async def test_retry_and_fork_in_a_later_run(app, ran):
+    broken = [True]
+
+    @app.step(retry=ONCE)
+    async def step(what: str) -> str:
+        ran[what] += 1
+        if what == "2 b" and broken[0]:
+            raise LookupError("broken")
+        return what
+
+    @app.workflow
+    async def job(run: int, seen: list[str]) -> list[str]:
+        seen = [*seen, await step(f"{run} a"), await step(f"{run} b"), await hf.signal("n", str)]
+        if run < 3:
+            hf.continue_as_new(run + 1, seen)
+        return seen
+
+    async with app.worker():
+        handle = await job.start(0, [], id="j")
+        for n in range(4):
+            await handle.signal("n", f"{n} signal")
+        with pytest.raises(hf.ExecutionFailed):
+            await handle
+        broken[0] = False
+        forked = await handle.fork("f", before="step#1")
+        await handle.retry()
+        expected = [f"{run} {what}" for run in range(4) for what in ("a", "b", "signal")]
+        assert await handle.result("5s") == expected
+        assert await forked.result("5s") == expected
+    assert ran == {"0 a": 1, "0 b": 1, "1 a": 1, "1 b": 1, "2 a": 1, "2 b": 3, "3 a": 2, "3 b": 2}
+
+
 async def test_a_retry_while_it_runs_is_refused(app, waits, reaches):
     async with app.worker():
         handle = await waits.start(id="w")
@@ -860,6 +952,16 @@ async def test_forks_that_cannot_be(app, do):
             await handle.fork("")
 
 
+@pytest.mark.xfail(strict=True, reason="telemetry-subscriber-that-raises: it breaks the turn")
+async def test_a_subscriber_that_raises_disturbs_nothing(app, waits, errors_expected):
+    app.telemetry.subscribe(lambda event, fields: 1 // 0)
+    async with app.worker():
+        handle = await waits.start(id="w")
+        await asyncio.sleep(0.01)
+        await handle.signal("go", "gone")
+        assert await handle.result("1s") == "gone"
+
+
 # ── Several apps on one home ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -914,6 +1016,16 @@ async def test_one_app_opened_twice_one_after_the_other(app, echo):
     for n in range(3):
         async with app.worker():
             assert await echo(f"{n}") == f"{n}"
+
+
+async def test_one_app_opened_by_many_tasks_at_once(app, echo):
+    async def use(n: int) -> str:
+        async with app:
+            return (await echo.start(f"{n}", id=f"e-{n}")).id
+
+    ids = await asyncio.gather(*[use(n) for n in range(10)])
+    async with app.worker():
+        assert await asyncio.gather(*[echo.handle(id) for id in ids]) == [f"{n}" for n in range(10)]
 
 
 async def test_one_app_opened_twice_at_once_is_open_until_both_are_done(app, echo):

@@ -200,6 +200,7 @@ async def test_a_map_is_resumed_after_a_crash_without_repeating_items(world, ran
         ({"tolerated_failures": -1}, "tolerated_failures"),
         ({"tolerated_failure_percent": -1}, "tolerated_failure_percent"),
         ({"tolerated_failure_percent": 101}, "tolerated_failure_percent"),
+        ({"concurrency": "3"}, "the rules of a map are numbers"),
     ],
 )
 async def test_rules_that_make_no_sense_are_refused(app, work, options, message):

@@ -520,6 +520,30 @@ async def test_a_step_given_up_inside_the_block_is_stopped_if_the_block_ends_wel
     assert stopped == ["stopped"]
 
 
+async def test_sagas_beside_each_other_do_not_mix(app, shop):
+    @app.workflow
+    async def trips() -> list[str]:
+        async def trip(name: str, fails: bool) -> str:
+            try:
+                async with hf.saga():
+                    await shop.book(name)
+                    await shop.fly(name)
+                    if fails:
+                        await shop.fail()
+            except LookupError:
+                return f"{name} undone"
+            return f"{name} done"
+
+        return list(await asyncio.gather(trip("a", True), trip("b", False), trip("c", True)))
+
+    async with app.worker():
+        assert await trips() == ["a undone", "b done", "c undone"]
+    for name in "ac":
+        own = [each for each in shop.ledger if each.endswith(name)]
+        assert own == [f"book {name}", f"fly {name}", f"unfly {name}", f"unbook {name}"]
+    assert [each for each in shop.ledger if each.endswith("b")] == ["book b", "fly b"]
+
+
 async def test_continuing_as_new_undoes_nothing(app, shop):
     @app.workflow
     async def trip(left: int) -> str:

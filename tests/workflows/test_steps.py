@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -212,6 +213,51 @@ async def test_a_thousand_steps_at_once(app):
 
     async with app.worker():
         assert await job() == 499_500
+
+
+async def test_a_plain_def_around_an_async_one_is_awaited(app):
+    """As decorators and lambdas make them."""
+
+    def logged(function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @app.step(retry=hf.Retry(max_attempts=1))
+    @logged
+    async def wrapped(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    async def fetch(n: int) -> int:
+        return n + 1
+
+    @app.workflow
+    async def job() -> list[int]:
+        return [await wrapped(1), await hf.step("l", lambda: fetch(1))]
+
+    assert await wrapped(3) == 3
+    async with app.worker():
+        assert await job() == [1, 2]
+
+
+async def test_a_method_is_no_step_and_the_error_says_which_argument_is_too_much(app):
+    class Service:
+        @app.step(retry=hf.Retry(max_attempts=1))
+        async def call(self, n: int) -> int:
+            return n
+
+    service = Service()
+
+    @app.workflow
+    async def job() -> int:
+        return await service.call(1)
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="step 'call' is missing argument 'n'; it takes \\(self, n\\)"):
+            await job()
 
 
 # ── Failing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -635,6 +681,73 @@ async def test_a_heartbeat_that_json_cannot_carry_is_refused_in_the_step(app):
     async with app.worker():
         with pytest.raises(hf.ExecutionFailed, match="the heartbeat of step 'work'"):
             await job()
+
+
+async def test_another_process_finds_what_the_last_heartbeat_said(world):
+    seen, beaten = [], asyncio.Event()
+
+    def code(app, *, stuck):
+        @app.step
+        async def work() -> int:
+            info = hf.current()
+            assert isinstance(info, hf.StepInfo)
+            seen.append((info.attempt, info.last_heartbeat))
+            if stuck:
+                info.heartbeat({"row": 5})
+                await asyncio.sleep(0.04)
+                beaten.set()
+                await asyncio.Event().wait()
+            return 1
+
+        @app.workflow
+        async def job() -> int:
+            return await work()
+
+        return job
+
+    first, second = world.app(), world.app()
+    before, after = code(first, stuck=True), code(second, stuck=False)
+    async with first.worker(grace=0):
+        await before.start(id="j")
+        await beaten.wait()
+    async with second.worker():
+        assert await after.handle("j").result("5s") == 1
+    assert seen == [(1, None), (1, {"row": 5})]
+
+
+async def test_another_process_goes_on_counting_attempts_and_waits_as_long(world, eventually):
+    seen = []
+
+    def code(app):
+        @app.step(retry=hf.Retry(max_attempts=3, initial="50ms", backoff=1, jitter=hf.Jitter.NONE))
+        async def work() -> int:
+            info = hf.current()
+            assert isinstance(info, hf.StepInfo)
+            seen.append(info.attempt)
+            if info.attempt < 3:
+                raise ConnectionError("again")
+            return 1
+
+        @app.workflow
+        async def job() -> int:
+            return await work()
+
+        return job
+
+    first, second = world.app(), world.app()
+    before, after = code(first), code(second)
+    async with first.worker(grace=0):
+        handle = await before.start(id="j")
+
+        async def tried() -> bool:
+            return [event.outcome for event in await handle.history()] == ["retrying"]
+
+        await eventually(tried)
+    async with second.worker():
+        assert await after.handle("j").result("5s") == 1
+        times = [event.at for event in await after.handle("j").history()]
+    assert seen == [1, 2, 3]
+    assert times[1] - times[0] >= 50
 
 
 # ── At most once ────────────────────────────────────────────────────────────────────────────────────────────────────

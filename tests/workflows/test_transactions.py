@@ -230,6 +230,33 @@ async def test_the_stores_own_tables_are_out_of_reach(app, world):
     assert all("a transactional step may not change" in each for each in told)
 
 
+async def test_one_can_undo_another(app, bank, rows):
+    transfer, _ = bank
+
+    @app.transaction
+    def deposit(sql: hf.SqlCursor, amount: int) -> int:
+        sql.execute("UPDATE account SET amount = amount + ? WHERE name = 'bob'", (amount,))
+        return amount
+
+    @deposit.undo
+    @app.transaction
+    def withdraw(sql: hf.SqlCursor, amount: int) -> None:
+        sql.execute("UPDATE account SET amount = amount - ? WHERE name = 'bob'", (amount,))
+
+    @app.workflow
+    async def job() -> None:
+        async with hf.saga():
+            await deposit(5)
+            await deposit(7)
+            raise LookupError("no")
+
+    async with app.worker():
+        await transfer()
+        with pytest.raises(hf.ExecutionFailed, match="LookupError: no"):
+            await job()
+    assert rows() == [("ann", 100), ("bob", 0)]
+
+
 async def test_it_needs_a_sqlite_home(memory_world):
     app = memory_world.app()
 

@@ -26,6 +26,7 @@ class Entity:
         "head",
         "held",
         "journal",
+        "lease_until",
         "lost",
         "partition",
         "paused",
@@ -47,6 +48,7 @@ class Entity:
         self.journal: Journal | None = None
         self.held = self.lost = self.fresh = self.taken_over = self.paused = self.unread = self.handing_over = False
         self.epoch = 0
+        self.lease_until = 0
         self.revision = 0
         self.arrivals: deque[Arrival] = deque()
         self.pending: list[AnyEffect] = []
@@ -65,6 +67,7 @@ class Entity:
         """Note what a claim, or our own creation of the head, says."""
         self.unread = self.unread or item.revision != self.revision
         self.held, self.lost, self.paused = True, False, False
+        self.lease_until = item.lease_until or 0
         self.epoch, self.revision = item.epoch, item.revision
         self.head = item if self.program is None else None
         if self.journal is not None:

@@ -16,12 +16,16 @@ from holdfast.clock import Clock
 from holdfast.coordination.lease import renewal
 from holdfast.errors import InvalidInput, Refused, StoreError
 from holdfast.items import Item, Write
+from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.program import Arrival, Conclusion, Programs
 from holdfast.kernel.turn import turn
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
+
+MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident"})
+"""The limits of which there may be nothing."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -47,12 +51,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value: Any = getattr(self, name)  # whatever its annotation says
-            least, told = (0, "at least 0") if name in MAY_BE_ZERO else (1e-9, "more than 0")
-            if not isinstance(value, int | float) or not value >= least:
-                raise InvalidInput(f"the limit {name} is a number, {told}, not {value!r}")
-
-
-MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident", "running"})
+            if not isinstance(value, int | float) or not (value > 0 or (value == 0 and name in MAY_BE_ZERO)):
+                raise InvalidInput(f"the limit {name} is a number above 0, not {value!r}")
 
 
 class Host:
@@ -66,6 +66,7 @@ class Host:
         self.limits = limits
         self.draining = False
         self.watchers = Watchers()
+        self.births = Births()
         self.entities: dict[str, Entity] = {}
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
@@ -82,7 +83,7 @@ class Host:
         entity = self.entities.get(partition)
         if entity is not None and entity.turn is not None:
             entity.look()
-        elif self.draining or not self.programs.serves(partition):
+        elif self.births.postpones(partition) or self.draining or not self.programs.serves(partition):
             return
         elif self._turns >= self.limits.running:
             self._waiting[partition] = None
@@ -239,6 +240,8 @@ class Host:
         epoch = entity.epoch
         try:
             await self.home.store.write(renewal(entity.partition, self.home.owner, epoch, until))
+            if entity.epoch == epoch:
+                entity.lease_until = until
         except Refused:
             if entity.held and entity.epoch == epoch:
                 entity.lose()

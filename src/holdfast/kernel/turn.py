@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from msgspec import UNSET
 
 from holdfast.clock import elapsed_seconds
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
-from holdfast.items import AllOf, Item, OwnerIs, Put, RevisionIs, Update
+from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update, one_per_place
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import Journal
@@ -51,7 +51,7 @@ async def turn(entity: Entity, host: Host) -> None:
             await receive(entity, program, host)
             run(entity, program, host)
             if entity.pending and not (entity.paused or host.draining):
-                await commit(entity)
+                await commit(entity, host)
                 await start(entity, program, host)
             elif program.concluded() and not (entity.busy or entity.paused):
                 if await conclude(entity, program, host):
@@ -214,7 +214,7 @@ def _gather(entity: Entity, program: Program) -> None:
 # ── commit ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def commit(entity: Entity) -> None:
+async def commit(entity: Entity, host: Host) -> None:
     """Make everything recorded durable, intents included, before any effect starts (G7)."""
     assert entity.journal is not None
     if entity.flushing is not None:
@@ -225,6 +225,22 @@ async def commit(entity: Entity) -> None:
         if isinstance(effect, Effect) and effect.intent is not None:
             entity.journal.record(effect.intent)
     await entity.journal.commit(*_other_writes(entity))
+    while host.clock.now_ms() >= entity.lease_until:
+        await confirm(entity, host)
+
+
+async def confirm(entity: Entity, host: Host) -> None:
+    """Our lease may have lapsed while we waited for the store, or were stopped: ask for it before an effect starts.
+
+    So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
+    """
+    until = host.clock.now_ms() + host.limits.lease_ms
+    update = renewal(entity.partition, host.home.owner, entity.epoch, until)
+    try:
+        await write_until_known(host.home.store, update, ours=lambda _there: False)
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+    entity.lease_until = until
 
 
 def flush(entity: Entity) -> None:
@@ -248,20 +264,10 @@ async def _flush(entity: Entity) -> None:
 
 
 def _other_writes(entity: Entity) -> Sequence[Write]:
-    writes = _one_per_place(entity)
+    writes = one_per_place((*entity.writes, *entity.receipts.values()))
     entity.receipts.clear()
     entity.writes.clear()
     return writes
-
-
-def _one_per_place(entity: Entity) -> Sequence[Write]:
-    """A callback that was answered is both received and closed: one write says both."""
-    writes = {_place(write): write for write in (*entity.writes, *entity.receipts.values())}
-    return tuple(writes.values())
-
-
-def _place(write: Write) -> tuple[str, str]:
-    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
 
 
 async def start(entity: Entity, program: Program, host: Host) -> None:
@@ -337,7 +343,7 @@ async def conclude(entity: Entity, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    others = _one_per_place(entity)
+    others = one_per_place((*entity.writes, *entity.receipts.values()))
     try:
         await write_until_known(
             host.home.store,

@@ -30,7 +30,9 @@ from holdfast.workflows.record import (
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     None: frozenset({READY, RUNNING}),
-    READY: _WAITING,
+    READY: frozenset(
+        {RUNNING, SUSPENDED, STRANDED, PAUSED, *ENDED}
+    ),  # its owner may have kept its lease while it was paused
     RUNNING: frozenset({READY, SUSPENDED, STRANDED, PAUSED, *ENDED}),
     SUSPENDED: _WAITING,
     STRANDED: _WAITING,

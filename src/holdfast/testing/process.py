@@ -41,7 +41,7 @@ class Process:
         self.clock = VirtualClock(loop, offset_ms=offset_ms)
         self.wire = Wire(plan, counts, self)
         self.dead = False
-        self.paused = False
+        self.paused = self._started = False
         self.zombie = False
         """Whether it was ever stopped: its knowledge may be out of date without its knowing."""
         self.died: asyncio.Future[None] = loop.create_future()
@@ -75,6 +75,12 @@ class Process:
         """Open the app and its worker."""
         self._working = self.app.worker()
         await self.call(self._working.__aenter__)
+        self._started = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has started and nothing has happened to it since."""
+        return self._started and not self.dead and not self.paused
 
     async def stop(self) -> None:
         """Shut down in good order: hand over what runs, close the home."""

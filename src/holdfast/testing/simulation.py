@@ -20,7 +20,7 @@ from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import operations_of, unrest
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import run_virtual
-from holdfast.testing.world import Build, Database, MemoryDatabase, World, swift
+from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, swift
 
 MOST_INCARNATIONS: Final = 10
 MOST_TRIES: Final = 100
@@ -117,11 +117,11 @@ async def _run(scenario: Scenario, plans: Sequence[FaultPlan]) -> Run:
     return await conclude(world, scenario, result, violations)
 
 
-async def told(process: Process) -> str:
-    """What the user of a process gets: a result or an error, as text. He tries again while the store is unavailable."""
+async def told(process: Process, user: User | None = None) -> str:
+    """What a user of the process gets: a result or an error, as text. He tries again while the store is unavailable."""
     for _ in range(MOST_TRIES):
         try:
-            return repr(await process.call(process.user))
+            return repr(await process.call(user or process.user))
         except StoreUnavailable:
             await asyncio.sleep(PAUSE_SECONDS)
         except HoldfastError as error:

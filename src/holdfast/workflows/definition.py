@@ -97,7 +97,7 @@ class Step(Generic[P, R]):
                 f"alone, call {self.name}.function(cursor, ...)"
             )
         result: Any = self.function(*args, **kwargs)
-        return cast("R", await result if self.is_async else result)
+        return cast("R", await result if inspect.isawaitable(result) else result)
 
     @overload
     def undo(self, function: Callable[[R], U], /) -> Callable[[R], U]: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import eq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -29,6 +29,9 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.workflows.access import Access
+
+MOST_NAMES_TOLD: Final = 20
+"""So many operations an error names, the latest."""
 
 
 async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
@@ -90,7 +93,8 @@ def _entries_before(recorded: Recorded, op: str) -> list[Entry]:
     for place, entry in enumerate(recorded.entries):
         if isinstance(entry, (Done, Failed)) and entry.op == op:
             return recorded.entries[:place]
-    known = ", ".join(e.op for e in recorded.entries if isinstance(e, (Done, Failed))) or "none"
-    raise InvalidInput(
-        f"{describe_partition(recorded.head.partition)} has no finished operation {op!r}; it has: {known}"
-    )
+    known = [entry.op for entry in recorded.entries if isinstance(entry, (Done, Failed))]
+    more = f"{len(known) - MOST_NAMES_TOLD} others, " if len(known) > MOST_NAMES_TOLD else ""
+    told = more + ", ".join(known[-MOST_NAMES_TOLD:]) or "none"
+    execution = describe_partition(recorded.head.partition)
+    raise InvalidInput(f"{execution} has no finished operation {op!r}; it has: {told}")

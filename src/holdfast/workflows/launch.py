@@ -63,6 +63,18 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     With a host that has room the head is born with our lease in it, and its first turn begins at once. Raises
     ``IdempotencyMismatch`` if the id belongs to another input.
     """
+    if host is None:
+        return await _launch(home, None, workflow, order, clock)
+    partition = partition_of(workflow.name, order.id)
+    host.births.expect(partition)
+    try:
+        return await _launch(home, host, workflow, order, clock)
+    finally:
+        if host.births.over(partition):
+            host.look(partition)
+
+
+async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
     when: Condition = ABSENT
     run, epoch = 0, 0
     while True:
@@ -72,7 +84,7 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
         except Refused as refused:
             there = refused.item
         else:
-            _set_off(head, home, host)
+            _set_off(head, home, host, clock)
             return head
         if there is None:  # it expired and was purged between two tries
             when = ABSENT
@@ -142,8 +154,9 @@ def _new_head(
     )
 
 
-def _set_off(head: Item, home: Home, host: Host | None) -> None:
-    if head.owner is not None and host is not None:
+def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
+    # If the answer took longer than the lease, somebody else may have begun it.
+    if head.lease_until is not None and host is not None and clock.now_ms() < head.lease_until:
         host.adopt(head)
         return
     home.doorbell.ring(head.partition)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,17 @@ class Opened(NamedTuple):
 
 
 OpenHome = Callable[[], AbstractAsyncContextManager[Opened]]
+
+
+@pytest.fixture(autouse=True)
+def temporary_directory(tmp_path: Path) -> Iterator[None]:
+    """One of the test's own, also for its children: pytest's paths are long, and bells of files far away go there."""
+    assert tmp_path.is_dir()  # pytest has chosen its own place before this
+    with tempfile.TemporaryDirectory(prefix="hf") as folder, pytest.MonkeyPatch.context() as patch:
+        Path(folder).chmod(0o711)  # the tests that give up their privileges must get through
+        patch.setattr(tempfile, "tempdir", folder)
+        patch.setenv("TMPDIR", folder)
+        yield
 
 
 @pytest.fixture

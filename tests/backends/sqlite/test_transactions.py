@@ -215,6 +215,7 @@ class TestForbidden:
             "REINDEX holdfast_heads",
             "CREATE TRIGGER mine_trigger AFTER INSERT ON holdfast_heads BEGIN SELECT 1; END",
             "CREATE TABLE holdfast_mine (x)",
+            "CREATE TABLE HOLDFAST_MINE (x)",
             "SELECT 1; DELETE FROM holdfast_heads",
             "WITH x AS (SELECT 1) DELETE FROM holdfast_heads",
             "SELECT load_extension('x')",

@@ -44,7 +44,7 @@ def never_early(ledger: Ledger) -> list[str]:
     return [
         f"{each.key} came after {each.at:.3f} s (G8)"
         for each in ledger.log
-        if each.at < (600 if each.key.endswith("#0") else 1_200)
+        if "/look#" in each.key and each.at < (600 if each.key.endswith("#0") else 1_200)
     ]
 
 

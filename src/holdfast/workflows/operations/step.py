@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -152,7 +153,8 @@ async def _call(command: CallStep, live: Live) -> Any:
         return await step.function(*command.args, **command.kwargs)
     context = contextvars.copy_context()
     call = partial(context.run, _called, step.function, *command.args, **command.kwargs)
-    return await asyncio.get_running_loop().run_in_executor(live.pool, call)
+    result = await asyncio.get_running_loop().run_in_executor(live.pool, call)
+    return await result if inspect.isawaitable(result) else result  # a plain def around an async one
 
 
 def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,38 @@
+"""Entities that are being created with our lease in them: until the store has answered, their lease looks abandoned."""
+
+from __future__ import annotations
+
+
+class Births:
+    """The partitions whose heads this process is creating, and which of them somebody wanted to look at meanwhile.
+
+    Without it a sweep, or a ring, that comes before the store's answer finds a lease of ours that nobody here works on,
+    and takes it over; then the answer starts the entity a second time, from nothing.
+    """
+
+    __slots__ = ("_expected", "_postponed")
+
+    def __init__(self) -> None:
+        self._expected: dict[str, int] = {}
+        self._postponed: set[str] = set()
+
+    def expect(self, partition: str) -> None:
+        """A head is about to be written."""
+        self._expected[partition] = self._expected.get(partition, 0) + 1
+
+    def postpones(self, partition: str) -> bool:
+        """Whether a look has to wait; ``over`` will tell that it is owed."""
+        if partition not in self._expected:
+            return False
+        self._postponed.add(partition)
+        return True
+
+    def over(self, partition: str) -> bool:
+        """It was written, or not. True if somebody is to look now."""
+        self._expected[partition] -= 1
+        if self._expected[partition]:
+            return False
+        del self._expected[partition]
+        owed = partition in self._postponed
+        self._postponed.discard(partition)
+        return owed
