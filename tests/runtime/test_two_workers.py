@@ -113,6 +113,7 @@ async def test_a_stale_owner_cannot_take_a_message_out_of_the_inbox() -> None:
 
     async with stale.worker():
         handle = await here.start(0, id="j")
+        await handle.signal("other")  # who was never written to does not look into his inbox
         stalled[0].before_the_inbox = overtake
         stale._heard("wf#job#j")  # somebody rings
         await eventually(lambda: stale.telemetry.counts["fenced"])

@@ -23,10 +23,10 @@ from tests.torture.plants import planted_write
 
 from holdfast.backends.sqlite import open_sqlite_home
 from holdfast.backends.sqlite.store import SqliteStore
+from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item, OwnerIs, Put, Update, Write
 from holdfast.kernel.entries import encode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.kernel.turn import INBOX_PREFIX, USED
 from holdfast.ports import Home, SqlCursor
 
 T = TypeVar("T")

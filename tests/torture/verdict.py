@@ -12,10 +12,10 @@ from tests.torture.evidence import Evidence, Execution
 from tests.torture.expect import complaints, id_of, kind_of
 from tests.torture.shop import app
 
+from holdfast.coordination.inbox import USED
 from holdfast.failure import describe
 from holdfast.kernel.entries import Done, Failed, standing
 from holdfast.kernel.requests import Raised, Returned
-from holdfast.kernel.turn import USED
 from holdfast.workflows.record import ENDED
 from holdfast.workflows.replay import activation_of
 

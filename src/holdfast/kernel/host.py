@@ -18,8 +18,8 @@ from holdfast.errors import InvalidInput, Refused, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.program import Arrival, Conclusion, Programs
-from holdfast.kernel.turn import turn
+from holdfast.kernel.journaled import Journaled
+from holdfast.kernel.program import Arrival, Conclusion, Model
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
@@ -58,9 +58,9 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Host:
     """Takes hints and turns them into turns. One per open worker."""
 
-    def __init__(self, home: Home, programs: Programs, clock: Clock, telemetry: Telemetry, limits: Limits) -> None:
+    def __init__(self, home: Home, models: Sequence[Model], clock: Clock, telemetry: Telemetry, limits: Limits) -> None:
         self.home = home
-        self.programs = programs
+        self.models = models
         self.clock = clock
         self.telemetry = telemetry
         self.limits = limits
@@ -83,12 +83,12 @@ class Host:
         entity = self.entities.get(partition)
         if entity is not None and entity.turn is not None:
             entity.look()
-        elif self.births.postpones(partition) or self.draining or not self.programs.serves(partition):
+        elif self.births.postpones(partition) or self.draining or (model := self.model_of(partition)) is None:
             return
         elif self._turns >= self.limits.running:
             self._waiting[partition] = None
         else:
-            self._begin_turn(entity or self._admit(partition))
+            self._begin_turn(entity or self._admit(partition, model))
 
     def look_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
@@ -101,7 +101,9 @@ class Host:
 
     def adopt(self, head: Item) -> None:
         """Work on a head that was created with our lease already in it."""
-        entity = self._admit(head.partition)
+        model = self.model_of(head.partition)
+        assert model is not None, "only what is served here is created here"
+        entity = self._admit(head.partition, model)
         entity.hold(head)
         entity.unread = False
         entity.fresh = True
@@ -123,14 +125,18 @@ class Host:
         return self.limits.linger_seconds
 
     def resident(self, partition: str) -> bool:
-        """Whether the entity's program is in memory here."""
+        """Whether the entity's state is in memory here."""
         entity = self.entities.get(partition)
-        return entity is not None and entity.program is not None
+        return entity is not None and entity.loaded
+
+    def model_of(self, partition: str) -> Model | None:
+        """The programming model with code for the entity here, if there is one."""
+        return next((model for model in self.models if model.serves(partition)), None)
 
     def deliver(self, partition: str, arrival: Arrival) -> None:
         """Something has come for an entity. If it is not in memory it is looked at, and finds out by itself."""
         entity = self.entities.get(partition)
-        if entity is None or entity.program is None:
+        if not isinstance(entity, Journaled) or not entity.loaded:
             self.look(partition)
             return
         entity.arrive(arrival)
@@ -139,8 +145,8 @@ class Host:
 
     # ── Turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _admit(self, partition: str) -> Entity:
-        entity = self.entities[partition] = Entity(partition)
+    def _admit(self, partition: str, model: Model) -> Entity:
+        entity = self.entities[partition] = model.admit(partition)
         return entity
 
     def _begin_turn(self, entity: Entity) -> None:
@@ -151,7 +157,7 @@ class Host:
 
     async def _take_turn(self, entity: Entity) -> None:
         try:
-            await turn(entity, self)
+            await entity.model.turn(entity, self)
         except Exception as error:  # noqa: BLE001 - one broken entity must not take the others down
             self.failed(entity, error)
         finally:
@@ -160,7 +166,7 @@ class Host:
     def _turn_ended(self, entity: Entity) -> None:
         self._turns -= 1
         entity.turn = None
-        missed = entity.unread or entity.arrivals  # they came while it let go of its lease
+        missed = entity.has_news  # it came while it let go of its lease
         if missed and not entity.held and self.entities.get(entity.partition) is entity:
             entity.unread = False
             self.look(entity.partition)
@@ -180,7 +186,7 @@ class Host:
             oldest, _ = self._suspended.popitem(last=False)
             self.telemetry.emit("evicted", partition=oldest)
             evicted = self.entities[oldest]
-            missed = bool(evicted.arrivals) or evicted.unread  # they came while it let go of its lease
+            missed = evicted.has_news  # it came while it let go of its lease
             self.forget(evicted)
             if missed:
                 self.look(oldest)

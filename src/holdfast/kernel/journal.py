@@ -18,6 +18,10 @@ from holdfast.kernel.persist import write_until_known
 from holdfast.ports import Store
 
 SEGMENT_PREFIX: Final = "j#"
+FIRST_EPOCH: Final = 1
+"""The epoch of an entity's first owner ever: before him nobody wrote a journal. One that is born with a journal is born
+with this epoch."""
+
 LONGEST_SEGMENT_ENTRIES: Final = 2_000
 """More than this go into several segments; a torn series is only an earlier checkpoint."""
 

@@ -12,6 +12,7 @@ from holdfast.kernel.entries import Entry
 from holdfast.ports import SqlCursor
 
 if TYPE_CHECKING:
+    from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
 
 
@@ -128,8 +129,29 @@ class Program(Protocol):
         ...
 
 
-class Programs(Protocol):
-    """What the kernel must know of a programming model."""
+class Model(Protocol):
+    """A programming model, as the host sees it: which entities are its own, and how one of them moves."""
+
+    @property
+    def stranded(self) -> str:
+        """The status of an entity that the code here may not go on with."""
+        ...
+
+    def serves(self, partition: str) -> bool:
+        """Whether there is code here for this entity."""
+        ...
+
+    def admit(self, partition: str) -> Entity:
+        """The entity, with nothing of it in memory yet."""
+        ...
+
+    def turn(self, entity: Any, host: Host) -> Coroutine[Any, Any, None]:
+        """Work on one of the entities that ``admit`` made, until it waits, has ended, or belongs to somebody else."""
+        ...
+
+
+class Programs(Model, Protocol):
+    """A programming model of journaled entities."""
 
     @property
     def claimable(self) -> tuple[str, ...]:
@@ -144,15 +166,6 @@ class Programs(Protocol):
     @property
     def suspended(self) -> str:
         """The status to set when an entity waits for something far away."""
-        ...
-
-    @property
-    def stranded(self) -> str:
-        """The status to set when the code here may not go on with it."""
-        ...
-
-    def serves(self, partition: str) -> bool:
-        """Whether there is code here for this entity."""
         ...
 
     def open(self, head: Item, host: Host) -> Program:

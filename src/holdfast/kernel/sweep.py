@@ -49,7 +49,7 @@ class Sweeper:
             sweep.add_done_callback(self._sweeps.discard)
         elif self._host.resident(partition):
             self._host.look(partition)
-        elif self._host.programs.serves(partition):
+        elif self._host.model_of(partition) is not None:
             self._host.look_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
 
     def _courtesy_ms(self, partition: str) -> int:
@@ -79,16 +79,17 @@ class Sweeper:
             except StoreError:
                 return  # the next beat tries again
             for head in page.items:
-                if just_started and head.status == self._host.programs.stranded:
+                model = self._host.model_of(head.partition)
+                if model is not None and just_started and head.status == model.stranded:
                     self._host.look(head.partition)
-                else:
+                elif model is not None:
                     self._consider(head, living)
             if (after := page.cursor) is None:
                 return
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:
         host = self._host
-        if host.held_by_us(head.partition) or not host.programs.serves(head.partition):
+        if host.held_by_us(head.partition):
             return
         if head.owner is None:
             host.look_at(head.partition, (head.due_at or 0) + (0 if host.resident(head.partition) else 1))

@@ -15,11 +15,11 @@ from holdfast.kernel.program import Arrival, Program, SqlEffect
 from holdfast.ports import SqlCursor
 
 if TYPE_CHECKING:
-    from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
+    from holdfast.kernel.journaled import Journaled
 
 
-async def transact(effect: SqlEffect, entity: Entity, program: Program, host: Host) -> None:
+async def transact(effect: SqlEffect, entity: Journaled, program: Program, host: Host) -> None:
     """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
     journal, transactions = entity.journal, host.home.transactions
     assert journal is not None
@@ -47,7 +47,7 @@ async def transact(effect: SqlEffect, entity: Entity, program: Program, host: Ho
         return
 
 
-def _own_arrival(there: Item | None, entity: Entity, host: Host) -> Arrival:
+def _own_arrival(there: Item | None, entity: Journaled, host: Host) -> Arrival:
     if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
         raise Fenced(f"{entity.partition}: its journal has a newer writer")
     (entry,) = decode_entries(there.body)

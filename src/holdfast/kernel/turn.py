@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from msgspec import UNSET
 
 from holdfast.clock import elapsed_seconds
+from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update, one_per_place
-from holdfast.kernel.entity import Entity
 from holdfast.kernel.entries import DELIVERIES, Tried
-from holdfast.kernel.journal import Journal
+from holdfast.kernel.journal import FIRST_EPOCH, Journal
+from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.persist import write_until_known
 from holdfast.kernel.program import Effect, SqlEffect, Stranded
 from holdfast.kernel.transact import transact
@@ -31,17 +32,13 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.program import Arrival, Program
 
-INBOX_PREFIX: Final = "i#"
-USED: Final = "used"
-"""The status of an inbox message that was taken and stays only so that a repeat of it is refused."""
-
 STRANDED_RECHECK_MS: Final = 60_000
 
 LONGEST_TAIL_ENTRIES: Final = 50
 """So many last entries ride in the head when an entity ends; more of them get a segment of their own."""
 
 
-async def turn(entity: Entity, host: Host) -> None:
+async def turn(entity: Journaled, host: Host) -> None:
     """Work on one entity until it waits for something far away, has ended, or belongs to somebody else."""
     try:
         if not entity.held and not await claim(entity, host):
@@ -70,7 +67,7 @@ async def turn(entity: Entity, host: Host) -> None:
 # ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def claim(entity: Entity, host: Host) -> bool:
+async def claim(entity: Journaled, host: Host) -> bool:
     """Become the owner. What is still in memory stays valid if nobody else was in between."""
     now = host.clock.now_ms()
     outcome = await claim_lease(
@@ -79,8 +76,8 @@ async def claim(entity: Entity, host: Host) -> bool:
         owner=host.home.owner,
         now=now,
         until=now + host.limits.lease_ms,
-        claimable=host.programs.claimable,
-        running=host.programs.running,
+        claimable=entity.programs.claimable,
+        running=entity.programs.running,
         alive=host.home.doorbell.alive,
     )
     match outcome:
@@ -102,16 +99,16 @@ async def claim(entity: Entity, host: Host) -> bool:
 # ── read ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def read(entity: Entity, host: Host) -> Program:
+async def read(entity: Journaled, host: Host) -> Program:
     """Load the journal, once, and let the program replay it. After a takeover it is fenced first: the last owner may
     still be awake somewhere (G3).
     """
     assert entity.head is not None
-    program = host.programs.open(entity.head, host)
+    program = entity.programs.open(entity.head, host)
     journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
-    if not entity.fresh:
+    if entity.epoch != FIRST_EPOCH:
         await journal.load()
-        entity.unread = True
+    entity.unread = entity.unread or not entity.fresh
     if entity.taken_over:
         await journal.fence()
     entity.fresh, entity.taken_over, entity.head = False, False, None
@@ -127,7 +124,7 @@ async def read(entity: Entity, host: Host) -> Program:
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def receive(entity: Entity, program: Program, host: Host) -> None:
+async def receive(entity: Journaled, program: Program, host: Host) -> None:
     """Look at the head and the inbox again if somebody rang. The head first: a later ring moves its revision on."""
     if entity.unread and entity.flushing is not None:  # it may take messages out of the inbox, or fail
         await asyncio.wait((entity.flushing,))
@@ -135,14 +132,14 @@ async def receive(entity: Entity, program: Program, host: Host) -> None:
         raise Fenced(f"{entity.partition}: its lease could not be renewed, or its journal not written")
     if entity.broken is not None:
         raise entity.broken
+    confirmed, entity.confirmed = entity.confirmed, False
     if not entity.unread:
         return
     entity.unread = False
-    head = await host.home.store.get(entity.partition)
-    if head is None or head.epoch != entity.epoch:
-        raise Fenced(f"{entity.partition} has a newer owner")
-    entity.revision = head.revision
-    entity.paused = head.status not in host.programs.claimable
+    if not confirmed:
+        await _look_at_head(entity, host)
+    if entity.revision == UNRUNG:
+        return
     after: str | None = None
     while True:
         page = await host.home.store.query(entity.partition, prefix=INBOX_PREFIX, after=after)
@@ -152,7 +149,15 @@ async def receive(entity: Entity, program: Program, host: Host) -> None:
             return
 
 
-def _take_in(message: Item, entity: Entity, program: Program) -> None:
+async def _look_at_head(entity: Journaled, host: Host) -> None:
+    head = await host.home.store.get(entity.partition)
+    if head is None or head.epoch != entity.epoch:
+        raise Fenced(f"{entity.partition} has a newer owner")
+    entity.revision = head.revision
+    entity.paused = head.status not in entity.programs.claimable
+
+
+def _take_in(message: Item, entity: Journaled, program: Program) -> None:
     if message.sort in entity.receipts or message.status == USED:
         return
     entity.receipts[message.sort] = program.acknowledge(message)
@@ -160,7 +165,7 @@ def _take_in(message: Item, entity: Entity, program: Program) -> None:
         entity.arrivals.append(arrival)
 
 
-def run(entity: Entity, program: Program, host: Host) -> None:
+def run(entity: Journaled, program: Program, host: Host) -> None:
     """Deliver all that has arrived or fallen due, one by one, each to quiescence; gather what is asked for."""
     began = elapsed_seconds()
     now = host.clock.now_ms()
@@ -178,12 +183,12 @@ def run(entity: Entity, program: Program, host: Host) -> None:
     _report_if_blocked(entity, began, host)
 
 
-def _report_if_blocked(entity: Entity, began: float, host: Host) -> None:
+def _report_if_blocked(entity: Journaled, began: float, host: Host) -> None:
     if (blocked := elapsed_seconds() - began) > host.limits.blocked_seconds:
         host.telemetry.emit("body_blocked", partition=entity.partition, seconds=round(blocked, 3))
 
 
-def _deliver(arrival: Arrival, entity: Entity, program: Program) -> None:
+def _deliver(arrival: Arrival, entity: Journaled, program: Program) -> None:
     journal = entity.journal
     assert journal is not None
     entry = arrival.entry
@@ -196,7 +201,7 @@ def _deliver(arrival: Arrival, entity: Entity, program: Program) -> None:
         entity.add_timer(entry.again_at, entry.op)
 
 
-def _gather(entity: Entity, program: Program) -> None:
+def _gather(entity: Journaled, program: Program) -> None:
     asked = program.asked()
     if asked is None:
         return
@@ -214,7 +219,7 @@ def _gather(entity: Entity, program: Program) -> None:
 # ── commit ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def commit(entity: Entity, host: Host) -> None:
+async def commit(entity: Journaled, host: Host) -> None:
     """Make everything recorded durable, intents included, before any effect starts (G7)."""
     assert entity.journal is not None
     if entity.flushing is not None:
@@ -229,7 +234,7 @@ async def commit(entity: Entity, host: Host) -> None:
         await confirm(entity, host)
 
 
-async def confirm(entity: Entity, host: Host) -> None:
+async def confirm(entity: Journaled, host: Host) -> None:
     """Our lease may have lapsed while we waited for the store, or were stopped: ask for it before an effect starts.
 
     So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
@@ -243,7 +248,7 @@ async def confirm(entity: Entity, host: Host) -> None:
     entity.lease_until = until
 
 
-def flush(entity: Entity) -> None:
+def flush(entity: Journaled) -> None:
     """Make everything recorded durable without waiting for it: nothing depends on it yet."""
     assert entity.journal is not None
     if entity.lost or entity.flushing is not None:
@@ -252,7 +257,7 @@ def flush(entity: Entity) -> None:
         entity.flushing = asyncio.get_running_loop().create_task(_flush(entity))
 
 
-async def _flush(entity: Entity) -> None:
+async def _flush(entity: Journaled) -> None:
     assert entity.journal is not None
     try:
         await entity.journal.commit(*_other_writes(entity))
@@ -263,14 +268,14 @@ async def _flush(entity: Entity) -> None:
         entity.wake()
 
 
-def _other_writes(entity: Entity) -> Sequence[Write]:
+def _other_writes(entity: Journaled) -> Sequence[Write]:
     writes = one_per_place((*entity.writes, *entity.receipts.values()))
     entity.receipts.clear()
     entity.writes.clear()
     return writes
 
 
-async def start(entity: Entity, program: Program, host: Host) -> None:
+async def start(entity: Journaled, program: Program, host: Host) -> None:
     """Let the effects happen: beside each other, or inside the store's own transaction, one after the other."""
     effects, entity.pending = entity.pending, []
     for effect in effects:
@@ -286,7 +291,7 @@ async def start(entity: Entity, program: Program, host: Host) -> None:
 # ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def wait(entity: Entity, host: Host) -> bool:
+async def wait(entity: Journaled, host: Host) -> bool:
     """Wait for something to do; false if nothing is under way and nothing comes for a while."""
     flush(entity)
     now, due = host.clock.now_ms(), entity.next_due()
@@ -304,7 +309,7 @@ async def wait(entity: Entity, host: Host) -> bool:
     return not letting_go and near_seconds is not None and near_seconds <= linger
 
 
-async def settle(entity: Entity, host: Host) -> bool:
+async def settle(entity: Journaled, host: Host) -> bool:
     """Let go of the lease and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
     due = host.clock.now_ms() if entity.interrupted and not entity.paused else entity.next_due()
     update = Update(
@@ -313,7 +318,7 @@ async def settle(entity: Entity, host: Host) -> bool:
         owner=None,
         lease_until=None,
         due_at=due,
-        status=UNSET if entity.paused else host.programs.suspended,
+        status=UNSET if entity.paused else entity.programs.suspended,
     )
     try:
         await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, entity))
@@ -325,7 +330,7 @@ async def settle(entity: Entity, host: Host) -> bool:
     return True
 
 
-async def conclude(entity: Entity, program: Program, host: Host) -> bool:
+async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
     """Write the end: outcome, last entries and what others must learn of it, in one write with the release."""
     journal = entity.journal
     assert journal is not None
@@ -359,13 +364,13 @@ async def conclude(entity: Entity, program: Program, host: Host) -> bool:
     return True
 
 
-async def strand(entity: Entity, reason: str, host: Host) -> None:
+async def strand(entity: Journaled, reason: str, host: Host) -> None:
     """Let go of an entity that needs other code, visibly, and look again once in a while."""
     host.telemetry.emit("stranded", partition=entity.partition, reason=reason)
     update = Update(
         partition=entity.partition,
         when=OwnerIs(host.home.owner, entity.epoch),
-        status=host.programs.stranded,
+        status=entity.programs.stranded,
         owner=None,
         lease_until=None,
         due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
@@ -375,17 +380,18 @@ async def strand(entity: Entity, reason: str, host: Host) -> None:
     host.forget(entity)
 
 
-def _still_ours(entity: Entity, host: Host) -> AllOf:
+def _still_ours(entity: Journaled, host: Host) -> AllOf:
+    """What a settle depends on: our epoch, and that nobody has rung since we looked."""
     return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
 
 
-def _released_by_us(there: Item | None, entity: Entity) -> TypeGuard[Item]:
+def _released_by_us(there: Item | None, entity: Journaled) -> TypeGuard[Item]:
     return (
         there is not None and there.owner is None and there.epoch == entity.epoch and there.revision == entity.revision
     )
 
 
-def _look_again_if_ours(refused: Refused, entity: Entity, host: Host) -> None:
+def _look_again_if_ours(refused: Refused, entity: Journaled, host: Host) -> None:
     there = refused.item
     if there is None or there.owner != host.home.owner or there.epoch != entity.epoch:
         raise Fenced(f"{entity.partition}: {refused}") from None

@@ -26,8 +26,8 @@ class Worker:
     def __init__(self, access: Access, telemetry: Telemetry, limits: Limits) -> None:
         self._access = access
         self._pool = ThreadPoolExecutor(STEP_THREADS, thread_name_prefix="holdfast-step")
-        programs = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
-        self.host = Host(access.home, programs, access.clock, telemetry, limits)
+        workflows = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
+        self.host = Host(access.home, (workflows,), access.clock, telemetry, limits)
         self.sweeper = Sweeper(self.host)
 
     async def start(self) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from holdfast.backends.memory import MemoryData
+from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item
 from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.kernel.turn import INBOX_PREFIX, USED
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,

@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
-from holdfast.workflows.messages import Sender
 from holdfast.workflows.record import ENDED, describe_partition
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from holdfast.coordination.inbox import USED, Sender
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.items import Delete, Item, Put, Update, Write
@@ -23,14 +24,14 @@ from holdfast.kernel.entries import (
     Received,
     Tried,
 )
+from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
-from holdfast.kernel.turn import USED
+from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.messages import Sender
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
     CALLBACK_PREFIX,
@@ -78,6 +79,12 @@ class Workflows(Struct, frozen=True):
         return (
             partition.startswith(records.PARTITION_PREFIX) and records.workflow_of(partition) in self.registry.workflows
         )
+
+    def admit(self, partition: str) -> Journaled:
+        return Journaled(partition, self)
+
+    def turn(self, entity: Journaled, host: Host) -> Coroutine[Any, Any, None]:
+        return turn(entity, host)
 
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)

@@ -13,7 +13,7 @@ from holdfast import ids
 from holdfast.errors import InvalidInput, InvalidState, Refused
 from holdfast.items import ABSENT, Item, Put
 from holdfast.kernel.entries import Done, Entry, Failed, Intended, Progressed, Tried, encode_entries
-from holdfast.kernel.journal import LONGEST_SEGMENT_ENTRIES, segment_sort
+from holdfast.kernel.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
 from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.messages import nudge
@@ -54,7 +54,8 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         deadline_at=None,
     )
     new_partition = partition_of(record.workflow, id)
-    head = Item(partition=new_partition, status=READY, revision=1, due_at=now, body=encode_record(record))
+    body = encode_record(record)
+    head = Item(partition=new_partition, status=READY, revision=1, epoch=FIRST_EPOCH, due_at=now, body=body)
     chunks = [kept[at : at + LONGEST_SEGMENT_ENTRIES] for at in range(0, len(kept), LONGEST_SEGMENT_ENTRIES)]
     segments = [
         Put(Item(partition=new_partition, sort=segment_sort(0, place), body=encode_entries(chunk)), ABSENT)

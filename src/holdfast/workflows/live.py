@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
 
+from holdfast.coordination.inbox import Sender
 from holdfast.failure import describe
 from holdfast.kernel.entries import Done, Entry, Failed, Tried
 from holdfast.kernel.program import AnyEffect, Arrival
-from holdfast.workflows.messages import Sender, send
+from holdfast.workflows.messages import send
 from holdfast.workflows.record import Message
 
 if TYPE_CHECKING:

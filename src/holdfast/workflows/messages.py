@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast import ids
+from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.kernel.entries import Cancelled, Received
 from holdfast.kernel.persist import write_for_caller
@@ -12,25 +13,8 @@ from holdfast.workflows.history import load
 from holdfast.workflows.record import CancelRequest, Message, Signal, post
 
 if TYPE_CHECKING:
-    from holdfast.clock import Clock
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
-
-
-class Sender:
-    """Names the messages of one process so that they sort in the order they were sent (G6)."""
-
-    __slots__ = ("_clock", "_last", "_name")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last = 0
-        self._name = ids.new_id()[:12]
-
-    def next_sort(self) -> str:
-        """An inbox place behind every earlier one of this sender."""
-        self._last = max(self._last + 1, self._clock.now_ms() * 1_000)
-        return f"i#{self._last:020d}#{self._name}"
 
 
 async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
@@ -77,4 +61,4 @@ def signal_id(given: str | None) -> str:
     return given if given is not None else ids.new_id()
 
 
-__all__ = ["Sender", "Signal", "nudge", "send", "signal_id"]
+__all__ = ["Signal", "nudge", "send", "signal_id"]

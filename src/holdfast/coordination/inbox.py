@@ -1,0 +1,38 @@
+"""The inbox: where messages to an entity wait, in the order in which each sender sent them (G6)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast import ids
+from holdfast.clock import Clock
+
+INBOX_PREFIX: Final = "i#"
+USED: Final = "used"
+"""The status of a message that was taken and stays only so that a repeat of it is refused."""
+
+UNRUNG: Final = 0
+"""The revision of a head that nobody ever rang. Every message rings in the write that brings it: so there is none."""
+
+STAMPS_PER_MS: Final = 1_000
+
+
+class Sender:
+    """Names the messages of one process so that they sort in the order they were sent (G6)."""
+
+    __slots__ = ("_clock", "_last", "_name")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = 0
+        self._name = ids.new_id()[:12]
+
+    def next_sort(self) -> str:
+        """An inbox place behind every earlier one of this sender."""
+        self._last = max(self._last + 1, self._clock.now_ms() * STAMPS_PER_MS)
+        return inbox_sort(self._last, self._name)
+
+
+def inbox_sort(stamp: int, sender: str) -> str:
+    """The inbox place of a message: ``stamp`` grows with every message of one sender."""
+    return f"{INBOX_PREFIX}{stamp:020d}#{sender}"
