@@ -74,7 +74,19 @@ PUBLIC_NAMES = [
 ]
 """DESIGN §8. A name is added here together with its page in docs/, and never leaves without a deprecation."""
 
-NOT_LOADED = ["apsw", "asyncio", "boto3", "botocore", "click", "jinja2", "msgspec", "redis", "starlette", "uvicorn"]
+NOT_LOADED = [
+    "apsw",
+    "asyncio",
+    "boto3",
+    "botocore",
+    "click",
+    "jinja2",
+    "msgspec",
+    "redis",
+    "starlette",
+    "uvicorn",
+    "zoneinfo",
+]
 """What `import holdfast` must not load: backends, servers, the command line, and whatever is slow to import."""
 
 MODULES_AT_MOST = 40
