@@ -9,9 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.actors.definition import Actor as Actor
+    from holdfast.actors.definition import field as field
+    from holdfast.actors.definition import read as read
+    from holdfast.actors.sending import Sent as Sent
+    from holdfast.actors.sending import send as send
+    from holdfast.actors.timers import timer as timer
     from holdfast.app import App as App
     from holdfast.client import CallbackHandle as CallbackHandle
     from holdfast.client import StatusPage as StatusPage
+    from holdfast.errors import CallCycle as CallCycle
+    from holdfast.errors import CallFailed as CallFailed
     from holdfast.errors import CompensationFailed as CompensationFailed
     from holdfast.errors import ConfigurationError as ConfigurationError
     from holdfast.errors import DeterminismError as DeterminismError
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.errors import InvalidState as InvalidState
     from holdfast.errors import InvalidToken as InvalidToken
     from holdfast.errors import IOOutsideStep as IOOutsideStep
+    from holdfast.errors import MailboxFull as MailboxFull
     from holdfast.errors import NestedDurableCall as NestedDurableCall
     from holdfast.errors import NondeterminismError as NondeterminismError
     from holdfast.errors import NotFound as NotFound
@@ -72,16 +81,19 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "CompensationFailed ConfigurationError DeterminismError DuplicateName "
+    "CallCycle CallFailed CompensationFailed ConfigurationError DeterminismError DuplicateName "
     "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
-    "IOOutsideStep NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError StepFailed "
-    "StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
+    "IOOutsideStep MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError "
+    "StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
 )
 _WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
 
 _HOMES = {
     "App": "app",
+    **dict.fromkeys(("Actor", "field", "read"), "actors.definition"),
+    **dict.fromkeys(("Sent", "send"), "actors.sending"),
+    "timer": "actors.timers",
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "SqlCursor": "ports",
@@ -111,8 +123,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "Actor",
     "App",
     "Batch",
+    "CallCycle",
+    "CallFailed",
     "Callback",
     "CallbackHandle",
     "CompensationFailed",
@@ -136,11 +151,13 @@ __all__ = [
     "InvalidToken",
     "Jitter",
     "Limits",
+    "MailboxFull",
     "NestedDurableCall",
     "NondeterminismError",
     "NotFound",
     "PayloadTooLarge",
     "Retry",
+    "Sent",
     "SerializationError",
     "SqlCursor",
     "Status",
@@ -159,6 +176,7 @@ __all__ = [
     "callback",
     "continue_as_new",
     "current",
+    "field",
     "get_logger",
     "map",
     "now",
@@ -166,10 +184,13 @@ __all__ = [
     "poll",
     "query",
     "random",
+    "read",
     "saga",
+    "send",
     "signal",
     "sleep",
     "step",
+    "timer",
     "uuid",
     "wait_for",
 ]

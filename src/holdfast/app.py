@@ -9,25 +9,27 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
+from holdfast.actors.access import ActorAccess
+from holdfast.actors.definition import Kind
+from holdfast.actors.handle import ActorHandle, ActorPage, list_actors
+from holdfast.actors.model import Actors
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
-from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
+from holdfast.duration import Duration, seconds
+from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
-from holdfast.ports import Home, SqlCursor
-from holdfast.retry import Retry
+from holdfast.ports import Home
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
 from holdfast.workflows.access import Access
-from holdfast.workflows.definition import Step, StepPolicy, Workflow, WorkflowPolicy
+from holdfast.workflows.declarations import Declarations
 from holdfast.workflows.handle import Handle
-from holdfast.workflows.registry import Registry, check_name
+from holdfast.workflows.registry import check_name
 from holdfast.workflows.scope import current_activation
-from holdfast.workflows.versioning import VersionPolicy, policy_named
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +42,7 @@ LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 
 
-class App:
+class App(Declarations):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
@@ -62,13 +64,15 @@ class App:
     ) -> None:
         check_name("app", name)
         self.name = name
-        self.registry = Registry()
+        super().__init__()
+        self.actors: dict[str, Kind] = {}
         self.telemetry = Telemetry()
         self._home = home
         self._limits = limits or Limits()
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
         self._access: Access | None = None
+        self._actor_access: ActorAccess | None = None
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -76,139 +80,14 @@ class App:
     def __repr__(self) -> str:
         return f"<App {self.name!r}>"
 
-    # ── Registering ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Registering ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @overload
-    def step(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
-    @overload
-    def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
-    @overload
-    def step(
-        self,
-        /,
-        *,
-        name: str | None = ...,
-        retry: Retry | None = ...,
-        timeout: Duration | None = ...,
-        heartbeat: Duration | None = ...,
-        at_most_once: bool = ...,
-        raises: tuple[type[Exception], ...] = ...,
-    ) -> StepDecorator: ...
-    def step(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        heartbeat: Duration | None = None,
-        at_most_once: bool = False,
-        raises: tuple[type[Exception], ...] = (),
-    ) -> Any:
-        """Declare a step: ``async def``, or ``def`` for blocking code, which gets a thread.
-
-        Its result is recorded once and never computed again (G2). An attempt may be repeated if a process dies before
-        the record: use ``hf.current().idempotency_key`` with the outside world, or ``at_most_once`` (G10).
-        ``timeout`` limits an attempt, ``heartbeat`` the silence within one. ``raises`` lists the error classes that
-        the body may catch by class; others arrive as ``StepFailed``. In every case await the call.
-        """
-        self._register_errors(raises)
-        policy = StepPolicy(
-            retry=retry or Retry(),
-            timeout_seconds=None if timeout is None else seconds(timeout),
-            heartbeat_seconds=None if heartbeat is None else seconds(heartbeat),
-            at_most_once=at_most_once,
-        )
-        decorate = StepDecorator(self.registry, name, policy)
-        return decorate if function is None else decorate(function)
-
-    @overload
-    def transaction(self, function: Callable[Concatenate[SqlCursor, P], R], /) -> Step[P, R]: ...
-    @overload
-    def transaction(
-        self,
-        /,
-        *,
-        name: str | None = ...,
-        retry: Retry | None = ...,
-        raises: tuple[type[Exception], ...] = ...,
-    ) -> Callable[[Callable[Concatenate[SqlCursor, P], R]], Step[P, R]]: ...
-    def transaction(
-        self,
-        function: Callable[Concatenate[SqlCursor, P], R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        retry: Retry | None = None,
-        raises: tuple[type[Exception], ...] = (),
-    ) -> Any:
-        """Declare a step that runs the user's own SQL on the app's SQLite file, exactly once (G10).
-
-        The function is a plain ``def``; its first parameter executes SQL. What it writes commits in the same
-        transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock. ``retry``
-        and ``raises`` are as for ``step``.
-        """
-        self._register_errors(raises)
-        policy = StepPolicy(retry=retry or Retry(), transactional=True)
-
-        def decorate(function: Callable[Concatenate[SqlCursor, P], R]) -> Step[P, R]:
-            plain = cast("Callable[P, R]", function)  # the cursor is given by the store, not by the caller
-            step: Step[P, R] = Step(plain, name=name, policy=policy)
-            self.registry.add_step(step)
-            return step
-
-        return decorate if function is None else decorate(function)
-
-    def _register_errors(self, raises: tuple[type[Exception], ...]) -> None:
-        given: Any = raises  # whatever its annotation says
-        if not isinstance(given, tuple):
-            raise ConfigurationError(f"raises is a tuple of error classes, such as (CardDeclined,), not {raises!r}")
-        for error in raises:
-            self.registry.errors.register(error)
-
-    @overload
-    def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
-    @overload
-    def workflow(
-        self,
-        /,
-        *,
-        name: str | None = ...,
-        version: str | None = ...,
-        versions: VersionPolicy | str = ...,
-        timeout: Duration | None = ...,
-        retention: Duration | None = ...,
-    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
-    def workflow(
-        self,
-        function: Callable[P, Coroutine[Any, Any, R]] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        version: str | None = None,
-        versions: VersionPolicy | str = VersionPolicy.COMPATIBLE,
-        timeout: Duration | None = None,
-        retention: Duration | None = None,
-    ) -> Any:
-        """Declare a workflow: an ``async def`` of plain asyncio whose waits are durable.
-
-        ``version`` names its code, else a digest of the body does. ``versions`` says whether other code may continue
-        its executions (``compatible``) or not (``pinned``). ``timeout`` limits each execution, ``retention`` how long
-        an ended one is kept (for ever by default).
-        """
-        policy = WorkflowPolicy(
-            timeout_ms=None if timeout is None else milliseconds(timeout),
-            versions=policy_named(versions),
-            retention_ms=None if retention is None else milliseconds(retention),
-        )
-
-        def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
-            workflow = Workflow(function, self.access, name=name, version=version, policy=policy)
-            self.registry.add_workflow(workflow)
-            return workflow
-
-        return decorate if function is None else decorate(function)
+    def add_actor(self, kind: Kind) -> None:
+        """Register a class of actors; declaring one with ``app=`` does it."""
+        check_name("actor", kind.name)
+        if kind.name in self.actors:
+            raise DuplicateName(f"two actors are called {kind.name!r}; give one of them another: name=...")
+        self.actors[kind.name] = kind
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -235,6 +114,16 @@ class App:
         selection = Selection(workflow=workflow, status=status, since=since, until=until, tags=tags or {})
         return await list_executions(self.access(), selection, after=after, limit=limit)
 
+    def actor(self, actor: str, key: str) -> ActorHandle:
+        """A handle on an actor, by its class's name: look at it, delete it, mend it."""
+        return ActorHandle(actor, key, self.actor_access)
+
+    async def list_actors(
+        self, actor: str | None = None, *, status: str | None = None, after: str | None = None, limit: int = 100
+    ) -> ActorPage:
+        """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``."""
+        return await list_actors(self.actor_access(), actor, status=status, after=after, limit=limit)
+
     def access(self) -> Access:
         """The open app. Raises ``ConfigurationError`` if it is not open, ``IOOutsideStep`` inside a workflow body."""
         if current_activation() is not None:
@@ -248,6 +137,13 @@ class App:
                 "'async with app.worker():' (a client that also works)"
             )
         return self._access
+
+    def actor_access(self) -> ActorAccess:
+        """The open app, as actors see it. Raises ``ConfigurationError`` if it is not open."""
+        if self._actor_access is None:
+            self.access()
+        assert self._actor_access is not None
+        return self._actor_access
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -277,7 +173,17 @@ class App:
         async with self._opening:
             if self._access is None:
                 home = await (self._home() if callable(self._home) else open_home(self.home_url))
-                self._access = Access(home, self.registry, self._clock, self._limit_bytes)
+                access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
+                self._actor_access = ActorAccess(
+                    home,
+                    self.actors,
+                    self.registry.errors,
+                    self._clock,
+                    self._limit_bytes,
+                    access.sender,
+                    self.telemetry,
+                    lambda: access.host,
+                )
                 home.doorbell.listen(self._heard)
             self._users += 1
         return self
@@ -287,7 +193,7 @@ class App:
     ) -> None:
         self._users -= 1
         if self._users == 0 and self._access is not None:
-            home, self._access = self._access.home, None
+            home, self._access, self._actor_access = self._access.home, None, None
             self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
             try:
                 await home.doorbell.close()
@@ -299,6 +205,8 @@ class App:
         if access is None:
             return
         access.heard(partition)
+        if self._actor_access is not None:
+            self._actor_access.rings.heard(partition)
         if self._worker is not None:
             self._worker.sweeper.heard(partition)
 
@@ -311,7 +219,7 @@ class App:
         async with self:
             if self._worker is not None:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
-            worker = self._worker = Worker(self.access(), self.telemetry, self._limits)
+            worker = self._worker = Worker(self.access(), (Actors(self.actor_access()),), self.telemetry, self._limits)
             try:
                 await worker.start()
                 yield self
@@ -346,24 +254,6 @@ class App:
     def sync(self, *, worker: bool = False) -> SyncBridge:
         """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
         return SyncBridge(self, worker=worker)
-
-
-class StepDecorator:
-    """``@app.step(...)`` with options; keeps the signature of what it decorates."""
-
-    def __init__(self, registry: Registry, name: str | None, policy: StepPolicy) -> None:
-        self._registry = registry
-        self._name = name
-        self._policy = policy
-
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> Step[P, R]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Any:
-        step: Step[..., Any] = Step(function, name=self._name, policy=self._policy)
-        self._registry.add_step(step)
-        return step
 
 
 async def open_home(url: str) -> Home:

@@ -18,6 +18,9 @@
     │   ├── StepFailed               it raised a class that is not registered here
     │   ├── StepTimeout              it, or its heartbeat, took too long; its effect may have happened
     │   └── StepInterrupted          an at-most-once step may or may not have run
+    ├── CallFailed                   an actor's method raised a class that is not registered here
+    ├── CallCycle                    actors would wait for each other for ever
+    ├── MailboxFull                  an actor has too many messages waiting; send again later
     ├── IdempotencyMismatch          the id is taken by the same workflow with another input (G11)
     ├── NotFound                     there is no such execution
     ├── InvalidState                 the execution's status does not allow this
@@ -168,6 +171,25 @@ class StepInterrupted(StepError):
     """An at-most-once step started, and its process died before the outcome was recorded (G10)."""
 
     code = "step_interrupted"
+
+
+class CallFailed(StepFailed):
+    """An actor's method raised an error whose class is not registered with the app, so only its name came back."""
+
+    code = "call_failed"
+
+
+class CallCycle(HoldfastError):
+    """A call would have to wait for itself: it comes back to an actor that waits for it, or two call each other."""
+
+    code = "call_cycle"
+
+
+class MailboxFull(HoldfastError):
+    """So many messages wait for an actor that it takes no more. Nothing was sent."""
+
+    code = "mailbox_full"
+    retryable = True
 
 
 class IdempotencyMismatch(HoldfastError):

@@ -100,22 +100,22 @@ class ErrorRegistry:
                 f"define it once at module level"
             )
 
-    def rebuild(self, record: ErrorRecord) -> Exception:
+    def rebuild(self, record: ErrorRecord, unknown: type[StepFailed] = StepFailed) -> Exception:
         """The error a record describes: same class, same message (G2), its causes as ``__cause__``.
 
-        ``StepFailed`` with the recorded type and message stands in for a class that is not registered by exactly this
+        ``unknown`` with the recorded type and message stands in for a class that is not registered by exactly this
         name, or whose instances cannot be made to say this message again.
         """
         cls = self._classes.get(record.type)
         rebuilt: Exception | None = None
         if record.parts and cls is ExceptionGroup:
-            rebuilt = ExceptionGroup(record.message, [self.rebuild(part) for part in record.parts])
+            rebuilt = ExceptionGroup(record.message, [self.rebuild(part, unknown) for part in record.parts])
         elif cls is not None:
             rebuilt = _instance(cls, record)
         if rebuilt is None:
-            rebuilt = StepFailed(record.type, record.message)
+            rebuilt = unknown(record.type, record.message)
         if record.cause is not None:
-            rebuilt.__cause__ = self.rebuild(record.cause)
+            rebuilt.__cause__ = self.rebuild(record.cause, unknown)
         return rebuilt
 
 

@@ -60,6 +60,12 @@ class RevisionIs(Struct, frozen=True, gc=False):
     revision: int
 
 
+class EpochIs(Struct, frozen=True, gc=False):
+    """It is there and has this epoch, whoever owns it."""
+
+    epoch: int
+
+
 class OwnerIs(Struct, frozen=True, gc=False):
     """It is there and this owner still holds it under this epoch."""
 
@@ -101,7 +107,20 @@ class AnyOf(Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...]
 
 
-Condition = Always | Absent | Exists | RevisionIs | OwnerIs | Unowned | LeaseLapsed | StatusIn | Expired | AllOf | AnyOf
+Condition = (
+    Always
+    | Absent
+    | Exists
+    | RevisionIs
+    | EpochIs
+    | OwnerIs
+    | Unowned
+    | LeaseLapsed
+    | StatusIn
+    | Expired
+    | AllOf
+    | AnyOf
+)
 
 ALWAYS: Final = Always()
 ABSENT: Final = Absent()
@@ -129,6 +148,8 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return True
         case RevisionIs(revision):
             return item.revision == revision
+        case EpochIs(epoch):
+            return item.epoch == epoch
         case OwnerIs(owner, epoch):
             return item.owner == owner and item.epoch == epoch
         case Unowned():

@@ -61,6 +61,11 @@ class Entity:
         """Whether something has come that no turn has looked at yet."""
         return self.unread
 
+    @property
+    def renewable(self) -> bool:
+        """Whether its lease is ours to extend now."""
+        return self.held
+
     def hold(self, item: Item) -> None:
         """Note what a claim, or our own creation of the head, says."""
         self.unread = self.unread or item.revision != self.revision

@@ -90,6 +90,19 @@ class Host:
         else:
             self._begin_turn(entity or self._admit(partition, model))
 
+    def summon(self, partition: str) -> Entity | None:
+        """The entity, for somebody who has something for it, and its turn begun; ``None`` if it has no place here."""
+        entity = self.entities.get(partition)
+        if self.draining:
+            return None
+        if entity is None:
+            if (model := self.model_of(partition)) is None:
+                return None
+            entity = self._admit(partition, model)
+        if entity.turn is None:
+            self.look(partition)
+        return entity
+
     def look_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
         delay_seconds = max(0, due_at - self.clock.now_ms()) / 1000
@@ -123,11 +136,6 @@ class Host:
         ):
             return self.limits.near_seconds
         return self.limits.linger_seconds
-
-    def resident(self, partition: str) -> bool:
-        """Whether the entity's state is in memory here."""
-        entity = self.entities.get(partition)
-        return entity is not None and entity.loaded
 
     def model_of(self, partition: str) -> Model | None:
         """The programming model with code for the entity here, if there is one."""
@@ -239,7 +247,7 @@ class Host:
     async def renew(self) -> None:
         """Extend every lease we hold, all in one batch; whoever lost his stops."""
         until = self.clock.now_ms() + self.limits.lease_ms
-        held = [entity for entity in self.entities.values() if entity.held]
+        held = [entity for entity in self.entities.values() if entity.renewable]
         await asyncio.gather(*(self._renew(entity, until) for entity in held))
 
     async def _renew(self, entity: Entity, until: int) -> None:

@@ -274,3 +274,10 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
 for _name in dir(asyncio.AbstractEventLoop):
     if not _name.startswith("_") and _name not in vars(DurableLoop):
         setattr(DurableLoop, _name, _refuse(_name))
+
+
+def running_activation() -> Any:
+    """The activation whose workflow body is running here, or ``None``."""
+    # The public get_running_loop() raises where there is none, which is the common case outside of workflows.
+    loop = asyncio._get_running_loop()
+    return loop.activation if isinstance(loop, DurableLoop) else None

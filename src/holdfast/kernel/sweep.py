@@ -47,7 +47,7 @@ class Sweeper:
             sweep = asyncio.get_running_loop().create_task(self.sweep(0))
             self._sweeps.add(sweep)
             sweep.add_done_callback(self._sweeps.discard)
-        elif self._host.resident(partition):
+        elif _in_memory(self._host, partition):
             self._host.look(partition)
         elif self._host.model_of(partition) is not None:
             self._host.look_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
@@ -92,7 +92,7 @@ class Sweeper:
         if host.held_by_us(head.partition):
             return
         if head.owner is None:
-            host.look_at(head.partition, (head.due_at or 0) + (0 if host.resident(head.partition) else 1))
+            host.look_at(head.partition, (head.due_at or 0) + (0 if _in_memory(host, head.partition) else 1))
             return
         if head.owner not in living:
             living[head.owner] = host.home.doorbell.alive(head.owner)
@@ -114,3 +114,8 @@ class Sweeper:
                 await work()
             except Exception as error:  # noqa: BLE001 - without its beat a worker loses its leases: report and go on
                 self._host.telemetry.emit("beat_failed", error=repr(error))
+
+
+def _in_memory(host: Host, partition: str) -> bool:
+    entity = host.entities.get(partition)
+    return entity is not None and entity.loaded

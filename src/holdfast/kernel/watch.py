@@ -1,7 +1,8 @@
-"""Who in this process waits for which entity to end."""
+"""Who in this process waits for news of which entity."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from holdfast.kernel.program import Conclusion
@@ -32,3 +33,43 @@ class Watchers:
         """The entity has ended, or is not ours any more."""
         for ended in self._by_partition.pop(partition, {}).values():
             ended(conclusion)
+
+
+class Rings:
+    """Who waits for a sign that an entity may have moved, whoever moves it."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    def heard(self, partition: str | None) -> None:
+        """Somebody rang for the entity; ``None``: for all of them."""
+        waiting = self._waiting.values() if partition is None else (self._waiting.get(partition, ()),)
+        for each in waiting:
+            for event in each:
+                event.set()
+
+    @staticmethod
+    async def next(event: asyncio.Event, patience_seconds: float) -> None:
+        """Wait for the next ring, or as long as there is patience."""
+        try:
+            async with asyncio.timeout(patience_seconds):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            event.clear()
+
+    def listen(self, partition: str) -> asyncio.Event:
+        """An event that is set with every ring from now on; take it back with ``leave``."""
+        event = asyncio.Event()
+        self._waiting.setdefault(partition, set()).add(event)
+        return event
+
+    def leave(self, partition: str, event: asyncio.Event) -> None:
+        """Hear no more."""
+        waiting = self._waiting.get(partition, set())
+        waiting.discard(event)
+        if not waiting:
+            self._waiting.pop(partition, None)

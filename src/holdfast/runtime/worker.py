@@ -13,6 +13,9 @@ from holdfast.kernel.sweep import Sweeper
 from holdfast.workflows.execution import Workflows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.kernel.program import Model
     from holdfast.telemetry import Telemetry
     from holdfast.workflows.access import Access
 
@@ -23,11 +26,11 @@ STEP_THREADS: Final = 32
 class Worker:
     """Works on the executions of one app in this process, between ``start`` and ``stop``."""
 
-    def __init__(self, access: Access, telemetry: Telemetry, limits: Limits) -> None:
+    def __init__(self, access: Access, models: Sequence[Model], telemetry: Telemetry, limits: Limits) -> None:
         self._access = access
         self._pool = ThreadPoolExecutor(STEP_THREADS, thread_name_prefix="holdfast-step")
         workflows = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
-        self.host = Host(access.home, (workflows,), access.clock, telemetry, limits)
+        self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits)
         self.sweeper = Sweeper(self.host)
 
     async def start(self) -> None:

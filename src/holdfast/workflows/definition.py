@@ -26,6 +26,7 @@ from holdfast.workflows.versioning import VersionPolicy, code_version
 if TYPE_CHECKING:
     from holdfast.ports import SqlCursor
     from holdfast.workflows.access import Access
+    from holdfast.workflows.registry import Registry
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -160,6 +161,24 @@ def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
     retry: Any = policy.retry  # whatever its annotation says
     if not isinstance(retry, Retry):
         raise InvalidInput(f"the retry policy of step {told!r} is an hf.Retry(...), not {retry!r}")
+
+
+class StepDecorator:
+    """``@app.step(...)`` with options; keeps the signature of what it decorates."""
+
+    def __init__(self, registry: Registry, name: str | None, policy: StepPolicy) -> None:
+        self._registry = registry
+        self._name = name
+        self._policy = policy
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Step[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        step: Step[..., Any] = Step(function, name=self._name, policy=self._policy)
+        self._registry.add_step(step)
+        return step
 
 
 class WorkflowPolicy(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from holdfast.failure import describe
 from holdfast.items import ABSENT, Condition, Expired, Item, Put
 from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.persist import write_for_caller
+from holdfast.kernel.unit import Unit, current_unit
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -63,6 +64,8 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     With a host that has room the head is born with our lease in it, and its first turn begins at once. Raises
     ``IdempotencyMismatch`` if the id belongs to another input.
     """
+    if (unit := current_unit.get()) is not None:
+        return await _launch_with(unit, home, workflow, order, clock)
     if host is None:
         return await _launch(home, None, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
@@ -72,6 +75,21 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     finally:
         if host.births.over(partition):
             host.look(partition)
+
+
+async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
+    """Create the head with the commit of the handler that is running, unless the execution is there already (G5)."""
+    there = await home.store.get(partition_of(workflow.name, order.id))
+    if there is None:
+        head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
+        unit.add(head.partition, Put(head, ABSENT))
+        return head
+    if there.expires_at is not None and there.expires_at <= clock.now_ms():
+        run = decode_record(there.body).run + 1
+        head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
+        unit.add(head.partition, Put(head, Expired(clock.now_ms())))
+        return head
+    return _same_execution(there, order)
 
 
 async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:

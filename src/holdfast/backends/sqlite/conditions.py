@@ -15,6 +15,7 @@ from holdfast.items import (
     Always,
     AnyOf,
     Condition,
+    EpochIs,
     Exists,
     Expired,
     LeaseLapsed,
@@ -39,6 +40,7 @@ _ABSENT: Final[Shape] = (Absent, 0, _NO_SHAPES)
 _EXISTS: Final[Shape] = (Exists, 0, _NO_SHAPES)
 _UNOWNED: Final[Shape] = (Unowned, 0, _NO_SHAPES)
 _REVISION: Final[Shape] = (RevisionIs, 1, _NO_SHAPES)
+_EPOCH: Final[Shape] = (EpochIs, 1, _NO_SHAPES)
 _OWNER: Final[Shape] = (OwnerIs, 2, _NO_SHAPES)
 _LAPSED: Final[Shape] = (LeaseLapsed, 1, _NO_SHAPES)
 _EXPIRED: Final[Shape] = (Expired, 1, _NO_SHAPES)
@@ -56,6 +58,9 @@ def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
         case RevisionIs(revision):
             parameters.append(revision)
             return _REVISION
+        case EpochIs(epoch):
+            parameters.append(epoch)
+            return _EPOCH
         case Always():
             return _ALWAYS
         case Exists():
@@ -91,6 +96,8 @@ def sql_of(shape: Shape) -> str:
         return "0"
     if kind is RevisionIs:
         return "revision = ?"
+    if kind is EpochIs:
+        return "epoch = ?"
     if kind is OwnerIs:
         return "owner = ? AND epoch = ?"
     if kind is Unowned:

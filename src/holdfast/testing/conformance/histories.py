@@ -26,6 +26,7 @@ from holdfast.items import (
     AnyOf,
     Condition,
     Delete,
+    EpochIs,
     Expired,
     Item,
     LeaseLapsed,
@@ -59,6 +60,7 @@ BODIES: Final = st.sampled_from([b"", b"x", b"\x00\xff"])
 SIMPLE: Final = st.one_of(
     st.sampled_from([ALWAYS, ABSENT, EXISTS, UNOWNED]),
     st.builds(RevisionIs, NUMBERS),
+    st.builds(EpochIs, NUMBERS),
     st.builds(OwnerIs, OWNERS, NUMBERS),
     st.builds(LeaseLapsed, st.integers(0, 9)),
     st.builds(StatusIn, st.lists(STATUSES, max_size=2).map(tuple)),

@@ -1,0 +1,138 @@
+"""Commits of an actor: one write for all that has run, and only then do replies leave (G4, G7).
+
+Every commit depends on our epoch and moves it on: one that is sent again, or comes late, is refused. Whoever has lost
+the lease finds out here (G3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast.actors.record import DELETED, RUNNING, describe_partition, encode_record
+from holdfast.actors.resident import Finished, Resident
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import Refused, StoreUnavailable
+from holdfast.items import Item, OwnerIs, Update, one_per_place, place
+from holdfast.kernel.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.host import Host
+
+
+async def commit(actor: Resident, access: ActorAccess, host: Host) -> None:
+    """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more."""
+    begin_commit(actor, access, host)
+    while actor.committing is not None:
+        await asyncio.wait((actor.committing,))
+    if actor.lost:
+        raise Fenced(f"{actor.partition}: its lease could not be renewed, or its state not written")
+    if actor.broken is not None:
+        raise actor.broken
+    if actor.redo:
+        actor.reset()
+
+
+def begin_commit(actor: Resident, access: ActorAccess, host: Host) -> None:
+    """Begin to make what has run durable; more of it may follow while it is written."""
+    if actor.finished and actor.committing is None:
+        actor.committing = asyncio.get_running_loop().create_task(_commit(actor, access, host))
+
+
+async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
+    batch: list[Finished] = []
+    try:
+        while actor.finished:
+            batch, actor.finished = actor.finished, []
+            await _write(batch, actor, host)
+            _release(batch, actor, access, host)
+            batch = []
+    except Fenced:
+        actor.lose()
+    except Refused:  # what a call sends does not fit any more: none of the batch happened, all of it runs again
+        actor.redo = True
+    except Exception as error:  # noqa: BLE001 - the store's, or a mistake of ours: the turn shall not wait for ever
+        actor.broken = error
+    finally:
+        actor.finished = batch + actor.finished
+        actor.committing = None
+        actor.wake()
+
+
+async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None:
+    """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
+    version = actor.version
+    assert version is not None
+    others = one_per_place(write for each in batch for write in each.writes if place(write) != actor.place)
+    if version is actor.committed and not others:
+        return
+    body = b"" if version.deleted else encode_record(replace(version.record, state=Raw(version.state)))
+    now = host.clock.now_ms()
+    until = now + host.limits.lease_ms if actor.lease_until < now + host.limits.lease_ms // 2 else actor.lease_until
+    update = Update(
+        partition=actor.partition,
+        when=OwnerIs(host.home.owner, actor.epoch),
+        status=DELETED if version.deleted else RUNNING,
+        lease_until=until,
+        body=body,
+        add_epoch=1,
+    )
+    pause, doubtful = FIRST_PAUSE_SECONDS, False
+    while True:
+        try:
+            await host.home.store.write(update, *others)
+            break
+        except Refused as refused:
+            if refused.index:
+                raise
+            if doubtful and refused.item == _as_written(refused.item, body, actor, host):
+                break
+            if doubtful:
+                _tell_doubt(batch, actor)
+            raise Fenced(f"{actor.partition}: {refused}") from None
+        except StoreUnavailable:
+            doubtful = True
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+    actor.epoch += 1
+    actor.lease_until = until
+    actor.committed = version
+
+
+def _as_written(there: Item | None, body: bytes, actor: Resident, host: Host) -> Item | None:
+    """What is there, if it is what our write would have left; else nothing that could be there."""
+    if there is None or there.owner != host.home.owner or there.epoch != actor.epoch + 1 or there.body != body:
+        return Item("")
+    return there
+
+
+def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
+    error = StoreUnavailable(
+        f"the store did not answer while a call of {describe_partition(actor.partition)} was written, and then another "
+        "process took the actor over: the call may or may not have been applied. With a request_id it can be sent again"
+    )
+    for each in batch:
+        each.delivery.fail(error)
+
+
+def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, host: Host) -> None:
+    """It is durable: replies leave, and whoever was sent something is told to look (G7)."""
+    answered = False
+    for each in batch:
+        actor.replies.pop(each.delivery.call.id, None)
+        each.delivery.tell(each.outcome)
+        if each.delivery.sort is not None:
+            actor.known.discard(each.delivery.sort)
+            answered = answered or each.delivery.call.replies
+        for partition in each.rings:
+            host.home.doorbell.ring(partition)
+            host.look(partition)
+    if answered:
+        host.home.doorbell.ring(actor.partition)
+        access.rings.heard(actor.partition)

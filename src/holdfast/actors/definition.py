@@ -1,0 +1,291 @@
+"""Actors as users declare them: a class whose annotated fields are its state and whose methods are its messages."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, cast, overload
+
+import msgspec
+from msgspec import Raw, Struct, defstruct
+
+from holdfast.actors.reference import Reference
+from holdfast.actors.timers import Timer
+from holdfast.codec.signature import Signature, signature_of
+from holdfast.codec.typed import Codec, codec_for
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import ConfigurationError, SerializationError
+from holdfast.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+MAILBOX_MESSAGES: Final = 1_000
+REPLY_WINDOW_MS: Final = 24 * 3600 * 1000
+"""How long a request's reply is kept, so that a repeat of the request gets it instead of being applied again (G5)."""
+
+MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=60.0)
+"""How often a message without a caller is tried before it counts as poison."""
+
+_RESERVED: Final = frozenset({"at", "key"})
+_READ: Final = "__holdfast_read__"
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the plain JSON of a state of one schema version into that of the next."""
+
+
+@overload
+def field(*, default: T) -> T: ...
+@overload
+def field(*, default_factory: Callable[[], T]) -> T: ...
+def field(**given: Any) -> Any:
+    """A field of an actor's state with its default; a mutable default needs ``default_factory``."""
+    return msgspec.field(**given)
+
+
+def read(method: F) -> F:
+    """Declare a method that only reads: it runs beside the others, costs no write, and may not change the state."""
+    setattr(method, _READ, True)
+    return method
+
+
+class Registrar(Protocol):
+    """What an actor class is registered with: the app."""
+
+    def add_actor(self, kind: Kind) -> None: ...
+
+    def actor_access(self) -> ActorAccess: ...
+
+
+class Method(Struct, frozen=True):
+    """One message an actor understands."""
+
+    name: str
+    function: Callable[..., Coroutine[Any, Any, Any]]
+    signature: Signature
+    reads: bool
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """How an actor's messages are treated. ``poison`` is ``park`` (set aside) or ``halt`` (stop, keep the order)."""
+
+    optimistic: bool = False
+    mailbox: int = MAILBOX_MESSAGES
+    reply_window_ms: int = REPLY_WINDOW_MS
+    retry: Retry = MESSAGE_RETRY
+    poison: str = "park"
+
+
+class Kind:
+    """One class of actors: its state, its messages, its policy."""
+
+    def __init__(
+        self, cls: type[Actor], name: str, registrar: Registrar, policy: Policy, upcasters: Mapping[int, Upcaster]
+    ) -> None:
+        self.cls = cls
+        self.name = name
+        self.registrar = registrar
+        self.policy = policy
+        self.upcasters = upcasters
+        self.schema = max(upcasters, default=0) + 1
+        self.state: Codec[Any] = codec_for(_state_type(cls, name))
+        self.timers: dict[str, Timer[Any]] = {each: made for each, made in _members(cls) if isinstance(made, Timer)}
+        self.methods = {each: _method(name, each, made) for each, made in _members(cls) if _is_message(each, made)}
+
+    def fresh(self) -> Actor:
+        """An actor as it begins."""
+        return self.restore(self.state.hint())
+
+    def restore(self, state: Struct) -> Actor:
+        """An actor with this state."""
+        actor = object.__new__(self.cls)
+        object.__setattr__(actor, "_state", state)
+        return actor
+
+    def encode(self, actor: Actor) -> bytes:
+        """The actor's state as it is stored."""
+        return self.state.encode(_state_of(actor), f"the state of {self.name}")
+
+    def prove(self, actor: Actor, limit_bytes: int) -> None:
+        """Raise ``SerializationError`` or ``PayloadTooLarge`` if the state would not come back as it is (G12)."""
+        self.state.copy(_state_of(actor), f"the state of {self.name}", limit_bytes)
+
+    async def run(self, method: Method | Timer[Any], actor: Actor, turn: Any, args: bytes) -> Any:
+        """Run one of the actor's methods as ``turn``."""
+        object.__setattr__(actor, "_turn", turn)
+        positional, named = method.signature.unbind(args)
+        return await method.function(actor, *positional, **named)
+
+    def load(self, state: Raw, schema: int) -> Actor:
+        """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
+        data = bytes(state)
+        if schema > self.schema:
+            raise SerializationError(
+                f"the state of {self.name} was written by newer code (schema {schema}, here {self.schema}): run that"
+            )
+        if schema < self.schema:
+            plain = msgspec.json.decode(data)
+            for version in range(schema, self.schema):
+                if (upcaster := self.upcasters.get(version)) is None:
+                    raise SerializationError(f"{self.name} has no upcaster from schema {version} to {version + 1}")
+                plain = upcaster(plain)
+            data = msgspec.json.encode(plain)
+        return self.restore(self.state.decode(data, f"the state of {self.name}"))
+
+
+class Actor:
+    """The base of actors. Annotated fields are the state, public ``async def`` methods the messages.
+
+    One call at a time changes an actor; the state, the reply and whatever the call sends commit together, or not at
+    all: an exception rolls all of it back (G4).
+
+        class Cart(hf.Actor, app=app):
+            items: dict[str, int] = hf.field(default_factory=dict)
+
+            async def add(self, sku: str, n: int = 1) -> int:
+                self.items[sku] = self.items.get(sku, 0) + n
+                return len(self.items)
+
+        await Cart.at("u1").add("sku-9")
+
+    ``optimistic`` runs calls without a lease, and again if another was faster: for handlers without effects.
+    ``mailbox`` bounds the messages that wait, ``reply_window`` how long replies are kept for repeats, ``retry`` and
+    ``poison`` (``"park"`` or ``"halt"``) say what becomes of a message that fails. ``upcasters`` maps a schema version
+    to the function that turns its state into the next version's; the class is then one version ahead of them.
+    """
+
+    __slots__ = ("_state", "_turn")
+
+    kind: ClassVar[Kind]
+    _state: Any
+    _turn: Any
+
+    def __init_subclass__(
+        cls,
+        *,
+        app: Registrar | None = None,
+        name: str | None = None,
+        optimistic: bool = False,
+        mailbox: int = MAILBOX_MESSAGES,
+        reply_window: Duration = REPLY_WINDOW_MS / 1000,
+        retry: Retry = MESSAGE_RETRY,
+        poison: str = "park",
+        upcasters: Mapping[int, Upcaster] | None = None,
+    ) -> None:
+        super().__init_subclass__()
+        if app is None:  # a base of others
+            return
+        if poison not in {"park", "halt"}:
+            raise ConfigurationError(f"poison is 'park' or 'halt', not {poison!r}")
+        policy = Policy(
+            optimistic=optimistic,
+            mailbox=mailbox,
+            reply_window_ms=milliseconds(reply_window),
+            retry=retry,
+            poison=poison,
+        )
+        cls.kind = Kind(cls, name or cls.__name__, app, policy, upcasters or {})
+        for each in cls.kind.state.hint.__struct_fields__:
+            setattr(cls, each, _Field(each))
+        app.add_actor(cls.kind)
+
+    @classmethod
+    def at(cls, key: str, *, request_id: str | None = None, timeout: Duration | None = None) -> Self:
+        """The actor under this key, to call its methods. Looks nothing up: an actor begins with its first call.
+
+        With ``request_id`` a call is applied once however often it is sent, and a repeat gets the same reply (G5).
+        After ``timeout`` the caller stops waiting; the call may still be applied: ``status`` tells.
+        """
+        return cast("Self", Reference(cls.kind, key, request_id, timeout))
+
+    @property
+    def key(self) -> str:
+        """This actor's key."""
+        return cast("str", self._turn.key)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).kind.state.hint.__struct_fields__:
+            raise AttributeError(
+                f"{type(self).__name__} has no field {name!r}: only annotated fields are kept. Declare it in the class"
+            )
+        object.__setattr__(self, name, value)
+
+
+def _state_of(actor: Any) -> Any:
+    return actor._state  # noqa: SLF001 - fields of an actor are its users', its state is ours
+
+
+class _Field:
+    """An attribute of an actor that lives in its state."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, actor: Any, _owner: type) -> Any:
+        return self if actor is None else getattr(_state_of(actor), self._name)
+
+    def __set__(self, actor: Any, value: Any) -> None:
+        setattr(_state_of(actor), self._name, value)
+
+
+def _members(cls: type[Actor]) -> list[tuple[str, Any]]:
+    """What a class and its bases define, the most derived definition of each name."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[: cls.__mro__.index(Actor)]):
+        found |= vars(base)
+    return list(found.items())
+
+
+def _is_message(name: str, made: Any) -> bool:
+    return inspect.iscoroutinefunction(made) and not name.startswith("_")
+
+
+def _method(actor: str, name: str, function: Any) -> Method:
+    if name in _RESERVED:
+        raise ConfigurationError(f"{actor}.{name}: every actor has a {name!r} of its own; give the method another name")
+    signature = signature_of(function, f"{actor}.{name}", given=1)
+    return Method(name, function, signature, bool(getattr(function, _READ, False)))
+
+
+def _state_type(cls: type[Actor], name: str) -> type[Struct]:
+    if "__init__" in {each for each, _ in _members(cls)}:
+        raise ConfigurationError(f"actor {name} has an __init__: an actor begins with the defaults of its fields")
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except Exception as error:
+        raise ConfigurationError(
+            f"a field of actor {name} has an annotation that cannot be resolved: {error}. Import or define it at "
+            "module level: hints are read at run time"
+        ) from error
+    members = dict(_members(cls))
+    fields: list[tuple[str, Any, Any]] = []
+    for each, hint in hints.items():
+        if typing.get_origin(hint) is ClassVar or hint is ClassVar or each in vars(Actor):
+            continue
+        if each in _RESERVED:
+            raise ConfigurationError(f"{name}.{each}: every actor has a {each!r} of its own; name the field otherwise")
+        if each not in members:
+            raise ConfigurationError(
+                f"field {each!r} of actor {name} has no default, and an actor begins with defaults"
+            )
+        _check_field(name, each, hint)
+        fields.append((each, hint, members[each]))
+    try:
+        state = defstruct(f"{name}State", fields, forbid_unknown_fields=True, module=cls.__module__)
+        state()
+    except TypeError as error:
+        raise ConfigurationError(f"the fields of actor {name}: {error}; use hf.field(default_factory=...)") from error
+    return state
+
+
+def _check_field(actor: str, name: str, hint: Any) -> None:
+    try:
+        codec_for(hint)
+    except SerializationError as error:
+        raise SerializationError(f"field {name!r} of actor {actor}: {error}") from None

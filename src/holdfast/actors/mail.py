@@ -1,0 +1,101 @@
+"""Messages to actors: put into the inbox and rung for in one write, alone or with the commit of whoever sends (G5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast import ids
+from holdfast.actors import record
+from holdfast.actors.record import Call, describe_partition, encode
+from holdfast.actors.scope import Turn
+from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
+from holdfast.errors import MailboxFull, Refused
+from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
+from holdfast.kernel.persist import write_for_caller
+from holdfast.kernel.unit import Unit
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.actors.definition import Kind
+
+MOST_TRIES: Final = 10
+
+
+async def post(kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
+    """Put a message into an actor's inbox, durably, at once; answers its place there."""
+    await _refuse_if_full(kind, partition, access)
+    sort = access.sender.next_sort()
+    put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
+    head = await access.home.store.get(partition)
+    for _ in range(MOST_TRIES):
+        try:
+            await write_for_caller(
+                access.home.store, put, ring(partition, head, access), ours=lambda there: _is(there, put)
+            )
+            break
+        except Refused as refused:  # it was created, deleted or halted since we looked
+            head = refused.item
+    tell(partition, access)
+    return sort
+
+
+async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
+    """Put a message into an actor's inbox with the commit of the handler that is running (G5, G6)."""
+    await _refuse_if_full(kind, partition, access)
+    if isinstance(unit, Turn):
+        sort = inbox_sort(unit.next_stamp(), ids.fingerprint(unit.partition.encode()))
+    else:
+        sort = access.sender.next_sort()
+    put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
+    head = await access.home.store.get(partition)
+    unit.add(partition, put, ring(partition, head, access))
+    return sort
+
+
+def ring(partition: str, head: Item | None, access: ActorAccess) -> Write:
+    """The write that makes an actor look into its inbox, given its head as it was found."""
+    now = access.clock.now_ms()
+    if head is None:
+        return Put(Item(partition=partition, status=record.READY, revision=1, due_at=now), ABSENT)
+    match head.status:
+        case record.DELETED:
+            when = StatusIn((record.DELETED,))
+            return Update(partition=partition, when=when, status=record.READY, due_at=now, add_revision=1)
+        case record.HALTED:
+            return Update(partition=partition, when=StatusIn((record.HALTED,)), add_revision=1)
+        case _:
+            return Update(partition=partition, when=StatusIn(record.CLAIMABLE), due_at=now, add_revision=1)
+
+
+def tell(partition: str, access: ActorAccess) -> None:
+    """Make whoever works on the actor look at it."""
+    access.home.doorbell.ring(partition)
+    if access.host is not None:
+        access.host.look(partition)
+
+
+async def withdraw(partition: str, sort: str, access: ActorAccess) -> bool:
+    """Take a message back; false if it was applied, or is being applied."""
+    try:
+        await write_for_caller(access.home.store, Delete(partition, sort, EXISTS), ours=lambda _there: False)
+    except Refused:
+        return False
+    return True
+
+
+async def _refuse_if_full(kind: Kind, partition: str, access: ActorAccess) -> None:
+    if access.backlogs.take(partition):
+        return
+    bound = kind.policy.mailbox
+    page = await access.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
+    room = bound - (len(page.items) if page.cursor is None else bound)
+    if room <= 0:
+        raise MailboxFull(
+            f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
+            "give its class a larger mailbox"
+        )
+    access.backlogs.learn(partition, room - 1)
+
+
+def _is(there: Item | None, put: Put) -> bool:
+    return there is not None and there.sort == put.item.sort and there.sort != HEAD

@@ -1,0 +1,32 @@
+"""What the host must know of actors."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast.actors import record
+from holdfast.actors.access import ActorAccess
+from holdfast.actors.resident import Resident
+from holdfast.actors.turn import turn
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+
+
+class Actors(Struct, frozen=True):
+    """The programming model of actors. One per worker."""
+
+    access: ActorAccess
+    stranded: str = record.STRANDED
+
+    def serves(self, partition: str) -> bool:
+        return partition.startswith(record.PARTITION_PREFIX) and record.actor_of(partition) in self.access.kinds
+
+    def admit(self, partition: str) -> Resident:
+        return Resident(partition, self, self.access.kinds[record.actor_of(partition)])
+
+    def turn(self, entity: Resident, host: Host) -> Coroutine[Any, Any, None]:
+        return turn(entity, self.access, host)

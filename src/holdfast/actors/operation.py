@@ -1,0 +1,90 @@
+"""Actors from workflow bodies: a call or a send is an operation, recorded once, under an id that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.actors.mail import post
+from holdfast.actors.record import Call
+from holdfast.actors.requests import request_reply
+from holdfast.codec.typed import codec_for
+from holdfast.kernel.program import AnyEffect, Arrival, Effect
+
+if TYPE_CHECKING:
+    from holdfast.actors.reference import BoundMethod
+    from holdfast.kernel.activation import Activation
+    from holdfast.kernel.requests import Operation
+
+
+class Performer(Protocol):
+    """What performs an operation for a body: the execution that the body belongs to."""
+
+    def operation_key(self, op: str) -> str: ...
+    def done(self, operation: Operation, value: bytes) -> Arrival: ...
+    def failed(self, operation: Operation, error: BaseException) -> Arrival: ...
+
+
+async def call_from_body(
+    activation: Activation, bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The body half of a call."""
+    data = bound.method.signature.bind(args, kwargs)
+    return await activation.request(
+        "call",
+        f"{bound.reference.kind.name}.{bound.method.name}",
+        CallActor(bound, data),
+        fingerprint=ids.fingerprint(bound.reference.partition.encode() + b"\0" + data),
+        decode=bound.method.signature.result.decode,
+    )
+
+
+async def send_from_body(activation: Activation, bound: BoundMethod, data: bytes, delay_ms: int) -> None:
+    """The body half of a send."""
+    await activation.request(
+        "send",
+        f"{bound.reference.kind.name}.{bound.method.name}",
+        CallActor(bound, data, waits=False, delay_ms=delay_ms),
+        fingerprint=ids.fingerprint(bound.reference.partition.encode() + b"\0" + data),
+        decode=codec_for(type(None)).decode,
+    )
+
+
+class CallActor(Struct, frozen=True):
+    """Call an actor, and wait for the reply or not."""
+
+    bound: BoundMethod
+    args: bytes
+    waits: bool = True
+    delay_ms: int = 0
+
+    def effect(self, operation: Operation, live: Performer, /) -> AnyEffect:
+        return Effect(operation.id, lambda: self._perform(operation, live))
+
+    def withdrawn(self, _operation: Operation, _live: Performer, /) -> Sequence[AnyEffect]:
+        return ()
+
+    async def _perform(self, operation: Operation, live: Performer) -> Arrival:
+        reference, method = self.bound.reference, self.bound.method
+        access = reference.kind.registrar.actor_access()
+        now = access.clock.now_ms()
+        request = Call(
+            id=reference.request_id or live.operation_key(operation.id),
+            method=method.name,
+            args=Raw(self.args),
+            known=True,
+            named=True,
+            replies=self.waits,
+            not_before=now + self.delay_ms if self.delay_ms else 0,
+            sent_at=now,
+        )
+        if not self.waits:
+            await post(reference.kind, reference.partition, request, access)
+            return live.done(operation, b"null")
+        replied = await request_reply(reference, request, None, access)
+        if replied.error is not None:
+            return live.failed(operation, replied.error)
+        return live.done(operation, replied.data)

@@ -1,0 +1,291 @@
+"""Running one call of an actor: in, the actor between two calls; out, the actor after it, or as it was (G4)."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.actors.record import (
+    PARKED_PREFIX,
+    REPLY_PREFIX,
+    ActorRecord,
+    Call,
+    Parked,
+    Reply,
+    TimerRecord,
+    Trouble,
+    decode_reply,
+    describe_partition,
+    encode,
+)
+from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
+from holdfast.actors.scope import Turn
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import IdempotencyMismatch, UnknownName
+from holdfast.failure import describe
+from holdfast.items import EXISTS, Delete, Item, Put, Write
+from holdfast.kernel.unit import current_unit
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+
+DELETE_METHOD = "!delete"
+"""The message that ends an actor."""
+
+
+RESEND_WINDOW_MS: Final = 600_000
+"""How long a message is recognised that its sender's process sends again because the store gave no answer: it does
+so for some seconds only."""
+
+
+async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
+    """Run a delivery and leave behind what is to be committed for it."""
+    call = delivery.call
+    if call.known and (earlier := await _earlier_reply(call, actor, access)) is not None:
+        _finish(delivery, actor, _answer_again(earlier, call, actor, access), _receipt(delivery, actor))
+        return
+    if call.method == DELETE_METHOD:
+        _delete(delivery, actor)
+        return
+    actor.running = delivery
+    turn = _turn_for(delivery, actor, access)
+    token = current_unit.set(turn)
+    try:
+        outcome = await _invoke(call, turn, actor, access)
+    finally:
+        current_unit.reset(token)
+        turn.closed = True
+        actor.running = None
+        actor.waits_for.clear()
+    if outcome.error is None:
+        _succeed(delivery, turn, outcome, actor, access)
+    else:
+        actor.actor = None  # its state may be half changed: the next call begins with what is stored
+        _fail(delivery, outcome.error, actor, access)
+
+
+def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
+    """After a takeover: note that an attempt begins, so that a message which kills its process is found in the end.
+
+    False if it has been found: it is parked.
+    """
+    assert actor.version is not None
+    trouble = actor.version.record.trouble.get(delivery.place, Trouble())
+    killed = describe(RuntimeError(f"its process died {trouble.started} times while it was handled"))
+    if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), trouble.started + trouble.failed):
+        park(delivery, replace(trouble, error=trouble.error or killed), actor, access.clock.now_ms())
+        access.tell("parked", partition=actor.partition, place=delivery.place)
+        return False
+    _set_trouble(delivery, replace(trouble, started=trouble.started + 1), actor)
+    _finish(Delivery(delivery.call), actor, Replied(), ())
+    return True
+
+
+# ── The call itself ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) -> Replied:
+    """Run the method. Its outcome has the encoded result, or the error that it, its arguments or its result made."""
+    kind = actor.kind
+    try:
+        made: Any = kind.methods.get(call.method) or kind.timers.get(call.method)
+        if made is None:
+            return Replied(error=_unknown(call, actor))
+        if actor.actor is None:
+            assert actor.version is not None
+            actor.actor = kind.restore(kind.state.decode(actor.version.state))
+        result = await kind.run(made, actor.actor, turn, bytes(call.args))
+        what = f"the result of {kind.name}.{call.method}"
+        data, _ = made.signature.result.copy(result, what, access.limit_bytes)
+        turn.state = _encoded(actor, access)
+    except asyncio.CancelledError as error:
+        if (task := asyncio.current_task()) is None or not task.cancelling():
+            return Replied(error=RuntimeError(f"{kind.name}.{call.method} was cancelled: {error}"))
+        if actor.lost:
+            task.uncancel()
+            raise Fenced(f"{actor.partition} has a newer owner") from None
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
+        return Replied(error=error)
+    return Replied(data)
+
+
+def _encoded(actor: Resident, access: ActorAccess) -> bytes:
+    """The state as it is stored, proven to come back as it is if it has changed (G12)."""
+    assert actor.actor is not None
+    assert actor.version is not None
+    data = actor.kind.encode(actor.actor)
+    if data != actor.version.state:
+        actor.kind.prove(actor.actor, access.limit_bytes)
+    return data
+
+
+def _unknown(call: Call, actor: Resident) -> UnknownName:
+    known = ", ".join(actor.kind.methods) or "none"
+    return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
+
+
+def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
+    assert actor.version is not None
+    call = delivery.call
+    request = call.id if call.known or delivery.place else None
+    return Turn(actor.partition, access.clock, actor.version.record, call.chain, request)
+
+
+# ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, access: ActorAccess) -> None:
+    version = actor.version
+    assert version is not None
+    record, timers = version.record, turn.timers
+    if delivery.timer is not None:
+        timers = after_firing(delivery.timer, record.timers, timers, access.clock.now_ms())
+    trouble = record.trouble
+    if delivery.place in trouble:
+        trouble = {name: each for name, each in trouble.items() if name != delivery.place}
+    changed = (timers, turn.settings, turn.stamp, trouble) != (
+        record.timers,
+        record.settings,
+        record.stamp,
+        record.trouble,
+    )
+    if changed:
+        record = replace(record, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble)
+    if changed or turn.state != version.state or version.deleted:
+        actor.version = Version(record, turn.state)
+    _finish(delivery, actor, outcome, (*turn.writes, *_reply_writes(delivery, outcome, actor, access)), turn.rings)
+
+
+def _fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
+    if delivery.call.replies or not delivery.place:
+        outcome = Replied(error=access.rebuilt(describe(error)))
+        _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
+        return
+    assert actor.version is not None
+    trouble = actor.version.record.trouble.get(delivery.place, Trouble())
+    trouble = replace(trouble, failed=trouble.failed + 1, error=describe(error))
+    policy, now = actor.kind.policy, access.clock.now_ms()
+    attempts = max(trouble.failed, trouble.started)
+    access.tell("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
+    if policy.retry.retries(error, attempts):
+        delay = policy.retry.delay_seconds(attempts, Random(f"{delivery.place}/{attempts}"))
+        _set_trouble(delivery, replace(trouble, again_at=now + int(delay * 1000)), actor)
+        _finish(Delivery(delivery.call), actor, Replied(), ())
+        if delivery.sort is not None:
+            actor.mail.appendleft(delivery)
+    elif policy.poison == "halt":
+        access.tell("halted", partition=actor.partition, place=delivery.place)
+        _set_trouble(delivery, trouble, actor, halted_by=delivery.place)
+        actor.halting = True
+        _finish(Delivery(delivery.call), actor, Replied(), ())
+    else:
+        park(delivery, trouble, actor, now)
+        access.tell("parked", partition=actor.partition, place=delivery.place)
+
+
+def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> None:
+    """Set a message aside, visibly, and go on with the next."""
+    assert actor.version is not None
+    record = actor.version.record
+    timers = record.timers
+    if delivery.timer is not None:
+        timers = after_firing(delivery.timer, timers, timers, now)
+    others = {name: each for name, each in record.trouble.items() if name != delivery.place}
+    actor.version = Version(replace(record, timers=timers, trouble=others), actor.version.state)
+    sort = delivery.sort or f"{delivery.place}:{delivery.call.id}"
+    body = encode(Parked(delivery.call, trouble, now, sort))
+    item = Item(partition=actor.partition, sort=PARKED_PREFIX + sort, status="PARKED", body=body)
+    _finish(delivery, actor, Replied(), (Put(item), *_receipt(delivery, actor)))
+
+
+def _delete(delivery: Delivery, actor: Resident) -> None:
+    kind = actor.kind
+    actor.actor = kind.fresh()
+    state = kind.encode(actor.actor)
+    actor.version = Version(ActorRecord(schema=kind.schema, state=Raw(state)), state, deleted=True)
+    _finish(delivery, actor, Replied(b"null"), _receipt(delivery, actor))
+
+
+def _finish(
+    delivery: Delivery,
+    actor: Resident,
+    outcome: Replied,
+    writes: tuple[Write, ...],
+    rings: list[str] | tuple[str, ...] = (),
+) -> None:
+    actor.finished.append(Finished(delivery, outcome, writes, tuple(rings)))
+
+
+def _set_trouble(delivery: Delivery, trouble: Trouble, actor: Resident, halted_by: str | None = None) -> None:
+    assert actor.version is not None
+    record = actor.version.record
+    record = replace(record, trouble=record.trouble | {delivery.place: trouble}, halted_by=halted_by)
+    actor.version = Version(record, actor.version.state)
+
+
+def after_firing(
+    name: str, fired: dict[str, TimerRecord], now_set: dict[str, TimerRecord], now: int
+) -> dict[str, TimerRecord]:
+    """The timers after one of them has fired: set again if it is periodic, unless its own method has set it anew."""
+    record = now_set.get(name)
+    if record is None or record.set_count != fired[name].set_count:
+        return now_set
+    if record.every_ms is None:
+        return {each: other for each, other in now_set.items() if each != name}
+    passed = (now - record.due_at) // record.every_ms + 1
+    return now_set | {name: replace(record, due_at=record.due_at + passed * record.every_ms)}
+
+
+# ── Replies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fingerprint_of(call: Call) -> str:
+    """What tells two requests under one id apart (G11)."""
+    return ids.fingerprint(f"{call.method}\0".encode() + bytes(call.args))
+
+
+async def _earlier_reply(call: Call, actor: Resident, access: ActorAccess) -> Reply | None:
+    if call.id in actor.replies:
+        return actor.replies[call.id]
+    item = await access.home.store.get(actor.partition, REPLY_PREFIX + call.id)
+    if item is None or (item.expires_at is not None and item.expires_at <= access.clock.now_ms()):
+        return None
+    return decode_reply(item.body)
+
+
+def _answer_again(reply: Reply, call: Call, actor: Resident, access: ActorAccess) -> Replied:
+    if reply.fingerprint != fingerprint_of(call):
+        told = f"request {call.id!r} of {describe_partition(actor.partition)} was made with another method or arguments"
+        return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
+    if reply.error is not None:
+        return Replied(error=access.rebuilt(reply.error))
+    return Replied(bytes(reply.value))
+
+
+def _reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: ActorAccess) -> tuple[Write, ...]:
+    """Take the message out of the inbox; keep the reply if it is to be sent on, or may be asked for again."""
+    call = delivery.call
+    receipt = _receipt(delivery, actor)
+    if not (call.known or call.replies):
+        return receipt
+    error = None if outcome.error is None else describe(outcome.error)
+    reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
+    if call.known:
+        actor.replies[call.id] = reply
+    kept = Item(
+        partition=actor.partition,
+        sort=REPLY_PREFIX + call.id,
+        expires_at=access.clock.now_ms() + (actor.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS),
+        body=encode(reply),
+    )
+    return (Put(kept), *receipt)
+
+
+def _receipt(delivery: Delivery, actor: Resident) -> tuple[Write, ...]:
+    return () if delivery.sort is None else (Delete(actor.partition, delivery.sort, EXISTS),)

@@ -1,0 +1,137 @@
+"""What the store holds about an actor: the head's statuses and body, its messages, and the replies it has given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.failure import ErrorRecord
+
+PARTITION_PREFIX: Final = "actor#"
+
+READY: Final = "READY"
+RUNNING: Final = "RUNNING"
+SUSPENDED: Final = "SUSPENDED"
+STRANDED: Final = "STRANDED"
+HALTED: Final = "HALTED"
+DELETED: Final = "DELETED"
+
+CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, STRANDED)
+LISTENING: Final = (*CLAIMABLE, HALTED)
+"""The statuses in which an actor has a mailbox. A deleted one begins anew with its next message."""
+
+REPLY_PREFIX: Final = "r#"
+PARKED_PREFIX: Final = "p#"
+
+NO_VALUE: Final = Raw()
+"""Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
+
+
+def partition_of(actor: str, key: str) -> str:
+    """The partition of an actor: keys are unique per class of actors."""
+    return f"{PARTITION_PREFIX}{actor}#{key}"
+
+
+def actor_of(partition: str) -> str:
+    """The name of the actor's class, from a partition of ours."""
+    return partition[len(PARTITION_PREFIX) :].split("#", 1)[0]
+
+
+def key_of(partition: str) -> str:
+    """The actor's key, from a partition of ours."""
+    return partition[len(PARTITION_PREFIX) :].split("#", 1)[1]
+
+
+def describe_partition(partition: str) -> str:
+    """An actor as people name it, for messages."""
+    return f"{actor_of(partition)} {key_of(partition)!r}"
+
+
+class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A timer that is set: call ``method`` at ``due_at`` (milliseconds). ``every_ms`` sets it again, without drift.
+
+    ``set_count`` tells one setting of a timer from the next.
+    """
+
+    method: str
+    due_at: int
+    set_count: int
+    args: Raw
+    every_ms: int | None = None
+    cron: str | None = None
+    zone: str = "UTC"
+    missed: str = "once"
+
+
+class Trouble(Struct, frozen=True, omit_defaults=True):
+    """How it stands with a message or timer that fails: attempts begun after a takeover, attempts that ended badly."""
+
+    started: int = 0
+    failed: int = 0
+    again_at: int = 0
+    error: ErrorRecord | None = None
+
+
+class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The body of an actor's head. An empty body stands for an actor that has not begun.
+
+    ``schema`` is the version of the class's fields under which ``state`` was written. ``settings`` counts how often
+    timers were set. ``halted_by`` names the message that an actor has stopped at. ``stamp`` is the last one given to a
+    message of its own.
+    """
+
+    schema: int
+    state: Raw
+    timers: dict[str, TimerRecord] = {}
+    settings: int = 0
+    trouble: dict[str, Trouble] = {}
+    halted_by: str | None = None
+    stamp: int = 0
+
+
+encode_record: Final = msgspec.json.Encoder().encode
+decode_record: Final = msgspec.json.Decoder(ActorRecord).decode
+
+
+class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A message: call ``method``. ``id`` is the request's; ``known`` says that it may have come before, ``named`` that
+    its sender may send it again much later.
+
+    ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
+    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it.
+    """
+
+    id: str
+    method: str
+    args: Raw
+    known: bool = False
+    named: bool = False
+    replies: bool = False
+    chain: tuple[str, ...] = ()
+    not_before: int = 0
+    sent_at: int = 0
+
+
+class Reply(Struct, frozen=True, omit_defaults=True):
+    """What a request was answered; ``fingerprint`` is that of its method and arguments."""
+
+    fingerprint: str
+    value: Raw = NO_VALUE
+    error: ErrorRecord | None = None
+
+
+class Parked(Struct, frozen=True):
+    """A message set aside because its attempts failed, and the last error."""
+
+    call: Call
+    trouble: Trouble
+    parked_at: int
+    sort: str
+
+
+encode: Final = msgspec.json.Encoder().encode
+decode_call: Final = msgspec.json.Decoder(Call).decode
+decode_reply: Final = msgspec.json.Decoder(Reply).decode
+decode_parked: Final = msgspec.json.Decoder(Parked).decode

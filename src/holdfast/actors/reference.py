@@ -1,0 +1,62 @@
+"""The address of an actor: what ``Cart.at("u1")`` answers. Its methods are those of the class; calling one sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from holdfast.actors.calls import call
+from holdfast.actors.record import partition_of
+from holdfast.duration import Duration, seconds
+from holdfast.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from holdfast.actors.definition import Kind, Method
+
+LONGEST_KEY_CHARACTERS = 500
+
+
+class Reference:
+    """One actor's address, with how to call it. Holds nothing of the actor."""
+
+    __slots__ = ("key", "kind", "partition", "request_id", "timeout_seconds")
+
+    def __init__(self, kind: Kind, key: str, request_id: str | None, timeout: Duration | None) -> None:
+        given: Any = key  # whatever its annotation says
+        if not isinstance(given, str) or not given or len(given) > LONGEST_KEY_CHARACTERS or not given.isprintable():
+            raise InvalidInput(
+                f"an actor's key is printable text of 1 to {LONGEST_KEY_CHARACTERS} characters, not {key!r}"
+            )
+        self.kind = kind
+        self.key = key
+        self.partition = partition_of(kind.name, key)
+        self.request_id = request_id
+        self.timeout_seconds = None if timeout is None else seconds(timeout)
+
+    def __getattr__(self, name: str) -> BoundMethod:
+        method = self.kind.methods.get(name)
+        if method is None:
+            known = ", ".join(self.kind.methods) or "none"
+            raise AttributeError(
+                f"{self.kind.name} answers to its public async methods only, and {name!r} is none of them: {known}"
+            )
+        return BoundMethod(self, method)
+
+    def __repr__(self) -> str:
+        return f"{self.kind.name}.at({self.key!r})"
+
+
+class BoundMethod:
+    """One method of one actor. Awaiting a call of it answers the reply."""
+
+    __slots__ = ("method", "reference")
+
+    def __init__(self, reference: Reference, method: Method) -> None:
+        self.reference = reference
+        self.method = method
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        return call(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"{self.reference!r}.{self.method.name}"

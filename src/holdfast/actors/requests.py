@@ -1,0 +1,99 @@
+"""Requests: a call and its reply, in memory if the actor lives in this process, by messages if it lives elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from holdfast.actors.cycles import must_give_way, refuse_cycle, waiting_for
+from holdfast.actors.mail import post, withdraw
+from holdfast.actors.optimistic import call_optimistically
+from holdfast.actors.perform import fingerprint_of
+from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition
+from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
+from holdfast.errors import CallCycle, IdempotencyMismatch, WaitTimeout
+from holdfast.kernel.unit import Unit
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.actors.reference import Reference
+
+FIRST_LOOK_SECONDS: Final = 0.2
+LOOK_AGAIN_GROWTH: Final = 1.5
+LONGEST_LOOK_SECONDS: Final = 5.0
+"""When whoever waits for a reply looks for it without being rung, in case a ring was lost."""
+
+
+async def request_reply(reference: Reference, request: Call, unit: Unit | None, access: ActorAccess) -> Replied:
+    """Have a call applied, wherever the actor lives, and wait for the reply."""
+    refuse_cycle(reference.partition, request.chain, access.host)
+    try:
+        async with asyncio.timeout(reference.timeout_seconds):
+            with waiting_for(reference.partition, unit, access.host):
+                if reference.kind.policy.optimistic:
+                    applied = await call_optimistically(reference, request, access)
+                    if applied is not None:
+                        return applied
+                outcome = await _call_in_memory(reference, request, access)
+                if isinstance(outcome, Replied):
+                    return outcome
+                return await _call_by_mail(reference, request, access)
+    except TimeoutError:
+        raise WaitTimeout(
+            f"{describe_partition(reference.partition)} did not answer {request.method} within "
+            f"{reference.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
+        ) from None
+
+
+async def _call_in_memory(reference: Reference, request: Call, access: ActorAccess) -> Outcome | None:
+    host = access.host
+    entity = None if host is None else host.summon(reference.partition)
+    if not isinstance(entity, Resident):
+        return None
+    answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    entity.enqueue(Delivery(request, answer=answer))
+    return await answer
+
+
+async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess) -> Replied:
+    partition = reference.partition
+    event = access.rings.listen(partition)
+    patience_seconds = FIRST_LOOK_SECONDS
+    try:
+        request = replace(request, known=True)  # the message may be sent again when the store gives no answer
+        sort = await post(reference.kind, partition, request, access)
+        while True:
+            if (reply := await find_reply(partition, request.id, access)) is not None:
+                return _replied(reply, request, partition, access)
+            await access.rings.next(event, patience_seconds)
+            patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
+            if request.chain and await must_give_way(request.chain[-1], partition, access):
+                await _give_way(partition, sort, request, access)
+    finally:
+        access.rings.leave(partition, event)
+
+
+async def _give_way(partition: str, sort: str, request: Call, access: ActorAccess) -> None:
+    """Take the call back and raise ``CallCycle``, unless it has been applied meanwhile."""
+    if await withdraw(partition, sort, access):
+        ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
+        raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
+
+
+def _replied(reply: Reply, request: Call, partition: str, access: ActorAccess) -> Replied:
+    if reply.fingerprint != fingerprint_of(request):
+        told = f"request {request.id!r} of {describe_partition(partition)} was made with another method or arguments"
+        return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
+    if reply.error is not None:
+        return Replied(error=access.rebuilt(reply.error))
+    return Replied(bytes(reply.value))
+
+
+async def find_reply(partition: str, request_id: str, access: ActorAccess) -> Reply | None:
+    """The reply a request was given, if it is known and not too old."""
+    item = await access.home.store.get(partition, REPLY_PREFIX + request_id)
+    if item is None or (item.expires_at is not None and item.expires_at <= access.clock.now_ms()):
+        return None
+    return decode_reply(item.body)

@@ -1,0 +1,245 @@
+"""An actor in memory: its state, the calls that wait for it, and what has run and is not yet durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from holdfast.actors.record import ActorRecord, Call, Reply, key_of
+from holdfast.items import HEAD, Write
+from holdfast.kernel.entity import Entity
+from holdfast.kernel.program import Model
+
+if TYPE_CHECKING:
+    from holdfast.actors.definition import Actor, Kind
+
+Answer = asyncio.Future["Outcome"]
+
+
+class Replied(Struct, frozen=True):
+    """The call was applied: ``data`` is the encoded result. Or the actor's code raised ``error``, and it was not."""
+
+    data: bytes = b""
+    error: Exception | None = None
+
+
+class Elsewhere(Struct, frozen=True):
+    """The call was not applied: the actor lives in another process. Send the call there."""
+
+
+Outcome = Replied | Elsewhere
+ELSEWHERE: Final = Elsewhere()
+
+
+class Delivery:
+    """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it;
+    ``answer`` is whoever waits for it in this process.
+    """
+
+    __slots__ = ("answer", "call", "sort", "timer")
+
+    def __init__(
+        self, call: Call, *, answer: Answer | None = None, sort: str | None = None, timer: str | None = None
+    ) -> None:
+        self.call = call
+        self.answer = answer
+        self.sort = sort
+        self.timer = timer
+
+    @property
+    def place(self) -> str:
+        """What identifies it among the durable messages and timers of its actor; empty for a call from memory."""
+        return self.sort or (f"timer:{self.timer}" if self.timer else "")
+
+    def tell(self, outcome: Outcome) -> None:
+        """Tell whoever waits in this process."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(outcome)
+
+    def fail(self, error: Exception) -> None:
+        """Tell whoever waits in this process that something is wrong beside the call itself."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Finished(Struct, frozen=True):
+    """A delivery that has run, with what is to be written for it and who hears of it then."""
+
+    delivery: Delivery
+    outcome: Outcome
+    writes: tuple[Write, ...]
+    rings: tuple[str, ...]
+
+
+class Version(Struct, frozen=True):
+    """The actor between two calls: its record and its state as it is stored. Both change together or not at all."""
+
+    record: ActorRecord
+    state: bytes
+    deleted: bool = False
+
+
+class Resident(Entity):
+    """One actor that this process has in memory."""
+
+    __slots__ = (
+        "actor",
+        "calls",
+        "careful",
+        "committed",
+        "committing",
+        "finished",
+        "halting",
+        "kind",
+        "known",
+        "later",
+        "mail",
+        "mail_first",
+        "redo",
+        "replies",
+        "running",
+        "version",
+        "view",
+        "waits_for",
+    )
+
+    def __init__(self, partition: str, model: Model, kind: Kind) -> None:
+        super().__init__(partition, model)
+        self.kind = kind
+        self.actor: Actor | None = None
+        self.version: Version | None = None
+        self.committed: Version | None = None
+        self.view: tuple[bytes, Actor] | None = None
+        self.calls: deque[Delivery] = deque()
+        self.mail: deque[Delivery] = deque()
+        self.later: list[tuple[int, str, Delivery]] = []
+        self.known: set[str] = set()
+        self.finished: list[Finished] = []
+        self.replies: dict[str, Reply] = {}
+        self.running: Delivery | None = None
+        self.waits_for: set[str] = set()
+        self.committing: asyncio.Task[None] | None = None
+        self.careful = 0
+        self.halting = self.redo = False
+        self.mail_first = True
+
+    @property
+    def key(self) -> str:
+        return key_of(self.partition)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where its head is."""
+        return self.partition, HEAD
+
+    @property
+    def loaded(self) -> bool:
+        return self.version is not None
+
+    @property
+    def has_news(self) -> bool:
+        return self.unread or bool(self.calls)
+
+    @property
+    def renewable(self) -> bool:
+        return self.held and self.committing is None
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that has run is durable."""
+        return not self.finished and self.committing is None
+
+    def enqueue(self, delivery: Delivery) -> None:
+        """Take in a call from this process."""
+        self.calls.append(delivery)
+        self.wake()
+
+    def set_aside(self, due_at: int, delivery: Delivery) -> None:
+        """Keep a message for later."""
+        heappush(self.later, (due_at, delivery.place, delivery))
+
+    # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def next(self, now: int) -> Delivery | None:
+        """What is to run now: a timer that is due, a message or a call; the last two in turns, none starves."""
+        if (timer := self._due_timer(now)) is not None:
+            return timer
+        while self.later and self.later[0][0] <= now:
+            self.mail.append(heappop(self.later)[2])
+        mail_waits = bool(self.mail) and self._again_at(self.mail[0].place) <= now
+        self.mail_first = not self.mail_first
+        if mail_waits and (self.mail_first or not self.calls):
+            return self.mail.popleft()
+        return self.calls.popleft() if self.calls else None
+
+    def next_due(self) -> int | None:
+        """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""
+        assert self.version is not None
+        times = [max(each.due_at, self._again_at(f"timer:{name}")) for name, each in self.version.record.timers.items()]
+        if self.later:
+            times.append(self.later[0][0])
+        if self.mail:
+            times.append(self._again_at(self.mail[0].place))
+        return min(times, default=None)
+
+    def _due_timer(self, now: int) -> Delivery | None:
+        assert self.version is not None
+        due = [
+            (each.due_at, name)
+            for name, each in self.version.record.timers.items()
+            if each.due_at <= now and self._again_at(f"timer:{name}") <= now
+        ]
+        if not due:
+            return None
+        at, name = min(due)
+        record = self.version.record.timers[name]
+        call = Call(id=f"timer/{name}/{record.set_count}/{at}", method=record.method, args=record.args)
+        return Delivery(call, timer=name)
+
+    def _again_at(self, place: str) -> int:
+        assert self.version is not None
+        trouble = self.version.record.trouble.get(place)
+        return 0 if trouble is None else trouble.again_at
+
+    # ── Starting over ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reset(self) -> None:
+        """Back to what is durable. Messages are read again; calls of this process begin anew, in their order."""
+        again = [each.delivery for each in self.finished]
+        self.finished.clear()
+        self.replies.clear()
+        self.calls.extendleft(delivery for delivery in reversed(again) if delivery.answer is not None)
+        self.mail.clear()
+        self.later.clear()
+        self.known.clear()
+        self.version = self.committed
+        self.actor = None
+        self.unread = True
+        self.halting = self.redo = False
+
+    def lose(self) -> None:
+        super().lose()
+        if self.running is not None and self.turn is not None:
+            self.turn.cancel()
+
+    def forget(self) -> None:
+        super().forget()
+        if self.committing is not None:
+            self.committing.cancel()
+        waiting = [*(each.delivery for each in self.finished), *self.calls]
+        if self.running is not None:
+            waiting.append(self.running)
+        self.committed = None
+        self.reset()
+        self.calls.clear()
+        self.view = None
+        self.unread = False
+        for delivery in waiting:
+            delivery.tell(ELSEWHERE)
+
+    def interrupt(self) -> None:
+        self.wake()

@@ -1,0 +1,120 @@
+"""Sending: a durable, one-way, ordered message; from inside an actor it leaves with the commit or not at all (G5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.actors.mail import post, post_with, tell, withdraw
+from holdfast.actors.operation import send_from_body
+from holdfast.actors.record import Call
+from holdfast.actors.reference import BoundMethod
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import InvalidInput
+from holdfast.kernel.loop import running_activation
+from holdfast.kernel.unit import current_unit
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+Answer = Coroutine[Any, Any, Any]
+
+
+class Sent(Struct, frozen=True):
+    """A message that was sent. ``id`` is its request id: a message of the same id again is not applied again."""
+
+    id: str
+    partition: str
+    sort: str
+    access: ActorAccess
+
+    async def cancel(self) -> bool:
+        """Take the message back; false if it was applied, or is being applied, or is still to leave."""
+        was_waiting = await withdraw(self.partition, self.sort, self.access)
+        if was_waiting:
+            tell(self.partition, self.access)
+        return was_waiting
+
+
+@overload
+async def send(
+    method: Callable[[], Answer], /, *, delay: Duration | None = None, request_id: str | None = None
+) -> Sent | None: ...
+@overload
+async def send(
+    method: Callable[[A], Answer], a: A, /, *, delay: Duration | None = None, request_id: str | None = None
+) -> Sent | None: ...
+@overload
+async def send(
+    method: Callable[[A, B], Answer], a: A, b: B, /, *, delay: Duration | None = None, request_id: str | None = None
+) -> Sent | None: ...
+@overload
+async def send(
+    method: Callable[[A, B, C], Answer],
+    a: A,
+    b: B,
+    c: C,
+    /,
+    *,
+    delay: Duration | None = None,
+    request_id: str | None = None,
+) -> Sent | None: ...
+@overload
+async def send(
+    method: Callable[..., Answer],
+    /,
+    *args: Any,
+    delay: Duration | None = None,
+    request_id: str | None = None,
+    **kwargs: Any,
+) -> Sent | None: ...
+async def send(
+    method: Callable[..., Answer],
+    /,
+    *args: Any,
+    delay: Duration | None = None,
+    request_id: str | None = None,
+    **kwargs: Any,
+) -> Sent | None:
+    """Send a message to an actor: ``await hf.send(Cart.at("u1").add, "sku-9", delay="5m")``.
+
+    Durable when this returns; inside an actor's method it is durable with the method's commit, and gone with a
+    rollback. Messages of one sender arrive in the order sent (G6), each is applied once (G5), a failing one is tried
+    again and parked in the end. With ``delay`` it arrives later, and ``cancel()`` of what is answered takes it back.
+    Inside a workflow body it is recorded, and nothing is answered. Raises ``MailboxFull``.
+    """
+    if not isinstance(method, BoundMethod):
+        raise InvalidInput(f"hf.send takes a method of an actor's address, such as Cart.at('u1').add, not {method!r}")
+    if method.method.reads:
+        raise InvalidInput(f"{method!r} only reads: sending it would do nothing")
+    reference = method.reference
+    delay_ms = 0 if delay is None else milliseconds(delay)
+    activation = running_activation()
+    if activation is not None:
+        data = method.method.signature.bind(args, kwargs)
+        await send_from_body(activation, method, data, delay_ms)
+        return None
+    access = reference.kind.registrar.actor_access()
+    data = method.method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
+    unit, now = current_unit.get(), access.clock.now_ms()
+    given = request_id or reference.request_id
+    call = Call(
+        id=given or ids.new_ordered_id(now),
+        method=method.method.name,
+        args=Raw(data),
+        known=unit is None or given is not None,
+        named=given is not None,
+        not_before=now + delay_ms if delay_ms else 0,
+        sent_at=now,
+    )
+    if unit is None:
+        sort = await post(reference.kind, reference.partition, call, access)
+    else:
+        sort = await post_with(unit, reference.kind, reference.partition, call, access)
+    return Sent(call.id, reference.partition, sort, access)

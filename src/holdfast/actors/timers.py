@@ -1,0 +1,95 @@
+"""Timers of an actor: set, reset and cancelled by its methods, durable with their commit, late at worst (G8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, overload
+
+from msgspec import Raw
+
+from holdfast.actors.record import TimerRecord
+from holdfast.codec.signature import Signature, signature_of
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from holdfast.actors.scope import Turn
+
+P = ParamSpec("P")
+
+
+class Timer(Generic[P]):
+    """``@hf.timer`` on a method: the method runs when the timer is due. Inside the actor it is set by its name."""
+
+    def __init__(self, function: Callable[..., Coroutine[Any, Any, None]]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.signature: Signature = signature_of(function, f"timer {self.name!r}", given=1)
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, actor: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, actor: object, owner: type) -> BoundTimer[P]: ...
+    def __get__(self, actor: object | None, owner: type) -> Any:
+        if actor is None:
+            return self
+        turn: Turn | None = getattr(actor, "_turn", None)
+        if turn is None:
+            raise InvalidInput(f"timer {self.name!r} is set inside a method of its actor")
+        return BoundTimer(self, turn, self.name)
+
+
+def timer(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]]) -> Timer[P]:
+    """Declare a method that a timer calls; a failing one is tried again like a message."""
+    return Timer(method)
+
+
+class BoundTimer(Generic[P]):
+    """One timer of one actor. Setting it again replaces what was set; everything commits with the method's state."""
+
+    __slots__ = ("_name", "_timer", "_turn")
+
+    def __init__(self, timer: Timer[P], turn: Turn, name: str) -> None:
+        self._timer = timer
+        self._turn = turn
+        self._name = name
+
+    def __getitem__(self, name: str) -> BoundTimer[P]:
+        """Another timer for the same method, under a name of its own."""
+        return BoundTimer(self._timer, self._turn, f"{self._timer.name}/{name}")
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When it will fire next; ``None`` if it is not set."""
+        record = self._turn.timers.get(self._name)
+        return None if record is None else self._turn.datetime_of(record.due_at)
+
+    def after(self, delay: Duration, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Fire once, after ``delay``."""
+        self._set(self._turn.now_ms() + milliseconds(delay), args, kwargs)
+
+    def at(self, when: datetime, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Fire once, at ``when`` or, if that has passed, at once."""
+        if when.tzinfo is None:
+            raise InvalidInput(f"{when} has no time zone, so nobody can say when it is")
+        self._set(-int(-when.timestamp() * 1000 // 1), args, kwargs)
+
+    def every(self, period: Duration, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Fire again and again, ``period`` apart, without drift. Firings missed in an outage are one."""
+        every_ms = milliseconds(period)
+        if every_ms < 1:
+            raise InvalidInput("a period is at least a millisecond")
+        self._set(self._turn.now_ms() + every_ms, args, kwargs, every_ms=every_ms)
+
+    def cancel(self) -> bool:
+        """Fire no more; false if it was not set."""
+        return self._turn.cancel_timer(self._name)
+
+    def _set(self, due_at: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, every_ms: int | None = None) -> None:
+        data = self._timer.signature.bind(args, kwargs)
+        self._turn.set_timer(
+            self._name,
+            TimerRecord(method=self._timer.name, due_at=due_at, set_count=0, args=Raw(data), every_ms=every_ms),
+        )

@@ -1,0 +1,310 @@
+"""The turn of an actor: ``claim → load → receive → run → commit → settle``, top to bottom.
+
+What runs is not yet durable; commits follow behind, each for all that has run meanwhile, and nothing leaves before
+its commit (G7). Every commit depends on our epoch and moves it on, so one that is sent again, or comes late, is
+refused; whoever has lost the lease finds out at his next one (G3).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast.actors.commit import begin_commit, commit
+from holdfast.actors.perform import prepare, run_one
+from holdfast.actors.record import (
+    CLAIMABLE,
+    DELETED,
+    HALTED,
+    READY,
+    RUNNING,
+    STRANDED,
+    SUSPENDED,
+    ActorRecord,
+    decode_call,
+    decode_record,
+    describe_partition,
+)
+from holdfast.actors.resident import Delivery, Resident, Version
+from holdfast.clock import elapsed_seconds
+from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
+from holdfast.coordination.lease import claim as claim_lease
+from holdfast.errors import InvalidState, Refused, SerializationError, StoreError
+from holdfast.items import (
+    ABSENT,
+    UNOWNED,
+    AllOf,
+    Item,
+    OwnerIs,
+    Put,
+    RevisionIs,
+    StatusIn,
+    Update,
+)
+from holdfast.kernel.persist import write_until_known
+from holdfast.kernel.program import Stranded
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.host import Host
+
+RUN_SECONDS: Final = 0.005
+"""How long one actor's calls run before other actors get their turn."""
+
+STRANDED_RECHECK_MS: Final = 60_000
+
+
+async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
+    """Work on one actor until nothing comes for a while, or it belongs to somebody else."""
+    try:
+        if not actor.held and not await claim(actor, host):
+            return
+        if not actor.loaded:
+            load(actor)
+        while True:
+            await receive(actor, host)
+            await run(actor, access, host)
+            await commit(actor, access, host)
+            if not await wait(actor, host) and await settle(actor, host):
+                return
+    except Fenced:
+        host.telemetry.emit("fenced", partition=actor.partition)
+        host.forget(actor)
+    except Stranded as stranded:
+        await strand(actor, str(stranded), host)
+    except StoreError as error:
+        host.failed(actor, error)
+
+
+# ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def claim(actor: Resident, host: Host) -> bool:
+    """Become the owner, of a new actor too if somebody here calls it."""
+    now = host.clock.now_ms()
+    until = now + host.limits.lease_ms
+    outcome = await claim_lease(
+        host.home.store,
+        actor.partition,
+        owner=host.home.owner,
+        now=now,
+        until=until,
+        claimable=CLAIMABLE,
+        running=RUNNING,
+        alive=host.home.doorbell.alive,
+    )
+    match outcome:
+        case Claimed(item, takeover):
+            host.telemetry.emit("claimed", partition=actor.partition, takeover=takeover)
+            if takeover or item.epoch != actor.epoch + 1:
+                actor.committed = None
+                actor.reset()
+                actor.taken_over = takeover
+            actor.hold(item)
+            return True
+        case Held(_, until):
+            host.look_at(actor.partition, until + 1)
+        case Closed(there) if actor.calls and (there is None or there.status == DELETED):
+            if await begin(actor, there, until, host):
+                return True
+        case Closed(there) if there is not None and there.status == HALTED:
+            for delivery in actor.calls:
+                delivery.fail(halted(actor.partition))
+            actor.calls.clear()
+        case Closed():
+            pass
+    host.forget(actor)
+    return False
+
+
+async def begin(actor: Resident, there: Item | None, until: int, host: Host) -> bool:
+    """Bring an actor into being with our lease in it; its version goes on where a deleted one's ended."""
+    head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
+    try:
+        if there is None:
+            await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
+        else:
+            update = Update(
+                partition=actor.partition,
+                when=AllOf((UNOWNED, StatusIn((DELETED,)))),
+                status=RUNNING,
+                owner=host.home.owner,
+                lease_until=until,
+                add_epoch=1,
+                load=True,
+            )
+            (found,) = await host.home.store.write(update)
+            assert found is not None
+            head = found
+    except Refused:
+        return False
+    actor.hold(head)
+    return True
+
+
+def halted(partition: str) -> InvalidState:
+    """The error for whoever calls an actor that has stopped at a message."""
+    return InvalidState(
+        f"{describe_partition(partition)} has halted at a message that fails; see `holdfast actor show`, then resume it"
+    )
+
+
+# ── load ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def load(actor: Resident) -> None:
+    """Make the actor from its stored state, or as it begins."""
+    assert actor.head is not None
+    kind = actor.kind
+    try:
+        if actor.head.body:
+            record = decode_record(actor.head.body)
+            actor.actor = kind.load(record.state, record.schema)
+        else:
+            record = ActorRecord(schema=kind.schema, state=Raw(b"{}"))
+            actor.actor = kind.fresh()
+        state = kind.encode(actor.actor)
+    except (SerializationError, ValueError) as error:
+        for delivery in actor.calls:
+            delivery.fail(error)
+        actor.calls.clear()
+        raise Stranded(str(error)) from error
+    if record.halted_by is not None:  # whoever resumed it wants another try
+        trouble = {name: each for name, each in record.trouble.items() if name != record.halted_by}
+        record = replace(record, halted_by=None, trouble=trouble)
+    actor.version = actor.committed = Version(replace(record, schema=kind.schema), state)
+    actor.head = None
+
+
+# ── receive ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def receive(actor: Resident, host: Host) -> None:
+    """Look at the head and the inbox again if somebody rang. The head first: a later ring moves its revision on."""
+    confirmed, actor.confirmed = actor.confirmed, False
+    if not actor.unread:
+        return
+    actor.unread = False
+    if not confirmed:
+        head = await host.home.store.get(actor.partition)
+        if head is None or head.epoch != actor.epoch:
+            raise Fenced(f"{actor.partition} has a newer owner")
+        actor.revision = head.revision
+    if actor.revision == UNRUNG:
+        return
+    after: str | None = None
+    while True:
+        page = await host.home.store.query(actor.partition, prefix=INBOX_PREFIX, after=after)
+        for message in page.items:
+            _take_in(message, actor, host.clock.now_ms())
+        if (after := page.cursor) is None:
+            break
+    if actor.taken_over:  # its last owner may have died of one of these
+        actor.careful, actor.taken_over = len(actor.mail), False
+
+
+def _take_in(message: Item, actor: Resident, now: int) -> None:
+    if message.sort in actor.known:
+        return
+    actor.known.add(message.sort)
+    call = decode_call(message.body)
+    delivery = Delivery(call, sort=message.sort)
+    if call.not_before > now:
+        actor.set_aside(call.not_before, delivery)
+    else:
+        actor.mail.append(delivery)
+
+
+# ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
+    """Run the calls that wait, one after another; others get their turn after a while."""
+    began = elapsed_seconds()
+    while not (actor.lost or actor.redo or actor.halting or host.draining):
+        delivery = actor.next(host.clock.now_ms())
+        if delivery is None:
+            return
+        if delivery.sort is not None and actor.careful:
+            begins = prepare(delivery, actor, access)
+            await commit(actor, access, host)
+            if not begins:
+                actor.careful -= 1
+                continue
+        await run_one(delivery, actor, access)
+        begin_commit(actor, access, host)
+        if elapsed_seconds() - began > RUN_SECONDS or (delivery.sort is not None and actor.careful):
+            actor.careful -= 1 if actor.careful else 0
+            return
+
+
+# ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def wait(actor: Resident, host: Host) -> bool:
+    """Wait for something to do; false if nothing comes for a while."""
+    if actor.halting or host.draining:
+        return not actor.settled
+    now, due = host.clock.now_ms(), actor.next_due()
+    near_seconds = None if due is None else max(0, due - now) / 1000
+    linger = host.patience_seconds(near_seconds)
+    timeout = linger if near_seconds is None else min(near_seconds, linger)
+    if await actor.woken(timeout) or not actor.settled:
+        return True
+    return near_seconds is not None and near_seconds <= linger
+
+
+async def settle(actor: Resident, host: Host) -> bool:
+    """Let go of the lease, and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
+    version = actor.version
+    assert version is not None
+    due = actor.next_due()
+    status = HALTED if actor.halting else DELETED if version.deleted else SUSPENDED
+    if actor.mail and not actor.halting:
+        status, due = READY, due if due is not None else host.clock.now_ms()
+    update = Update(
+        partition=actor.partition,
+        when=AllOf((OwnerIs(host.home.owner, actor.epoch), RevisionIs(actor.revision))),
+        owner=None,
+        lease_until=None,
+        due_at=None if actor.halting else due,
+        status=status,
+    )
+    try:
+        await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, actor))
+    except Refused as refused:
+        there = refused.item
+        if there is None or there.owner != host.home.owner or there.epoch != actor.epoch:
+            raise Fenced(f"{actor.partition}: {refused}") from None
+        actor.look()
+        return False
+    actor.held = False
+    if actor.halting or host.draining:
+        host.forget(actor)
+        return True
+    host.suspended(actor, due)
+    return True
+
+
+def _released_by_us(there: Item | None, actor: Resident) -> bool:
+    return there is not None and there.owner is None and (there.epoch, there.revision) == (actor.epoch, actor.revision)
+
+
+async def strand(actor: Resident, reason: str, host: Host) -> None:
+    """Let go of an actor whose state the code here cannot read, visibly, and look again once in a while."""
+    host.telemetry.emit("stranded", partition=actor.partition, reason=reason)
+    update = Update(
+        partition=actor.partition,
+        when=OwnerIs(host.home.owner, actor.epoch),
+        status=STRANDED,
+        owner=None,
+        lease_until=None,
+        due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
+    )
+    with contextlib.suppress(StoreError):  # then the lease runs out by itself
+        await host.home.store.write(update)
+    host.forget(actor)

@@ -1,0 +1,45 @@
+"""The unit of work: what a running handler sends leaves with the commit of its state, or not at all (G4, G5)."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from holdfast.errors import InvalidState
+from holdfast.items import Write
+
+
+class Unit:
+    """What one run of a handler wants written with its commit.
+
+    ``chain`` are the entities that wait for this run, outermost first, itself included. ``request`` is what identifies
+    the run on every repeat of it, if anything does: what it calls derives its own identity from that.
+    """
+
+    __slots__ = ("_derived", "chain", "closed", "request", "rings", "writes")
+
+    def __init__(self, chain: tuple[str, ...], request: str | None) -> None:
+        self.chain = chain
+        self.request = request
+        self.writes: list[Write] = []
+        self.rings: list[str] = []
+        self.closed = False
+        self._derived = 0
+
+    def add(self, partition: str, *writes: Write) -> None:
+        """Apply ``writes`` with the commit, and have ``partition`` looked at afterwards."""
+        if self.closed:
+            raise InvalidState(
+                "this task has outlived the handler that started it: what it sends has no commit to go with"
+            )
+        self.writes += writes
+        self.rings.append(partition)
+
+    def derive_id(self) -> str | None:
+        """An identity for the next thing this run asks for: the same when the run is repeated."""
+        if self.request is None:
+            return None
+        self._derived += 1
+        return f"{self.request}/{self._derived}"
+
+
+current_unit: ContextVar[Unit | None] = ContextVar("holdfast_unit", default=None)

@@ -1,0 +1,161 @@
+"""Declaring workflows and their steps: the decorators of an app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
+
+from holdfast.duration import Duration, milliseconds, seconds
+from holdfast.errors import ConfigurationError
+from holdfast.ports import SqlCursor
+from holdfast.retry import Retry
+from holdfast.workflows.access import Access
+from holdfast.workflows.definition import Step, StepDecorator, StepPolicy, Workflow, WorkflowPolicy
+from holdfast.workflows.registry import Registry
+from holdfast.workflows.versioning import VersionPolicy, policy_named
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Declarations:
+    """What an app knows of workflows and steps, and the decorators that tell it."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+
+    def access(self) -> Access:
+        """The open app."""
+        raise NotImplementedError
+
+    @overload
+    def step(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+    @overload
+    def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
+    @overload
+    def step(
+        self,
+        /,
+        *,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        heartbeat: Duration | None = ...,
+        at_most_once: bool = ...,
+        raises: tuple[type[Exception], ...] = ...,
+    ) -> StepDecorator: ...
+    def step(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        heartbeat: Duration | None = None,
+        at_most_once: bool = False,
+        raises: tuple[type[Exception], ...] = (),
+    ) -> Any:
+        """Declare a step: ``async def``, or ``def`` for blocking code, which gets a thread.
+
+        Its result is recorded once and never computed again (G2). An attempt may be repeated if a process dies before
+        the record: use ``hf.current().idempotency_key`` with the outside world, or ``at_most_once`` (G10).
+        ``timeout`` limits an attempt, ``heartbeat`` the silence within one. ``raises`` lists the error classes that
+        the body may catch by class; others arrive as ``StepFailed``. In every case await the call.
+        """
+        self._register_errors(raises)
+        policy = StepPolicy(
+            retry=retry or Retry(),
+            timeout_seconds=None if timeout is None else seconds(timeout),
+            heartbeat_seconds=None if heartbeat is None else seconds(heartbeat),
+            at_most_once=at_most_once,
+        )
+        decorate = StepDecorator(self.registry, name, policy)
+        return decorate if function is None else decorate(function)
+
+    @overload
+    def transaction(self, function: Callable[Concatenate[SqlCursor, P], R], /) -> Step[P, R]: ...
+    @overload
+    def transaction(
+        self,
+        /,
+        *,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        raises: tuple[type[Exception], ...] = ...,
+    ) -> Callable[[Callable[Concatenate[SqlCursor, P], R]], Step[P, R]]: ...
+    def transaction(
+        self,
+        function: Callable[Concatenate[SqlCursor, P], R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        raises: tuple[type[Exception], ...] = (),
+    ) -> Any:
+        """Declare a step that runs the user's own SQL on the app's SQLite file, exactly once (G10).
+
+        The function is a plain ``def``; its first parameter executes SQL. What it writes commits in the same
+        transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock. ``retry``
+        and ``raises`` are as for ``step``.
+        """
+        self._register_errors(raises)
+        policy = StepPolicy(retry=retry or Retry(), transactional=True)
+
+        def decorate(function: Callable[Concatenate[SqlCursor, P], R]) -> Step[P, R]:
+            plain = cast("Callable[P, R]", function)  # the cursor is given by the store, not by the caller
+            step: Step[P, R] = Step(plain, name=name, policy=policy)
+            self.registry.add_step(step)
+            return step
+
+        return decorate if function is None else decorate(function)
+
+    def _register_errors(self, raises: tuple[type[Exception], ...]) -> None:
+        given: Any = raises  # whatever its annotation says
+        if not isinstance(given, tuple):
+            raise ConfigurationError(f"raises is a tuple of error classes, such as (CardDeclined,), not {raises!r}")
+        for error in raises:
+            self.registry.errors.register(error)
+
+    @overload
+    def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+    @overload
+    def workflow(
+        self,
+        /,
+        *,
+        name: str | None = ...,
+        version: str | None = ...,
+        versions: VersionPolicy | str = ...,
+        timeout: Duration | None = ...,
+        retention: Duration | None = ...,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
+    def workflow(
+        self,
+        function: Callable[P, Coroutine[Any, Any, R]] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        versions: VersionPolicy | str = VersionPolicy.COMPATIBLE,
+        timeout: Duration | None = None,
+        retention: Duration | None = None,
+    ) -> Any:
+        """Declare a workflow: an ``async def`` of plain asyncio whose waits are durable.
+
+        ``version`` names its code, else a digest of the body does. ``versions`` says whether other code may continue
+        its executions (``compatible``) or not (``pinned``). ``timeout`` limits each execution, ``retention`` how long
+        an ended one is kept (for ever by default).
+        """
+        policy = WorkflowPolicy(
+            timeout_ms=None if timeout is None else milliseconds(timeout),
+            versions=policy_named(versions),
+            retention_ms=None if retention is None else milliseconds(retention),
+        )
+
+        def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
+            workflow = Workflow(function, self.access, name=name, version=version, policy=policy)
+            self.registry.add_workflow(workflow)
+            return workflow
+
+        return decorate if function is None else decorate(function)
