@@ -39,6 +39,7 @@ PUBLIC_NAMES = [
     "Jitter",
     "Limits",
     "MailboxFull",
+    "Missed",
     "NestedDurableCall",
     "NondeterminismError",
     "NotFound",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.app import App as App
     from holdfast.client import CallbackHandle as CallbackHandle
     from holdfast.client import StatusPage as StatusPage
+    from holdfast.coordination.schedule import Missed as Missed
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
     from holdfast.errors import CompensationFailed as CompensationFailed
@@ -94,6 +95,7 @@ _HOMES = {
     **dict.fromkeys(("Actor", "field", "read"), "actors.definition"),
     **dict.fromkeys(("Sent", "send"), "actors.sending"),
     "timer": "actors.timers",
+    "Missed": "coordination.schedule",
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "SqlCursor": "ports",
@@ -152,6 +154,7 @@ __all__ = [
     "Jitter",
     "Limits",
     "MailboxFull",
+    "Missed",
     "NestedDurableCall",
     "NondeterminismError",
     "NotFound",

@@ -21,6 +21,9 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
+from holdfast.kernel.program import Model
+from holdfast.messaging.consumers import CONSUMER_MARK
+from holdfast.messaging.declarations import Messaging
 from holdfast.ports import Home
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
@@ -42,7 +45,7 @@ LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 
 
-class App(Declarations):
+class App(Declarations, Messaging):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
@@ -64,8 +67,8 @@ class App(Declarations):
     ) -> None:
         check_name("app", name)
         self.name = name
-        super().__init__()
-        self.actors: dict[str, Kind] = {}
+        Declarations.__init__(self)
+        Messaging.__init__(self, name)
         self.telemetry = Telemetry()
         self._home = home
         self._limits = limits or Limits()
@@ -84,7 +87,7 @@ class App(Declarations):
 
     def add_actor(self, kind: Kind) -> None:
         """Register a class of actors; declaring one with ``app=`` does it."""
-        check_name("actor", kind.name)
+        check_name("actor", kind.name.removeprefix(CONSUMER_MARK))
         if kind.name in self.actors:
             raise DuplicateName(f"two actors are called {kind.name!r}; give one of them another: name=...")
         self.actors[kind.name] = kind
@@ -219,9 +222,11 @@ class App(Declarations):
         async with self:
             if self._worker is not None:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
-            worker = self._worker = Worker(self.access(), (Actors(self.actor_access()),), self.telemetry, self._limits)
+            models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging()]
+            worker = self._worker = Worker(self.access(), models, self.telemetry, self._limits)
             try:
                 await worker.start()
+                await self.arm_schedules()
                 yield self
             finally:
                 try:

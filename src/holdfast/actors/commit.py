@@ -14,15 +14,17 @@ from msgspec.structs import replace
 
 from holdfast.actors.record import DELETED, RUNNING, describe_partition, encode_record
 from holdfast.actors.resident import Finished, Resident
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import Item, OwnerIs, Update, one_per_place, place
+from holdfast.items import Item, OwnerIs, Put, Update, one_per_place, place
 from holdfast.kernel.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.actors.access import ActorAccess
+    from holdfast.items import Write
     from holdfast.kernel.host import Host
 
 
@@ -72,6 +74,7 @@ async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None
     others = one_per_place(write for each in batch for write in each.writes if place(write) != actor.place)
     if version is actor.committed and not others:
         return
+    rung = int(any(_is_message_to(actor.partition, write) for write in others))
     body = b"" if version.deleted else encode_record(replace(version.record, state=Raw(version.state)))
     now = host.clock.now_ms()
     until = now + host.limits.lease_ms if actor.lease_until < now + host.limits.lease_ms // 2 else actor.lease_until
@@ -82,6 +85,7 @@ async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None
         lease_until=until,
         body=body,
         add_epoch=1,
+        add_revision=rung,
     )
     pause, doubtful = FIRST_PAUSE_SECONDS, False
     while True:
@@ -101,8 +105,13 @@ async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     actor.epoch += 1
+    actor.revision += rung
     actor.lease_until = until
     actor.committed = version
+
+
+def _is_message_to(partition: str, write: Write) -> bool:
+    return isinstance(write, Put) and write.item.partition == partition and write.item.sort.startswith(INBOX_PREFIX)
 
 
 def _as_written(there: Item | None, body: bytes, actor: Resident, host: Host) -> Item | None:

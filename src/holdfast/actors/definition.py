@@ -94,6 +94,8 @@ class Kind:
         self.schema = max(upcasters, default=0) + 1
         self.state: Codec[Any] = codec_for(_state_type(cls, name))
         self.timers: dict[str, Timer[Any]] = {each: made for each, made in _members(cls) if isinstance(made, Timer)}
+        self.keys: Callable[[str], bool] = lambda _key: True
+        """Whether there is code here for the actor of this key."""
         self.methods = {each: _method(name, each, made) for each, made in _members(cls) if _is_message(each, made)}
 
     def fresh(self) -> Actor:

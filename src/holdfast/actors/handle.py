@@ -34,6 +34,7 @@ from holdfast.actors.record import (
 from holdfast.actors.reference import Reference
 from holdfast.actors.requests import find_reply, request_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.coordination.schedule import Schedule
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, Item, Put, RevisionIs, StatusIn, Update
@@ -50,7 +51,7 @@ class TimerStatus(Struct, frozen=True):
 
     name: str
     due_at: datetime
-    every_ms: int | None
+    schedule: Schedule | None
 
 
 class Message(Struct, frozen=True):
@@ -231,7 +232,7 @@ def status_of(head: Item) -> ActorStatus:
 
 
 def _timer(name: str, record: TimerRecord) -> TimerStatus:
-    return TimerStatus(name, _time(record.due_at), record.every_ms)
+    return TimerStatus(name, _time(record.due_at), record.schedule)
 
 
 def _message(place: str, call: Call, attempts: int, error: ErrorRecord | None) -> Message:

@@ -23,7 +23,10 @@ class Actors(Struct, frozen=True):
     stranded: str = record.STRANDED
 
     def serves(self, partition: str) -> bool:
-        return partition.startswith(record.PARTITION_PREFIX) and record.actor_of(partition) in self.access.kinds
+        if not partition.startswith(record.PARTITION_PREFIX):
+            return False
+        kind = self.access.kinds.get(record.actor_of(partition))
+        return kind is not None and kind.keys(record.key_of(partition))
 
     def admit(self, partition: str) -> Resident:
         return Resident(partition, self, self.access.kinds[record.actor_of(partition)])

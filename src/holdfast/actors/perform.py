@@ -26,10 +26,10 @@ from holdfast.actors.record import (
 from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.coordination.lease import Fenced
+from holdfast.coordination.schedule import GRACE_MS, Missed, next_after
 from holdfast.errors import IdempotencyMismatch, UnknownName
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write
-from holdfast.kernel.unit import current_unit
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -52,14 +52,15 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
     if call.method == DELETE_METHOD:
         _delete(delivery, actor)
         return
+    if delivery.timer is not None and _comes_too_late(delivery.timer, actor, access):
+        _skip(delivery.timer, actor, access)
+        return
     actor.running = delivery
     turn = _turn_for(delivery, actor, access)
-    token = current_unit.set(turn)
     try:
-        outcome = await _invoke(call, turn, actor, access)
+        with turn.running():
+            outcome = await _invoke(call, turn, actor, access)
     finally:
-        current_unit.reset(token)
-        turn.closed = True
         actor.running = None
         actor.waits_for.clear()
     if outcome.error is None:
@@ -134,7 +135,24 @@ def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     assert actor.version is not None
     call = delivery.call
     request = call.id if call.known or delivery.place else None
-    return Turn(actor.partition, access.clock, actor.version.record, call.chain, request)
+    record = actor.version.record
+    due_at = record.timers[delivery.timer].due_at if delivery.timer is not None else None
+    return Turn(actor.partition, access.clock, record, call.chain, request, due_at=due_at)
+
+
+def _comes_too_late(timer: str, actor: Resident, access: ActorAccess) -> bool:
+    assert actor.version is not None
+    record = actor.version.record.timers[timer]
+    return record.missed is Missed.SKIP and access.clock.now_ms() - record.due_at > GRACE_MS
+
+
+def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:
+    """Set a timer to its next tick without running it."""
+    assert actor.version is not None
+    record = actor.version.record
+    timers = after_firing(timer, record.timers, record.timers, access.clock.now_ms())
+    actor.version = Version(replace(record, timers=timers), actor.version.state)
+    access.tell("tick_skipped", partition=actor.partition, timer=timer)
 
 
 # ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
@@ -232,14 +250,14 @@ def _set_trouble(delivery: Delivery, trouble: Trouble, actor: Resident, halted_b
 def after_firing(
     name: str, fired: dict[str, TimerRecord], now_set: dict[str, TimerRecord], now: int
 ) -> dict[str, TimerRecord]:
-    """The timers after one of them has fired: set again if it is periodic, unless its own method has set it anew."""
+    """The timers after one of them has fired: set to its next tick, unless its own method has set it anew."""
     record = now_set.get(name)
     if record is None or record.set_count != fired[name].set_count:
         return now_set
-    if record.every_ms is None:
+    if record.schedule is None:
         return {each: other for each, other in now_set.items() if each != name}
-    passed = (now - record.due_at) // record.every_ms + 1
-    return now_set | {name: replace(record, due_at=record.due_at + passed * record.every_ms)}
+    dealt_with = record.due_at if record.missed is Missed.ALL else max(record.due_at, now)
+    return now_set | {name: replace(record, due_at=next_after(record.schedule, dealt_with))}
 
 
 # ── Replies ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,6 @@ from holdfast.actors.record import NO_VALUE, ActorRecord, decode_record
 from holdfast.actors.resident import Resident
 from holdfast.actors.scope import Turn
 from holdfast.errors import InvalidState
-from holdfast.kernel.unit import current_unit
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -25,11 +24,8 @@ async def read_now(
     before = kind.encode(actor)
     nothing = ActorRecord(schema=kind.schema, state=NO_VALUE)
     turn = Turn(reference.partition, access.clock, nothing, chain, None, reads=True)
-    token = current_unit.set(turn)
-    try:
+    with turn.running():
         result: Any = await kind.run(method, actor, turn, args)
-    finally:
-        current_unit.reset(token)
     if kind.encode(actor) != before or turn.writes or turn.settings:
         _forget_view(reference.partition, access)
         raise InvalidState(

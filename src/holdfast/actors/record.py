@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.coordination.schedule import Missed, Schedule
 from holdfast.failure import ErrorRecord
 
 PARTITION_PREFIX: Final = "actor#"
@@ -50,19 +51,19 @@ def describe_partition(partition: str) -> str:
 
 
 class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A timer that is set: call ``method`` at ``due_at`` (milliseconds). ``every_ms`` sets it again, without drift.
+    """A timer that is set: call ``method`` at ``due_at`` (milliseconds), and again as ``schedule`` says if there is
+    one.
 
-    ``set_count`` tells one setting of a timer from the next.
+    ``missed`` says what becomes of ticks that nobody was there to run. ``set_count`` tells one setting of a timer from
+    the next.
     """
 
     method: str
     due_at: int
     set_count: int
     args: Raw
-    every_ms: int | None = None
-    cron: str | None = None
-    zone: str = "UTC"
-    missed: str = "once"
+    schedule: Schedule | None = None
+    missed: Missed = Missed.ONCE
 
 
 class Trouble(Struct, frozen=True, omit_defaults=True):

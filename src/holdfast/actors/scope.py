@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends."""
 
-    __slots__ = ("_clock", "partition", "reads", "settings", "stamp", "state", "timers")
+    __slots__ = ("_clock", "due_at", "partition", "reads", "settings", "stamp", "state", "timers")
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class Turn(Unit):
         chain: tuple[str, ...],
         request: str | None,
         *,
+        due_at: int | None = None,
         reads: bool = False,
     ) -> None:
         super().__init__((*chain, partition), request)
@@ -36,6 +37,7 @@ class Turn(Unit):
         self.settings = record.settings
         self.stamp = record.stamp
         self.state = b""
+        self.due_at = due_at
         self.reads = reads
         self._clock = clock
 

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from holdfast.actors.record import TimerRecord
 from holdfast.codec.signature import Signature, signature_of
+from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule, next_after
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 
@@ -79,17 +80,29 @@ class BoundTimer(Generic[P]):
     def every(self, period: Duration, *args: P.args, **kwargs: P.kwargs) -> None:
         """Fire again and again, ``period`` apart, without drift. Firings missed in an outage are one."""
         every_ms = milliseconds(period)
-        if every_ms < 1:
-            raise InvalidInput("a period is at least a millisecond")
-        self._set(self._turn.now_ms() + every_ms, args, kwargs, every_ms=every_ms)
+        first = self._turn.now_ms() + every_ms
+        self._set(first, args, kwargs, schedule=Every(every_ms, first))
+
+    def cron(self, expression: str, *, tz: str = "UTC", missed: Missed = Missed.ONCE) -> None:
+        """Fire by the clock of a time zone, as a cron expression of five fields says (see ``CronSchedule``)."""
+        schedule = CronSchedule(expression, tz)
+        self._set(next_after(schedule, self._turn.now_ms()), (), {}, schedule=schedule, missed=missed)
 
     def cancel(self) -> bool:
         """Fire no more; false if it was not set."""
         return self._turn.cancel_timer(self._name)
 
-    def _set(self, due_at: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, every_ms: int | None = None) -> None:
-        data = self._timer.signature.bind(args, kwargs)
-        self._turn.set_timer(
-            self._name,
-            TimerRecord(method=self._timer.name, due_at=due_at, set_count=0, args=Raw(data), every_ms=every_ms),
+    def _set(
+        self,
+        due_at: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        schedule: Schedule | None = None,
+        missed: Missed = Missed.ONCE,
+    ) -> None:
+        data = Raw(self._timer.signature.bind(args, kwargs))
+        record = TimerRecord(
+            method=self._timer.name, due_at=due_at, set_count=0, args=data, schedule=schedule, missed=missed
         )
+        self._turn.set_timer(self._name, record)

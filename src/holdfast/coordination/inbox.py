@@ -20,17 +20,21 @@ STAMPS_PER_MS: Final = 1_000
 class Sender:
     """Names the messages of one process so that they sort in the order they were sent (G6)."""
 
-    __slots__ = ("_clock", "_last", "_name")
+    __slots__ = ("_clock", "_last", "name")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last = 0
-        self._name = ids.new_id()[:12]
+        self.name = ids.new_id()[:12]
+
+    def next_stamp(self) -> int:
+        """A stamp behind every earlier one of this sender."""
+        self._last = max(self._last + 1, self._clock.now_ms() * STAMPS_PER_MS)
+        return self._last
 
     def next_sort(self) -> str:
         """An inbox place behind every earlier one of this sender."""
-        self._last = max(self._last + 1, self._clock.now_ms() * STAMPS_PER_MS)
-        return inbox_sort(self._last, self._name)
+        return inbox_sort(self.next_stamp(), self.name)
 
 
 def inbox_sort(stamp: int, sender: str) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError, StoreUnavailable
-from holdfast.items import Item, Write
+from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.entries import decode_entries
 from holdfast.kernel.persist import FIRST_PAUSE_SECONDS
 from holdfast.kernel.program import Arrival, Program, SqlEffect
+from holdfast.kernel.unit import Unit
 from holdfast.ports import SqlCursor
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
     assert transactions is not None
 
     def work(cursor: SqlCursor) -> tuple[Sequence[Write], Arrival]:
-        arrival = effect.work(cursor)
-        return (journal.segment([arrival.entry]),), arrival
+        unit = Unit((), None)
+        with unit.running():
+            arrival = effect.work(cursor)
+        return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), arrival
 
     while True:
         try:

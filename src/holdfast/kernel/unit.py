@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from holdfast.errors import InvalidState
@@ -33,6 +35,16 @@ class Unit:
             )
         self.writes += writes
         self.rings.append(partition)
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """The handler runs: what it sends within the block comes here, and what comes later is refused."""
+        token = current_unit.set(self)
+        try:
+            yield
+        finally:
+            current_unit.reset(token)
+            self.closed = True
 
     def derive_id(self) -> str | None:
         """An identity for the next thing this run asks for: the same when the run is repeated."""

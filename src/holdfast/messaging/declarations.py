@@ -1,0 +1,141 @@
+"""Declaring consumers and schedules, and publishing: what an app knows of messaging."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from holdfast.actors.access import ActorAccess
+from holdfast.actors.definition import MESSAGE_RETRY, Kind
+from holdfast.coordination.schedule import CronSchedule, Missed
+from holdfast.duration import Duration
+from holdfast.errors import ConfigurationError, DuplicateName
+from holdfast.messaging.consumers import CONSUMER_MARK, consumer_actor
+from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
+from holdfast.messaging.publishing import Outbox, name_of
+from holdfast.messaging.relay import Relays
+from holdfast.ports import SqlCursor
+from holdfast.retry import Retry
+from holdfast.workflows.definition import Workflow
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+EVENT_WINDOW: Duration = "14d"
+"""How long an event's id is remembered: as long as the slowest queue may deliver it again."""
+
+
+class Messaging:
+    """The decorators of an app for events and schedules."""
+
+    def __init__(self, name: str) -> None:
+        self.actors: dict[str, Kind] = {}
+        self.outbox = Outbox(name, self.actor_access)
+        self._wanted: list[tuple[str, str]] = []
+        self._jobs: dict[str, Job] = {}
+        self._ticker: type[Ticker] | None = None
+
+    def add_actor(self, kind: Kind) -> None:
+        """Register a class of actors; declaring one with ``app=`` does it."""
+        raise NotImplementedError
+
+    def actor_access(self) -> ActorAccess:
+        """The open app, as actors see it."""
+        raise NotImplementedError
+
+    async def publish(self, event: Any, *, id: str | None = None) -> None:
+        """Publish an event to its consumers: durable when this returns; inside an actor, a consumer or a tick it leaves
+        with the commit, or not at all (G5).
+
+        Events are told apart by their class, any that typed JSON carries. An event with an ``id`` is handled once
+        however often it is published. Those of one actor are handled in their order (G6), others stand alone.
+        """
+        await self.outbox.publish(event, id)
+
+    def consumer(
+        self,
+        event: type,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = MESSAGE_RETRY,
+        poison: str = "park",
+        window: Duration = EVENT_WINDOW,
+    ) -> Callable[[F], F]:
+        """Declare a function that handles each event of a class once (G5).
+
+        What it sends, publishes and starts commits with the mark that the event is handled; for effects elsewhere
+        ``hf.current().idempotency_key`` is the same on every attempt (G10). One that fails is tried again, then parked
+        or halts its group. ``window`` is how long the id of an event that stands alone is remembered.
+        """
+
+        def declare(function: F) -> F:
+            own = name or function.__name__
+            consumer_actor(self, function, event, name=own, retry=retry, poison=poison, window=window)
+            self._wanted.append((name_of(event), CONSUMER_MARK + own))
+            return function
+
+        return declare
+
+    def cron(
+        self, expression: str, *, tz: str = "UTC", missed: Missed | str = Missed.ONCE, name: str | None = None
+    ) -> Callable[[F], F]:
+        """Declare a schedule for a workflow or a handler: five fields of cron, by the clock of a time zone.
+
+        A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
+        fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
+        ``missed`` says what becomes of ticks that nobody was there for: ``skip``, ``once`` or ``all``.
+        """
+        schedule, policy = CronSchedule(expression, tz), Missed(missed)
+
+        def declare(target: F) -> F:
+            own: str = name or target.__name__
+            if own in self._jobs:
+                raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
+            if self._ticker is None:
+                self._ticker = ticker_of(self, self._jobs)
+            self._jobs[own] = _job(own, schedule, policy, target)
+            return target
+
+        return declare
+
+    async def transact(self, work: Callable[[SqlCursor], T]) -> T:
+        """Run your own SQL on the app's SQLite file in one transaction, with the events that ``work`` adds by
+        ``app.outbox.add``: all of it commits, or nothing.
+
+        ``work`` is a plain function, short, for it runs under the file's write lock; it may be run again if the
+        transaction has to be, so its SQL and its events are all it does.
+        """
+        return await self.outbox.transact(work)
+
+    async def begin_messaging(self) -> Sequence[Relays]:
+        """Make known to the store what this worker consumes and schedules."""
+        await self.outbox.subscribe(self._wanted)
+        return (Relays(self.outbox.partition, self.actor_access()),)
+
+    async def arm_schedules(self) -> None:
+        """Set the timers of schedules that are new or have changed."""
+        for job in self._jobs.values():
+            assert self._ticker is not None
+            await self._ticker.at(job.name).arm(fingerprint_of(job))
+
+
+def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:
+    function = target.function if isinstance(target, Workflow) else target
+    parameters = inspect.signature(function).parameters
+    if len(parameters) > 1:
+        raise ConfigurationError(f"schedule {name!r}: what it calls takes the tick, a datetime, or nothing")
+
+    def args(tick: datetime) -> tuple[datetime, ...]:
+        return (tick,) if parameters else ()
+
+    if isinstance(target, Workflow):
+        workflow: Workflow[..., Any] = target
+
+        async def start(tick: datetime) -> None:
+            await workflow.start(*args(tick), id=f"{name}@{tick.isoformat()}")
+
+        return Job(name, schedule, missed, start, None)
+    return Job(name, schedule, missed, None, lambda tick: target(*args(tick)))

@@ -1,0 +1,235 @@
+"""The relay: ``claim → read → deliver → mark → settle``. It delivers first and marks then: a crash between means that
+an event is delivered again, and its consumer knows it (G5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+
+from holdfast.actors.mail import ring
+from holdfast.actors.record import Call, encode, partition_of
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.coordination.lease import Claimed, Fenced, Held
+from holdfast.coordination.lease import claim as claim_lease
+from holdfast.errors import Refused, StoreError
+from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
+from holdfast.kernel.entity import Entity
+from holdfast.kernel.persist import write_until_known
+from holdfast.messaging.outbox import (
+    ENTRY_PREFIX,
+    RELAYING,
+    SUBSCRIPTION_PREFIX,
+    WAITING,
+    Entry,
+    decode_entry,
+    subscribed,
+)
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.host import Host
+
+RELAY_BATCH: Final = 200
+"""So many events are carried between two marks: a crash repeats at most these."""
+
+MOST_TRIES: Final = 10
+
+
+class Relay(Entity):
+    """One outbox that this process empties."""
+
+    __slots__ = ()
+
+    @property
+    def loaded(self) -> bool:
+        return False
+
+    def interrupt(self) -> None:
+        self.wake()
+
+
+class Relays(Struct, frozen=True):
+    """The programming model of outboxes. One per worker."""
+
+    partition: str
+    access: ActorAccess
+    stranded: str = ""
+
+    def serves(self, partition: str) -> bool:
+        return partition == self.partition
+
+    def admit(self, partition: str) -> Relay:
+        return Relay(partition, self)
+
+    def turn(self, entity: Relay, host: Host) -> Coroutine[Any, Any, None]:
+        return turn(entity, self.access, host)
+
+
+class Message(Struct, frozen=True):
+    """An event for one consumer, as a message to the actor that handles the events of its group."""
+
+    partition: str
+    sort: str
+    call: Call
+
+
+async def turn(relay: Relay, access: ActorAccess, host: Host) -> None:
+    """Carry events on until there are none."""
+    try:
+        if not relay.held and not await claim(relay, host):
+            return
+        while not host.draining:
+            entries = await host.home.store.query(relay.partition, prefix=ENTRY_PREFIX, limit=RELAY_BATCH)
+            if entries.items:
+                await deliver(await address(entries.items, relay, host), access, host)
+                await mark(entries.items, relay, host)
+            elif not await wait(relay, host):
+                break
+        await settle(relay, host)
+    except Fenced:
+        host.telemetry.emit("fenced", partition=relay.partition)
+        host.forget(relay)
+    except StoreError as error:
+        host.failed(relay, error)
+
+
+async def claim(relay: Relay, host: Host) -> bool:
+    """Become the one process that empties this outbox."""
+    now = host.clock.now_ms()
+    outcome = await claim_lease(
+        host.home.store,
+        relay.partition,
+        owner=host.home.owner,
+        now=now,
+        until=now + host.limits.lease_ms,
+        claimable=(WAITING, RELAYING),
+        running=RELAYING,
+        alive=host.home.doorbell.alive,
+    )
+    match outcome:
+        case Claimed(item, takeover):
+            host.telemetry.emit("claimed", partition=relay.partition, takeover=takeover)
+            relay.hold(item)
+            return True
+        case Held(_, until):
+            host.look_at(relay.partition, until + 1)
+        case _:
+            pass
+    host.forget(relay)
+    return False
+
+
+async def address(items: Sequence[Item], relay: Relay, host: Host) -> list[Message]:
+    """Who gets what: one message for every consumer of every event."""
+    consumers: dict[str, list[str]] = {}
+    after: str | None = None
+    while True:
+        page = await host.home.store.query(relay.partition, prefix=SUBSCRIPTION_PREFIX, after=after)
+        for item in page.items:
+            event, consumer = subscribed(item)
+            consumers.setdefault(event, []).append(consumer)
+        if (after := page.cursor) is None:
+            break
+    messages: list[Message] = []
+    for item in items:
+        entry = decode_entry(item.body)
+        wanted = consumers.get(entry.event, [])
+        if not wanted:
+            host.telemetry.emit("event_unwanted", partition=relay.partition, name=entry.event)
+        messages += [_message(item, entry, consumer) for consumer in wanted]
+    return messages
+
+
+def _message(item: Item, entry: Entry, consumer: str) -> Message:
+    args = Raw(encode({"place": entry.place, "id": entry.id, "event": entry.data}))
+    call = Call(id=entry.id, method="handle", args=args, known=not entry.place, named=True, sent_at=entry.published_at)
+    sort = INBOX_PREFIX + item.sort[len(ENTRY_PREFIX) :]
+    return Message(partition_of(consumer, entry.group), sort, call)
+
+
+async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) -> None:
+    """Put every message into its inbox; those of one receiver together, in their order (G6)."""
+    by_receiver: dict[str, list[Message]] = {}
+    for message in messages:
+        by_receiver.setdefault(message.partition, []).append(message)
+    await asyncio.gather(*(_deliver_to(partition, each, access, host) for partition, each in by_receiver.items()))
+
+
+async def _deliver_to(partition: str, messages: list[Message], access: ActorAccess, host: Host) -> None:
+    puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
+    head: Item | None = None
+    for _ in range(MOST_TRIES + len(puts)):
+        if not puts:
+            return
+        try:
+            await write_until_known(host.home.store, *puts, ring(partition, head, access), ours=lambda _there: False)
+            break
+        except Refused as refused:
+            if refused.index < len(puts):  # it was delivered before, and is still there
+                del puts[refused.index]
+            else:
+                head = refused.item
+    host.home.doorbell.ring(partition)
+    host.look(partition)
+
+
+async def mark(items: Sequence[Item], relay: Relay, host: Host) -> None:
+    """Take what was delivered out of the outbox."""
+    still_ours = Update(partition=relay.partition, when=OwnerIs(host.home.owner, relay.epoch))
+    deletes = [Delete(relay.partition, item.sort) for item in items]
+    try:
+        await write_until_known(host.home.store, still_ours, *deletes, ours=lambda _there: False)
+    except Refused as refused:
+        raise Fenced(f"{relay.partition}: {refused}") from None
+
+
+async def wait(relay: Relay, host: Host) -> bool:
+    """Wait for more; false if nothing comes for a while."""
+    if relay.lost:
+        raise Fenced(f"{relay.partition}: its lease could not be renewed")
+    if relay.unread:
+        relay.unread = False
+        head = await host.home.store.get(relay.partition)
+        if head is None or head.epoch != relay.epoch:
+            raise Fenced(f"{relay.partition} has a newer owner")
+        relay.revision = head.revision
+        return True
+    return await relay.woken(host.limits.linger_seconds)
+
+
+async def settle(relay: Relay, host: Host) -> None:
+    """Let go of the outbox. Whoever published meanwhile rang, and it is looked at again."""
+    update = Update(
+        partition=relay.partition,
+        when=AllOf((OwnerIs(host.home.owner, relay.epoch), RevisionIs(relay.revision))),
+        status=WAITING,
+        owner=None,
+        lease_until=None,
+        due_at=host.clock.now_ms() if host.draining else None,
+    )
+    try:
+        await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, relay))
+    except Refused as refused:
+        there = refused.item
+        if there is None or there.owner != host.home.owner or there.epoch != relay.epoch:
+            raise Fenced(f"{relay.partition}: {refused}") from None
+        relay.unread = True  # the end of the turn sees it, and begins another
+        relay.held = False
+        await host.home.store.write(_released_for_another_turn(relay, host))
+        return
+    relay.held = False
+    host.forget(relay)
+
+
+def _released_for_another_turn(relay: Relay, host: Host) -> Update:
+    now = host.clock.now_ms()
+    when = OwnerIs(host.home.owner, relay.epoch)
+    return Update(partition=relay.partition, when=when, status=WAITING, owner=None, lease_until=None, due_at=now)
+
+
+def _released_by_us(there: Item | None, relay: Relay) -> bool:
+    return there is not None and there.owner is None and (there.epoch, there.revision) == (relay.epoch, relay.revision)
