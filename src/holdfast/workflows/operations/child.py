@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from holdfast.items import Item
     from holdfast.kernel.activation import Activation
     from holdfast.kernel.requests import Decode, Operation
-    from holdfast.workflows.definition import StartOptions, Workflow
+    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.starting import StartOptions
 
 CHECK_AGAIN_MS: Final = 60_000
 """How often a waiting parent looks at a child by itself, in case the child's word was lost."""
