@@ -952,14 +952,21 @@ async def test_forks_that_cannot_be(app, do):
             await handle.fork("")
 
 
-@pytest.mark.xfail(strict=True, reason="telemetry-subscriber-that-raises: it breaks the turn")
-async def test_a_subscriber_that_raises_disturbs_nothing(app, waits, errors_expected):
+async def test_a_subscriber_that_raises_disturbs_nothing_and_is_logged_once(app, waits, errors_expected):
+    heard = []
     app.telemetry.subscribe(lambda event, fields: 1 // 0)
+    app.telemetry.subscribe(lambda event, fields: heard.append(event))
     async with app.worker():
         handle = await waits.start(id="w")
         await asyncio.sleep(0.01)
         await handle.signal("go", "gone")
         assert await handle.result("1s") == "gone"
+        await (await waits.start(id="w-2")).cancel()
+    assert len(heard) > 1
+    assert Counter(heard) == app.telemetry.counts
+    (report,) = (each for each in errors_expected.records if each.name == "holdfast")
+    assert "the telemetry subscriber <function" in report.getMessage()
+    assert isinstance(report.exc_info[1], ZeroDivisionError)
 
 
 # ── Several apps on one home ────────────────────────────────────────────────────────────────────────────────────────
