@@ -20,7 +20,7 @@ from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
-from holdfast.workflows.operations.child import await_execution
+from holdfast.workflows.operations.awaiting import await_execution
 from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
 from holdfast.workflows.record import (
     NO_VALUE,

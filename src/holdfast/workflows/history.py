@@ -24,7 +24,7 @@ from holdfast.kernel.entries import (
     standing,
 )
 from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.workflows.record import ExecutionRecord, decode_record, describe_partition
+from holdfast.workflows.record import AWAITED_MARK, ExecutionRecord, decode_record, describe_partition
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ def _event(entry: Entry) -> Event:
             return Event(at=at, kind="cancel", name=reason or "-", outcome=outcome)
         case Marked(id=id, at=at) if id.startswith(CODE_MARK):
             return Event(at=at, kind="code", name=id.removeprefix(CODE_MARK), outcome="went on")
+        case Marked(id=id, at=at) if id.startswith(AWAITED_MARK):
+            name = describe_partition(id.removeprefix(AWAITED_MARK))
+            return Event(at=at, kind="await", name=name, outcome="waits for the end")
         case Marked(id=id, at=at):
             return Event(at=at, kind="patch", name=id, outcome="marked")
         case Truncated(keep=keep, at=at):
