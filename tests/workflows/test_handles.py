@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -171,6 +172,32 @@ async def test_what_an_execution_knows_of_itself(app):
     async with app.worker():
         handle = await job.start(id="j", tags={"team": "blue"})
         assert await handle == ["job", "j", "0", "v7", "blue"]
+
+
+async def test_what_code_is_told_of_where_it_runs_is_public_and_no_more_is(app):
+    def public(info):
+        return sorted(name for name in dir(info) if not name.startswith("_"))
+
+    @app.step
+    async def look() -> tuple[list[str], str]:
+        return public(hf.current()), repr(hf.current())
+
+    @app.workflow
+    async def job() -> list[tuple[list[str], str]]:
+        return [(public(hf.current()), repr(hf.current())), await look()]
+
+    async with app.worker():
+        in_body, in_step = await (await job.start(id="j", tags={"team": "blue"}))
+    of_bodies = {"id", "run", "tags", "version", "workflow"}
+    of_steps = {"attempt", "id", "idempotency_key", "last_heartbeat", "workflow"}
+    assert in_body[0] == sorted({*of_bodies, "heartbeat", "replaying"})
+    assert in_step[0] == sorted({*of_steps, "heartbeat", "replaying"})
+    for names, shown in ((of_bodies, in_body[1]), (of_steps, in_step[1])):
+        assert sorted(re.findall(r"(\w+)=", shown)) == sorted(names)
+    for name in of_bodies:
+        assert f"``{name}``" in hf.WorkflowInfo.__doc__
+    for name in of_steps:
+        assert f"``{name}``" in hf.StepInfo.__doc__
 
 
 async def test_any_number_of_arguments(app):

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
-from holdfast.workflows.scope import activation_for
+from holdfast.workflows.scope import BodyScope, activation_for
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,4 +94,5 @@ def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
     activation = activation_for("hf.continue_as_new")
     if activation.loop.evicting:
         raise Evicted
-    raise ContinueAsNew(activation.context.bind(args, kwargs))
+    scope: BodyScope = activation.context
+    raise ContinueAsNew(scope.bind(args, kwargs))
