@@ -210,6 +210,29 @@ def no_registry_hosts(source: Source) -> Iterator[str]:
             yield f"{source.path}:{number} names the host of a package registry: {found[0]}"
 
 
+PROMISES = {
+    "aws": "backends/aws",
+    "dashboard": "dashboard",
+    "dynamodb": "backends/aws",
+    "lambda": "backends/aws",
+    "postgres": "backends/postgres",
+    "redis": "backends/redis",
+    "serverless": "backends/aws",
+    "sqlite": "backends/sqlite",
+    "workflows": "workflows",
+}
+"""Words that promise a feature to whoever reads about the package, and the folder that keeps the promise."""
+
+
+@rule(r"pyproject\.toml")
+def the_metadata_promises_only_what_is_there(source: Source) -> Iterator[str]:
+    for number, line in source.lines():
+        if line.startswith(("description = ", "keywords = ")):
+            for word in re.findall(r"\w+", line.lower()):
+                if word in PROMISES and not (ROOT / "src/holdfast" / PROMISES[word]).exists():
+                    yield f"{source.path}:{number} promises {word}, and there is no {PROMISES[word]}"
+
+
 # ── Reasons ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -345,6 +368,12 @@ SAMPLES: list[tuple[Rule, str, str, str]] = [
     (no_paths_of_one_machine, MODULE, HOME, "cd ./work/main; cd a/work/b"),
     (no_paths_of_one_machine, "docs/a.md", SCRATCH, "cd example"),
     (no_registry_hosts, "docs/a.md", HOST, "pip takes it from PyPI"),
+    (
+        the_metadata_promises_only_what_is_there,
+        "pyproject.toml",
+        'description = "Durable workflows on Postgres."',
+        'keywords = ["workflows", "sqlite"]',
+    ),
     (every_ruff_exception_has_its_reason, "pyproject.toml", ignoring('"D1",'), ignoring('"D1",  # a test needs none')),
     (every_ruff_exception_has_its_reason, "pyproject.toml", ignoring('"D1",  # why'), "[project]\nignore = ['D1']"),
     (

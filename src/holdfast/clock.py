@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -19,6 +20,11 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+def moment(ms: int) -> datetime:
+    """A time that is stored in milliseconds since the Unix epoch, as users see it: in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def elapsed_seconds() -> float:

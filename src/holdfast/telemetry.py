@@ -40,14 +40,18 @@ Subscriber = Callable[[str, dict[str, object]], None]
 class Telemetry:
     """Counts events and passes them on. One per open app."""
 
-    __slots__ = ("_subscribers", "counts")
+    __slots__ = ("_failed", "_subscribers", "counts")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._subscribers: list[Subscriber] = []
+        self._failed: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call ``subscriber(event, fields)`` for every event, on the thread it happens on. It must not block."""
+        """Call ``subscriber(event, fields)`` for every event, on the thread it happens on. It must not block.
+
+        What it raises disturbs nothing: the first error of each subscriber goes to the ``holdfast`` logger.
+        """
         self._subscribers.append(subscriber)
 
     def emit(self, event: str, **fields: object) -> None:
@@ -56,4 +60,13 @@ class Telemetry:
         if event in LOGGED:
             _logger.log(LOGGED[event], "%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
         for subscriber in self._subscribers:
-            subscriber(event, fields)
+            try:
+                subscriber(event, fields)
+            except Exception as error:  # noqa: BLE001 - an exporter that fails must not cost durability
+                self._report(subscriber, event, error)
+
+    def _report(self, subscriber: Subscriber, event: str, error: Exception) -> None:
+        if subscriber not in self._failed:  # an exporter that is down fails at every event
+            self._failed.append(subscriber)
+            told = "the telemetry subscriber %r failed on %r; it is called all the same, and not reported again"
+            _logger.error(told, subscriber, event, exc_info=error)

@@ -235,9 +235,32 @@ def test_a_wrong_call_is_refused_with_the_function_and_the_parameter(signature, 
     refusal(lambda: signature.bind(args, kwargs), *parts)
 
 
+def test_an_int_for_a_float_is_that_float_and_the_same_input():
+    signature = signature_of(plain)
+    assert signature.bind((1, 2), {}) == signature.bind((1, 2.0), {}) == b'{"f":2.0,"text":null,"x":1}'
+    assert repr(signature.snapshot((1, 2), {})) == "((1, 2.0, None), {})"
+    assert WORKFLOW.bind((Order("o", [Item(1)]),), {}) == WORKFLOW.bind((Order("o", [Item(1.0)]),), {})
+    assert signature.bind((1, 2), {}, limit_bytes=len(b'{"f":2.0,"text":null,"x":1}'))
+    with pytest.raises(PayloadTooLarge):
+        signature.bind((1, 2), {}, limit_bytes=len(b'{"x":1,"f":2,"text":null}'))
+
+
+def test_an_int_as_the_default_of_a_float_is_that_float():
+    def price(amount: float = 0) -> None: ...
+
+    signature = signature_of(price)
+    assert signature.bind((), {}) == signature.bind((0,), {}) == b'{"amount":0.0}'
+    assert repr(signature.unbind(b"{}")) == "((0.0,), {})"
+    assert signature.fingerprint_bytes((), {}) == b"[]"
+
+
 INEXACT_CALLS = [
-    (WORKFLOW, (Order("o", [Item(1)]),), ["argument 'order'", "at .items[0].price, int 1 came back as float 1.0"]),
-    (signature_of(plain), (1, 2), ["argument 'f' of function 'plain' should be float, not int 2", "such as 2.0"]),
+    (WORKFLOW, (Order("o", [Item(2**53 + 1)]),), ["argument 'order'", "at .items[0].price", "came back as float"]),
+    (
+        signature_of(plain),
+        (1, 2**53 + 1),
+        ["argument 'f' of function 'plain' should be float", "no float holds exactly"],
+    ),
     (signature_of(anything), ((1, 2),), ["argument 'value'", "tuple of length 2 came back as list"]),
     (signature_of(anything), (Unknown(),), ["argument 'value' of function 'anything' is Unknown", "dataclass"]),
     (WORKFLOW, (Order("o", [Unknown()]),), ["argument 'order'", "holds Unknown at .items[0]"]),  # type: ignore[list-item]

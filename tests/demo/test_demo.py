@@ -22,6 +22,7 @@ import holdfast
 import holdfast as hf
 from holdfast.cli import main
 from holdfast.cli.demo import Told, _as_lines, _rescued
+from holdfast.cli.invocation import own_command
 from holdfast.cli.show import look_at
 from holdfast.demo import generate, payments, shop
 from holdfast.demo.audit import audit, home_url
@@ -233,23 +234,58 @@ def test_people_are_told_what_is_off(books):
     assert "duplicate charges accepted        1" in result.output
 
 
+async def look(books) -> Told:
+    found = await audit(books)
+    async with hf.App("look", home=home_url(books)) as app:
+        shown = await look_at(app, "checkout", "order-0001")
+    kills = [Kill(1, ["order-0001"], 2), Kill(3, ["order-0002", "order-0003"], 4)]
+    return Told(audit=found, run=Run(kills=kills, elapsed_seconds=12.3), shown=shown)
+
+
 @pytest.mark.process
 def test_people_see_a_summary_a_timeline_and_what_to_try_next(books):
-    async def look() -> Told:
-        found = await audit(books)
-        async with hf.App("look", home=home_url(books)) as app:
-            shown = await look_at(app, "checkout", "order-0001")
-        kills = [Kill(1, ["order-0001"], 2), Kill(3, ["order-0002", "order-0003"], 4)]
-        return Told(audit=found, run=Run(kills=kills, elapsed_seconds=12.3), shown=shown)
-
-    told = asyncio.run(look())
+    told = asyncio.run(look(books))
     text = "\n".join(_as_lines(told, None))
     assert not told.problems
     assert "kills survived                    2   3 orders in the killed workers' hands" in text
     assert "Every order is accounted for" in text
     assert "step take_payment#0" in text
-    assert "holdfast demo --keep shop-demo" in text
+    assert "holdfast demo --keep shop-demo\n" in text
     assert f"holdfast doctor --home sqlite:///{books}/shop.db" in "\n".join(_as_lines(told, books))
+
+
+@pytest.mark.process
+def test_what_to_try_next_works_as_it_is_printed_although_nothing_is_on_the_path(books, tmp_path, monkeypatch):
+    kept = tmp_path / "books of a shop"
+    shutil.copytree(books, kept, ignore=shutil.ignore_patterns("*-bells"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    told = asyncio.run(look(books))
+    _, _, advice = "\n".join(_as_lines(told, kept)).partition("What to try next\n")
+    assert advice.endswith(f"The shop's code is {shop.__file__}")
+    commands = [line.strip() for line in advice.splitlines() if line.startswith("  ")]
+    ended = [subprocess.run(["bash", "-c", each], capture_output=True, text=True, check=False) for each in commands]
+    assert [each.returncode for each in ended] == [0, 0, 0, 0, 1], [each.stderr for each in ended]
+    assert "order-0001" in ended[1].stdout
+    assert "duplicate charges accepted        1" in ended[4].stdout
+
+
+def test_the_command_line_knows_how_to_call_it(tmp_path, monkeypatch):
+    scripts, elsewhere = tmp_path / "bin", tmp_path / "other"
+    for folder in (scripts, elsewhere):
+        folder.mkdir()
+        (folder / "holdfast").touch(mode=0o755)
+    monkeypatch.setattr("sysconfig.get_path", lambda _name: str(scripts))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{scripts}:{elsewhere}")
+    assert own_command() == "holdfast"
+    monkeypatch.setenv("PATH", f"{elsewhere}:{scripts}")
+    assert own_command() == "./bin/holdfast"
+    monkeypatch.chdir(elsewhere)
+    assert own_command() == str(scripts / "holdfast")
+    (scripts / "holdfast").unlink()
+    assert own_command() == "holdfast"
+    monkeypatch.setenv("PATH", str(scripts))
+    assert own_command() == f"{sys.executable} -m holdfast.cli"
 
 
 @pytest.mark.process

@@ -431,7 +431,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.xfail(strict=True, reason="blocked-step-thread-keeps-process-alive: threads of steps are joined at exit")
 @pytest.mark.process
 async def test_a_step_that_blocks_its_thread_does_not_keep_the_process_alive_after_the_grace_period(tmp_path):
     program = Program(tmp_path, STUCK)

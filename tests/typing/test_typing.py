@@ -88,10 +88,7 @@ def check(request, tmp_path_factory):
     return run
 
 
-PROPOSED = pytest.mark.xfail(strict=True, reason="typed-start: a proposal, not applied yet")
-
-
-@pytest.mark.parametrize("case", ["program", "mistakes", pytest.param("start", marks=PROPOSED)])
+@pytest.mark.parametrize("case", ["program", "mistakes", "start"])
 def test_mistakes_are_found_and_nothing_else(check, case):
     surplus, missed = check(f"{case}.py")
     assert surplus == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -173,6 +174,32 @@ async def test_what_an_execution_knows_of_itself(app):
         assert await handle == ["job", "j", "0", "v7", "blue"]
 
 
+async def test_what_code_is_told_of_where_it_runs_is_public_and_no_more_is(app):
+    def public(info):
+        return sorted(name for name in dir(info) if not name.startswith("_"))
+
+    @app.step
+    async def look() -> tuple[list[str], str]:
+        return public(hf.current()), repr(hf.current())
+
+    @app.workflow
+    async def job() -> list[tuple[list[str], str]]:
+        return [(public(hf.current()), repr(hf.current())), await look()]
+
+    async with app.worker():
+        in_body, in_step = await (await job.start(id="j", tags={"team": "blue"}))
+    of_bodies = {"id", "run", "tags", "version", "workflow"}
+    of_steps = {"attempt", "id", "idempotency_key", "last_heartbeat", "workflow"}
+    assert in_body[0] == sorted({*of_bodies, "heartbeat", "replaying"})
+    assert in_step[0] == sorted({*of_steps, "heartbeat", "replaying"})
+    for names, shown in ((of_bodies, in_body[1]), (of_steps, in_step[1])):
+        assert sorted(re.findall(r"(\w+)=", shown)) == sorted(names)
+    for name in of_bodies:
+        assert f"``{name}``" in hf.WorkflowInfo.__doc__
+    for name in of_steps:
+        assert f"``{name}``" in hf.StepInfo.__doc__
+
+
 async def test_any_number_of_arguments(app):
     @app.workflow
     async def job(*numbers: int, **words: str) -> list[str]:
@@ -275,11 +302,14 @@ async def test_history_is_a_timeline_in_order(app, do, broken):
         await handle.signal("go")
         with pytest.raises(hf.ExecutionFailed):
             await handle
-        history = await handle.history()
+        history, status = await handle.history(), await handle.status()
     found = [(event.kind, event.name, event.outcome) for event in history if event.kind != "signal"]
     assert found == [("step", "do#0", "done"), ("timer", "timer#0", "done"), ("step", "do#1", "failed")]
     assert history[-1].error == "LookupError: b is broken"
     assert [event.at for event in history] == sorted(event.at for event in history)
+    assert all(status.created_at <= event.at <= status.ended_at for event in history)
+    assert all(status.created_at <= event.began <= event.at for event in history if event.kind == "step")
+    assert [event.began for event in history if event.kind != "step"] == [None, None]
 
 
 async def test_a_long_history_is_whole(app):
@@ -952,14 +982,21 @@ async def test_forks_that_cannot_be(app, do):
             await handle.fork("")
 
 
-@pytest.mark.xfail(strict=True, reason="telemetry-subscriber-that-raises: it breaks the turn")
-async def test_a_subscriber_that_raises_disturbs_nothing(app, waits, errors_expected):
+async def test_a_subscriber_that_raises_disturbs_nothing_and_is_logged_once(app, waits, errors_expected):
+    heard = []
     app.telemetry.subscribe(lambda event, fields: 1 // 0)
+    app.telemetry.subscribe(lambda event, fields: heard.append(event))
     async with app.worker():
         handle = await waits.start(id="w")
         await asyncio.sleep(0.01)
         await handle.signal("go", "gone")
         assert await handle.result("1s") == "gone"
+        await (await waits.start(id="w-2")).cancel()
+    assert len(heard) > 1
+    assert Counter(heard) == app.telemetry.counts
+    (report,) = (each for each in errors_expected.records if each.name == "holdfast")
+    assert "the telemetry subscriber <function" in report.getMessage()
+    assert isinstance(report.exc_info[1], ZeroDivisionError)
 
 
 # ── Several apps on one home ────────────────────────────────────────────────────────────────────────────────────────

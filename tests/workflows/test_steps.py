@@ -6,6 +6,7 @@ import asyncio
 import functools
 import threading
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -747,7 +748,7 @@ async def test_another_process_goes_on_counting_attempts_and_waits_as_long(world
         assert await after.handle("j").result("5s") == 1
         times = [event.at for event in await after.handle("j").history()]
     assert seen == [1, 2, 3]
-    assert times[1] - times[0] >= 50
+    assert times[1] - times[0] >= timedelta(milliseconds=50)
 
 
 # ── At most once ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -15,6 +16,7 @@ from msgspec import Struct, to_builtins
 
 from holdfast.app import App
 from holdfast.cli.entry import EXIT_ERROR
+from holdfast.cli.invocation import own_command
 from holdfast.cli.output import as_json, bold, coloured
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.show import Shown, as_lines, look_at
@@ -34,16 +36,18 @@ A shop checks orders out: validate → reserve → charge → ship → confirm, 
 some answers never come, and workers are killed with -9 in the middle of it. Then the books are compared.
 """
 
-KEEP: Final = "  holdfast demo --keep {folder!s:<42} keep the files of a run, then look around in them:"
+KEEP: Final = "Keep the files of a run:\n  {holdfast} demo --keep {folder}"
 NEXT: Final = """\
-  holdfast ls --home sqlite:///{folder}/shop.db --status FAILED
-  holdfast show --home sqlite:///{folder}/shop.db checkout {order} --payloads
-  holdfast doctor --home sqlite:///{folder}/shop.db
-  echo '{{"at":0,"what":"accepted","order":"{order}","cents":1,"key":"x","payment":"y"}}' >> {folder}/ledger.jsonl
-  holdfast demo --check {folder!s:<41} the audit finds the charge that is too many
+Look around in them:
+  {holdfast} ls --home {home} --status FAILED
+  {holdfast} show --home {home} checkout {order} --payloads
+  {holdfast} doctor --home {home}
+Charge too much, and let the audit find it:
+  echo '{{"at":0,"what":"accepted","order":"{order}","cents":1,"key":"x","payment":"y"}}' >> {ledger}
+  {holdfast} demo --check {folder}
 The shop's code is {code}
 """
-EXAMPLE_FOLDER: Final = "shop-demo"
+EXAMPLE_FOLDER: Final = Path("shop-demo")
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -188,11 +192,20 @@ def _as_lines(told: Told, kept: Path | None) -> list[str]:
         lines.append(f"The files are in {kept}")
     if told.shown is not None:
         lines += ["", bold("One order whose worker was killed"), *as_lines(told.shown)]
-        folder = EXAMPLE_FOLDER if kept is None else kept
-        lines += ["", bold("What to try next")]
-        lines += [KEEP.format(folder=folder)] if kept is None else []
-        lines.append(NEXT.format(folder=folder, order=told.shown.execution.id, code=shop.__file__).rstrip())
+        lines += ["", bold("What to try next"), *_what_to_try(told.shown.execution.id, kept)]
     return lines
+
+
+def _what_to_try(order: str, kept: Path | None) -> list[str]:
+    """Commands that work as they are printed."""
+    folder, holdfast = EXAMPLE_FOLDER if kept is None else kept, own_command()
+    words = {
+        "folder": shlex.quote(str(folder)),
+        "home": shlex.quote(f"sqlite:///{folder}/shop.db"),
+        "ledger": shlex.quote(f"{folder}/ledger.jsonl"),
+    }
+    first = [KEEP.format(holdfast=holdfast, **words)] if kept is None else []
+    return [*first, NEXT.format(holdfast=holdfast, order=order, code=shop.__file__, **words).rstrip()]
 
 
 def _summary(told: Told) -> Iterator[tuple[str, str, str]]:

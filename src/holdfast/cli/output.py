@@ -82,9 +82,9 @@ def shown_moment(when: datetime, *, milliseconds: bool = False) -> str:
     return f"{text}.{when.microsecond // 1000:03}" if milliseconds else text
 
 
-def iso(ms: int) -> str:
-    """A moment for machines, from milliseconds since the epoch."""
-    return datetime.fromtimestamp(ms / MS_PER_SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def iso(when: datetime) -> str:
+    """A moment for machines, in UTC."""
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def colours_wanted() -> bool:

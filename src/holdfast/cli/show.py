@@ -112,7 +112,7 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
         outcome=event.outcome,
         attempts=event.attempts,
         began=None if event.began is None else iso(event.began),
-        took_ms=None if event.began is None else event.at - event.began,
+        took_ms=None if event.began is None else round(between(event.began, event.at)),
         error=event.error,
         value=value,
     )

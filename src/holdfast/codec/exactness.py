@@ -5,7 +5,8 @@ bring the value back as it was, the writer hears so at once, with the place insi
 
 What "the same" means where Python's ``==`` says too much or too little:
 
-* the types are identical: ``1``, ``1.0`` and ``True`` differ, and so do a class and its subclass;
+* the types are identical: ``1`` and ``True`` differ, and so do a class and its subclass. Only an int may come back as
+  the float that is exactly as large: type checkers let it stand where the hint says float, and the copy is the float;
 * ``0.0`` and ``-0.0`` differ, and so do ``Decimal("1.0")`` and ``Decimal("1.00")``;
 * structured classes are compared field by field, whatever their ``__eq__`` says;
 * a dict is compared without regard to its order;
@@ -50,16 +51,17 @@ class Difference:
 def difference(value: object, copy: object) -> Difference | None:
     """Where ``copy`` differs from ``value``, or ``None`` if nowhere.
 
-    >>> difference({"total": [1, 2]}, {"total": [1, 2.0]})
-    Difference(path="['total'][1]", value=2, copy=2.0)
-    >>> difference((1, 2), (1, 2)) is None
+    >>> difference({"total": [1, 2]}, {"total": [1, True]})
+    Difference(path="['total'][1]", value=2, copy=True)
+    >>> difference((1, 2), (1, 2.0)) is None
     True
 
     Raises ``Incomplete`` if ``value`` must be completed first, and whatever a class's own ``__eq__`` raises.
     """
     kind = type(value)
     if kind is not type(copy):
-        return Difference("", value, copy)
+        widened = kind is int and type(copy) is float and value == copy
+        return None if widened else Difference("", value, copy)
     if kind in PLAIN_EQUALITY:
         return None if value == copy else Difference("", value, copy)
     return _comparer_of(kind)(value, copy)  # type: ignore[arg-type]  # every class can be hashed

@@ -103,8 +103,7 @@ def not_exact(found: Difference, value: Any, hint: str, what: str) -> Serializat
         return SerializationError(_not_a_json_number(*not_finite, what))
     if not found.path and isinstance(found.value, int) and isinstance(found.copy, float):
         return SerializationError(
-            f"{what} should be {hint}, not {describe(found.value)}. Write a float, such as {float(found.value)}, "
-            f"or annotate it as int"
+            f"{what} should be {hint}, not {describe(found.value)}, which no float holds exactly. Annotate it as int"
         )
     at = f"at {found.path.strip()}, " if found.path else ""
     copy = "changed" if type(found.value) is type(found.copy) else f"as {describe(found.copy)}"

@@ -53,12 +53,14 @@ class Survey:
     """What a hint promises.
 
     A value whose exact type is in ``atoms`` needs no check. ``levels`` is how deep a value can nest,
-    ``UNBOUNDED_LEVELS`` if there is no telling. ``unordered`` values hold sets or keys that msgspec cannot sort.
+    ``UNBOUNDED_LEVELS`` if there is no telling. ``unordered`` values hold sets or keys that msgspec cannot sort, those
+    with ``floats`` may hold ints in their place.
     """
 
     atoms: frozenset[type]
     levels: int
     unordered: bool
+    floats: bool
 
 
 def name_of(hint: Any) -> str:
@@ -92,7 +94,8 @@ def survey(hint: Any) -> Survey:
     except Exception as error:
         raise SerializationError(f"{name_of(hint)} cannot be carried as typed JSON: {_advice(str(error))}") from error
     walk = _Walk(name_of(hint))
-    return Survey(atoms=_atoms_of(info), levels=min(walk.levels(info), UNBOUNDED_LEVELS), unordered=walk.unordered)
+    levels = min(walk.levels(info), UNBOUNDED_LEVELS)
+    return Survey(atoms=_atoms_of(info), levels=levels, unordered=walk.unordered, floats=walk.floats)
 
 
 def _advice(complaint: str) -> str:
@@ -126,7 +129,7 @@ class _Walk:
     """One walk over a hint. Remembers what it has seen, so that recursive types end."""
 
     def __init__(self, hint: str) -> None:
-        self.unordered = False
+        self.unordered = self.floats = False
         self._hint = hint
         self._seen: dict[int, int] = {}
 
@@ -150,6 +153,9 @@ class _Walk:
                 return UNBOUNDED_LEVELS
             case inspect.CustomType(cls=kind):
                 return self._custom(kind)
+            case inspect.FloatType():
+                self.floats = True
+                return 0
             case inspect.SetType(item_type=item) | inspect.FrozenSetType(item_type=item):
                 self.unordered |= not isinstance(item, _SORTABLE)
                 return 1 + self.levels(item)
@@ -192,6 +198,7 @@ class _Walk:
             case inspect.CustomType(cls=kind) if kind is object:
                 pass
             case _ if isinstance(key, _KEYS):
+                self.floats |= isinstance(key, inspect.FloatType)
                 self.unordered |= not isinstance(key, inspect.StrType | inspect.AnyType)
             case _:
                 raise SerializationError(

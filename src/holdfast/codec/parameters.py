@@ -221,7 +221,7 @@ def _parameter(found: inspect.Parameter, hint: Any, what: str) -> Parameter:
         return Parameter(found.name, found.kind, codec, None, None)
     encode = jsontext.canonical_by_parts if codec.unordered else jsontext.canonical
     try:
-        codec.copy(default, f"the default of {argument}", INPUT_LIMIT_BYTES)
+        _, default = codec.copy(default, f"the default of {argument}", INPUT_LIMIT_BYTES)
     except InvalidInput as error:
         raise ConfigurationError(str(error)) from error
     return Parameter(found.name, found.kind, codec, default, encode(default))

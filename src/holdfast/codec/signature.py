@@ -49,6 +49,8 @@ class Signature:
     """How many positional arguments make a complete call; -1 if keywords are needed too."""
     _simple: int = field(repr=False)
     """How many positional arguments there can be, if there are no other parameters; else -1."""
+    _floats: bool = field(repr=False)
+    """Whether an int may have been given for a float."""
 
     @property
     def accepts_nothing(self) -> bool:
@@ -67,7 +69,8 @@ class Signature:
 
         The same input gives the same bytes: defaults are filled in, and the keys of objects, the fields of classes
         and the members of sets are sorted. So the order of a dict among the arguments is not kept; pass a list of
-        pairs where it matters. Every argument is proven to come back as it was (see ``exactness``).
+        pairs where it matters. Every argument is proven to come back as it was (see ``exactness``); an int given for a
+        float is that float.
 
         Raises ``InvalidInput`` if the arguments do not match the parameters or their types, ``SerializationError`` if
         one does not survive JSON, ``PayloadTooLarge`` above ``limit_bytes``. ``what`` overrides the name in messages.
@@ -201,24 +204,28 @@ class Signature:
             return None
 
     def _write(self, values: tuple[object, ...], what: str, limit_bytes: int) -> bytes:
+        data = self._encoded(values, what, limit_bytes)
+        for value, atoms in zip(values, self._atoms):  # noqa: B905 - as long as each other; the check costs 100 ns
+            kind = type(value)
+            if kind not in atoms or (kind is float and not isfinite(cast("float", value))):
+                try:
+                    copies = self._verify(values, data, what)
+                except Incomplete:
+                    complete(values)
+                    return self._write(values, what, limit_bytes)
+                return self._encoded(copies, what, limit_bytes) if self._floats else data
+        return data
+
+    def _encoded(self, values: tuple[object, ...], what: str, limit_bytes: int) -> bytes:
         try:
             data = self._encode(self._arguments(*values))
         except Exception as error:
             raise self._unencodable(values, what, error) from error
         if len(data) > limit_bytes:
             raise faults.too_large(len(data), limit_bytes, f"the input of {what}")
-        for value, atoms in zip(values, self._atoms):  # noqa: B905 - as long as each other; the check costs 100 ns
-            kind = type(value)
-            if kind not in atoms or (kind is float and not isfinite(cast("float", value))):
-                try:
-                    self._verify(values, data, what)
-                except Incomplete:
-                    complete(values)
-                    return self._write(values, what, limit_bytes)
-                break
         return data
 
-    def _verify(self, values: tuple[Any, ...], data: bytes, what: str) -> None:
+    def _verify(self, values: tuple[Any, ...], data: bytes, what: str) -> tuple[Any, ...]:
         if jsontext.nests_too_deep(data):
             raise faults.too_deep(f"the input of {what}")
         try:
@@ -229,6 +236,7 @@ class Signature:
             if (found := difference(value, copy)) is not None:
                 argument = f"argument {parameter.name!r} of {what}"
                 raise faults.not_exact(found, value, parameter.codec.name, argument)
+        return copies
 
     def _read(self, data: bytes) -> tuple[Any, ...]:
         if jsontext.nests_too_deep(data):
@@ -310,4 +318,5 @@ def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> S
         _defaults=tuple(each.default for each in positional if not each.required),
         _required=-1 if needs_keywords else len(required),
         _simple=len(positional) if len(positional) == len(parameters) else -1,
+        _floats=any(each.codec.floats for each in parameters),
     )

@@ -33,7 +33,8 @@ class Codec(Generic[T]):
 
     ``name`` is the hint as written. A value whose exact type is in ``atoms`` survives JSON unseen (a float if it is
     finite). ``unordered`` says that values may hold sets or keys that only ``canonical_by_parts`` brings in order, and
-    ``bounded`` that they cannot nest deeper than the limit.
+    ``bounded`` that they cannot nest deeper than the limit. With ``floats`` values may hold ints in place of floats,
+    and are encoded once more when they have become floats.
 
     Carried are: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
     pydantic v2 models, enums of all str or all int, ``Literal``, ``datetime``, ``date``, ``time``, ``timedelta``,
@@ -47,6 +48,7 @@ class Codec(Generic[T]):
     atoms: frozenset[type]
     unordered: bool
     bounded: bool
+    floats: bool
     _decode: Callable[[bytes], T] = field(repr=False)
 
     def encode(self, value: T, what: str = "the value") -> bytes:
@@ -118,6 +120,10 @@ class Codec(Generic[T]):
             raise SerializationError(faults.misfit(value, self.name, what, faults.complaint_of(error))) from error
         if found is not None:
             raise faults.not_exact(found, value, self.name, what)
+        if self.floats:
+            data = jsontext.encode(copy)
+            if len(data) > limit_bytes:
+                raise faults.too_large(len(data), limit_bytes, what)
         return data, copy
 
 
@@ -164,6 +170,7 @@ def _build(hint: Any) -> Codec[Any]:
         atoms=found.atoms,
         unordered=found.unordered,
         bounded=found.levels < UNBOUNDED_LEVELS,
+        floats=found.floats,
         _decode=decoder_of(seen_as),
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from holdfast.kernel.host import Host, Limits
 from holdfast.kernel.sweep import Sweeper
+from holdfast.runtime.threads import StepThreads
 from holdfast.workflows.execution import Workflows
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Worker:
 
     def __init__(self, access: Access, models: Sequence[Model], telemetry: Telemetry, limits: Limits) -> None:
         self._access = access
-        self._pool = ThreadPoolExecutor(STEP_THREADS, thread_name_prefix="holdfast-step")
+        self._pool = StepThreads(STEP_THREADS)
         workflows = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
         self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits)
         self.sweeper = Sweeper(self.host)

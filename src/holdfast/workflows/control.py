@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from holdfast.coordination.inbox import USED
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import AllOf, Item, RevisionIs, StatusIn, Update
@@ -14,14 +15,20 @@ from holdfast.kernel.journal import Journal
 from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import nudge, send
+from holdfast.workflows.operations.awaiting import awaiting
 from holdfast.workflows.record import (
+    AWAIT_PREFIX,
     CLAIMABLE,
     ENDED,
     OPEN,
     PAUSED,
     READY,
     TERMINATED,
+    AwaitedEnded,
+    AwaitRequest,
     ChildEnded,
+    Message,
+    decode_message,
     decode_record,
     describe_partition,
     encode_record,
@@ -89,9 +96,26 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
     nudge(partition, access.home, access.host)
     if (parent := record.parent) is not None:
         error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
-        message = ChildEnded(parent.run, parent.op, error=error)
-        now = access.clock.now_ms()
-        await send(parent.partition, message, access.home, access.host, access.sender, now)
+        await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error))
+    asked = (*record.awaited_by, *awaiting(journal.entries), *await _unread_requests(access, partition))
+    for by in dict.fromkeys(asked):
+        await _tell(access, by, AwaitedEnded(partition))
+
+
+async def _tell(access: Access, partition: str, message: Message) -> None:
+    await send(partition, message, access.home, access.host, access.sender, access.clock.now_ms())
+
+
+async def _unread_requests(access: Access, partition: str) -> list[str]:
+    """Who has asked to be told of the end, and was not read any more."""
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await access.home.store.query(partition, prefix=AWAIT_PREFIX, after=after)
+        messages = (decode_message(item.body) for item in page.items if item.status != USED)
+        found += [message.by for message in messages if isinstance(message, AwaitRequest)]
+        if (after := page.cursor) is None:
+            return found
 
 
 def _stands(update: Update, there: Item | None) -> bool:

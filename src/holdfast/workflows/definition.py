@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.codec.signature import Signature, signature_of
-from holdfast.duration import Duration, milliseconds, seconds
+from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
@@ -19,8 +19,8 @@ from holdfast.workflows.handle import Handle
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
-from holdfast.workflows.record import check_id, check_tags
 from holdfast.workflows.scope import current_activation, refuse_in_step
+from holdfast.workflows.starting import Call, Startable, StartOptions
 from holdfast.workflows.versioning import VersionPolicy, code_version
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 U = TypeVar("U")
-
-Call = Coroutine[object, None, R]
-"""What calling a step or a workflow answers. With ``Any`` in it, mypy would lose the types in ``asyncio.gather``."""
 
 
 class StepPolicy(Struct, frozen=True, kw_only=True):
@@ -189,7 +186,7 @@ class WorkflowPolicy(Struct, frozen=True, kw_only=True):
     retention_ms: int | None = None
 
 
-class Workflow(Generic[P, R]):
+class Workflow(Startable[P, R]):
     """A durable function. Start it for a handle, or await it: in a workflow that makes a child."""
 
     def __init__(
@@ -226,27 +223,6 @@ class Workflow(Generic[P, R]):
         handle = await self._start(args, kwargs, StartOptions())
         return await handle.result()
 
-    async def start(
-        self,
-        *args: Any,
-        id: str | None = None,
-        tags: dict[str, str] | None = None,
-        timeout: Duration | None = None,
-        **kwargs: Any,
-    ) -> Handle[R]:
-        """Start an execution, durably, and answer a handle on it (G1).
-
-        The same ``id`` and input again answer the same execution, whatever became of it; another input raises
-        ``IdempotencyMismatch`` (G11). Without ``id`` it gets a fresh one. Arguments are checked against the hints.
-        Inside a workflow body the new execution is detached: it lives on when its starter ends.
-        """
-        options = StartOptions(
-            id=None if id is None else check_id(id),
-            tags=check_tags({} if tags is None else tags),
-            timeout_ms=_optional_ms(timeout),
-        )
-        return await self._start(args, kwargs, options)
-
     async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
         activation = current_activation()
         if activation is not None:
@@ -265,15 +241,3 @@ class Workflow(Generic[P, R]):
     def handle(self, id: str) -> Handle[R]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""
         return Handle(self, id, self._connect)
-
-
-class StartOptions(Struct, frozen=True, kw_only=True):
-    """What a start may say beside the workflow's arguments."""
-
-    id: str | None = None
-    tags: dict[str, str] = {}
-    timeout_ms: int | None = None
-
-
-def _optional_ms(duration: Duration | None) -> int | None:
-    return None if duration is None else milliseconds(duration)

@@ -32,10 +32,14 @@ from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
+from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
+    AWAIT_PREFIX,
     CALLBACK_PREFIX,
     NO_VALUE,
+    AwaitedEnded,
+    AwaitRequest,
     CallbackAnswer,
     CancelRequest,
     ChildEnded,
@@ -121,6 +125,8 @@ class Execution:
             progressed={},
         )
         self._seen = dict.fromkeys(record.seen)
+        self._awaited_by = dict.fromkeys(record.awaited_by)
+        self._look_again: list[Operation] = []
         self._deadline_asked = record.deadline_at is None
 
     def begin(self, entries: Sequence[Entry]) -> None:
@@ -139,6 +145,7 @@ class Execution:
                     self._deadline_asked = True  # it has come; another one would interrupt the clean-up
                 case _:
                     pass
+        self._awaited_by.update(dict.fromkeys(awaiting(entries)))
         self.activation = activation_of(self._partition, record, self._workflow, entries, live.registry.errors.rebuild)
         self.activation.begin()
 
@@ -174,8 +181,18 @@ class Execution:
                 return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))
             case ChildEnded(run=run, op=op, value=value, error=error) if run == self.run:
                 return self._child_arrival(op, value, error, now)
+            case AwaitRequest(by) as request if by not in self._awaited_by:
+                self._awaited_by[by] = None
+                return Arrival(note(request, now))
+            case AwaitedEnded(partition):
+                self._look_again += self._waiting_for(partition)
+                return None
             case _:
                 return None
+
+    def _waiting_for(self, partition: str) -> list[Operation]:
+        asked = (request for request in self.activation.requested.values() if isinstance(request, Operation))
+        return [each for each in asked if each.command == AwaitExecution(partition)]
 
     def _child_arrival(self, op: str, value: Raw, error: Any, now: int) -> Arrival | None:
         request = self.activation.requested.get(op)
@@ -186,7 +203,7 @@ class Execution:
         return Arrival(Done(op, now, request.kind, value, request.fingerprint))
 
     def acknowledge(self, message: Item) -> Write:
-        if message.sort.startswith(CALLBACK_PREFIX):
+        if message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):
             return Update(partition=self._partition, sort=message.sort, status=USED, body=b"")
         return Delete(self._partition, message.sort)
 
@@ -210,10 +227,9 @@ class Execution:
         activation = self.activation
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
-        wants, deadline = activation.take_wants(), self._ask_for_deadline()
+        wants, deadline, effects = activation.take_wants(), self._ask_for_deadline(), self._ask_again()
         if wants is None:
-            return Asked(timers=deadline) if deadline else None
-        effects: list[AnyEffect] = []
+            return Asked(timers=deadline, effects=effects) if deadline or effects else None
         timers = list(deadline)
         for request in wants.asked:
             self._sort_out(request, effects, timers)
@@ -227,6 +243,11 @@ class Execution:
             notes=wants.marked,
             writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
+
+    def _ask_again(self) -> list[AnyEffect]:
+        """Look at once at those who have told us that they ended."""
+        again, self._look_again = self._look_again, []
+        return [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
 
     def _ask_for_deadline(self) -> Sequence[Timed]:
         if self._deadline_asked or self._record.deadline_at is None:
@@ -290,7 +311,7 @@ class Execution:
         retention_ms = self._workflow.policy.retention_ms
         assert record.ended_at is not None
         expires_at = None if retention_ms is None else record.ended_at + retention_ms
-        posts: Sequence[tuple[str, Sequence[Write]]] = ()
+        posts = answers(self._partition, self._awaited_by, self._live.sender, record.ended_at)
         if (parent := record.parent) is not None:
             failure = (
                 None
@@ -299,7 +320,7 @@ class Execution:
             )
             message = ChildEnded(parent.run, parent.op, record.result, failure)
             sort = self._live.sender.next_sort()
-            posts = ((parent.partition, post(parent.partition, sort, message, record.ended_at)),)
+            posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
 
     def _next_run(self, input: bytes, now: int) -> Conclusion:
@@ -316,6 +337,7 @@ class Execution:
             version=self._workflow.version,
             carried=carried,
             seen=[id for id in self._seen if not id.startswith(CALLBACK_PREFIX)][-SEEN_SIGNALS:],
+            awaited_by=list(self._awaited_by),
             seed="",
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)

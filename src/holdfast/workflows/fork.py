@@ -12,12 +12,13 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.errors import InvalidInput, InvalidState, Refused
 from holdfast.items import ABSENT, Item, Put
-from holdfast.kernel.entries import Done, Entry, Failed, Intended, Progressed, Tried, encode_entries
+from holdfast.kernel.entries import Done, Entry, Failed, Intended, Marked, Progressed, Tried, encode_entries
 from holdfast.kernel.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
 from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.messages import nudge
 from holdfast.workflows.record import (
+    AWAITED_MARK,
     NO_VALUE,
     READY,
     check_id,
@@ -47,6 +48,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         seed=seed_of(recorded.record),
         run=0,
         parent=None,
+        awaited_by=[],
         tail=[],
         ended_at=None,
         result=NO_VALUE,
@@ -74,8 +76,8 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
 
 
 def _forked(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries for another execution: nothing of operations that had not finished, and no digests of arguments,
-    which may hold what is another's now: its id, or the tokens of its callbacks.
+    """The entries for another execution: nothing of operations that had not finished, no digests of arguments, which
+    may hold what is another's now: its id, or the tokens of its callbacks; and nobody who awaits the other.
     """
     finished = {entry.op for entry in entries if isinstance(entry, (Done, Failed))}
     kept: list[Entry] = []
@@ -83,6 +85,8 @@ def _forked(entries: Sequence[Entry]) -> list[Entry]:
         match entry:
             case Done() | Failed():
                 kept.append(replace(entry, fingerprint=""))
+            case Marked(id=id) if id.startswith(AWAITED_MARK):
+                pass
             case Tried(op=op) | Intended(op=op) | Progressed(op=op) if op not in finished:
                 pass
             case _:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Generator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.clock import moment
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
@@ -20,7 +21,7 @@ from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
-from holdfast.workflows.operations.child import await_execution
+from holdfast.workflows.operations.awaiting import await_execution
 from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
 from holdfast.workflows.record import (
     NO_VALUE,
@@ -209,13 +210,9 @@ def status_of(head: Item) -> Status:
         status=head.status,
         version=record.version,
         run=record.run,
-        created_at=_datetime(record.created_at),
-        ended_at=None if record.ended_at is None else _datetime(record.ended_at),
-        due_at=None if head.due_at is None else _datetime(head.due_at),
+        created_at=moment(record.created_at),
+        ended_at=None if record.ended_at is None else moment(record.ended_at),
+        due_at=None if head.due_at is None else moment(head.due_at),
         tags=record.tags,
         error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
     )
-
-
-def _datetime(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)

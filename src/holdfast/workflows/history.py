@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from holdfast.clock import moment
 from holdfast.errors import NotFound
 from holdfast.items import Item
 from holdfast.kernel.entries import (
@@ -24,7 +26,7 @@ from holdfast.kernel.entries import (
     standing,
 )
 from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.workflows.record import ExecutionRecord, decode_record, describe_partition
+from holdfast.workflows.record import AWAITED_MARK, ExecutionRecord, decode_record, describe_partition
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
@@ -32,13 +34,16 @@ if TYPE_CHECKING:
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of an execution's timeline. Times are milliseconds since the epoch; payloads are not in it."""
+    """One line of an execution's timeline; payloads are not in it.
 
-    at: int
+    ``at`` is when it was recorded, ``began`` when the last attempt of a step, or an awaited execution, did.
+    """
+
+    at: datetime
     kind: str
     name: str
     outcome: str
-    began: int | None = None
+    began: datetime | None = None
     attempts: int = 1
     error: str | None = None
 
@@ -79,29 +84,36 @@ def timeline(entries: Sequence[Entry]) -> list[Event]:
 def _event(entry: Entry) -> Event:
     match entry:
         case Done(op=op, at=at, kind=kind, attempts=attempts, began=began):
-            return Event(at=at, kind=kind, name=op, outcome="done", attempts=attempts, began=began or None)
+            return Event(at=moment(at), kind=kind, name=op, outcome="done", attempts=attempts, began=_began(began))
         case Failed(op=op, at=at, kind=kind, error=error, attempts=attempts, began=began):
             told = _told(error)
             return Event(
-                at=at, kind=kind, name=op, outcome="failed", attempts=attempts, began=began or None, error=told
+                at=moment(at), kind=kind, name=op, outcome="failed", attempts=attempts, began=_began(began), error=told
             )
         case Tried(op=op, at=at, attempt=attempt, error=error):
-            return Event(at=at, kind="step", name=op, outcome="retrying", attempts=attempt, error=_told(error))
+            return Event(at=moment(at), kind="step", name=op, outcome="retrying", attempts=attempt, error=_told(error))
         case Intended(op=op, at=at):
-            return Event(at=at, kind="step", name=op, outcome="intended")
+            return Event(at=moment(at), kind="step", name=op, outcome="intended")
         case Progressed(op=op, at=at):
-            return Event(at=at, kind="step", name=op, outcome="heartbeat")
+            return Event(at=moment(at), kind="step", name=op, outcome="heartbeat")
         case Received(name=name, at=at):
-            return Event(at=at, kind="signal", name=name, outcome="received")
+            return Event(at=moment(at), kind="signal", name=name, outcome="received")
         case Cancelled(at=at, reason=reason, timed_out=timed_out):
             outcome = "timed out" if timed_out else "cancel requested"
-            return Event(at=at, kind="cancel", name=reason or "-", outcome=outcome)
+            return Event(at=moment(at), kind="cancel", name=reason or "-", outcome=outcome)
         case Marked(id=id, at=at) if id.startswith(CODE_MARK):
-            return Event(at=at, kind="code", name=id.removeprefix(CODE_MARK), outcome="went on")
+            return Event(at=moment(at), kind="code", name=id.removeprefix(CODE_MARK), outcome="went on")
+        case Marked(id=id, at=at) if id.startswith(AWAITED_MARK):
+            name = describe_partition(id.removeprefix(AWAITED_MARK))
+            return Event(at=moment(at), kind="await", name=name, outcome="waits for the end")
         case Marked(id=id, at=at):
-            return Event(at=at, kind="patch", name=id, outcome="marked")
+            return Event(at=moment(at), kind="patch", name=id, outcome="marked")
         case Truncated(keep=keep, at=at):
-            return Event(at=at, kind="retry", name=f"after {keep} entries", outcome="retried")
+            return Event(at=moment(at), kind="retry", name=f"after {keep} entries", outcome="retried")
+
+
+def _began(ms: int) -> datetime | None:
+    return moment(ms) if ms else None
 
 
 def _told(error: Any) -> str:

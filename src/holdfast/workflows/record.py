@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast import ids
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update, Write
@@ -101,8 +102,8 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     ``tail`` are the last entries of the journal, which ride in the head instead of a segment of their own. ``carried``
     are signals that the run before had received and not used, ``seen`` the ids of the last signals that earlier runs
-    received: a repeat is still dropped. ``seed`` is that of the execution this one was forked
-    from, whose journal it shares.
+    received: a repeat is still dropped. ``awaited_by`` are the partitions of those who asked earlier runs to be told of
+    the end. ``seed`` is that of the execution this one was forked from, whose journal it shares.
     """
 
     workflow: str
@@ -123,6 +124,7 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     tail: list[Entry] = []
     carried: list[Received] = []
     seen: list[str] = []
+    awaited_by: list[str] = []
     seed: str = ""
 
 
@@ -170,7 +172,19 @@ class ChildEnded(Struct, frozen=True, tag="child", omit_defaults=True):
     error: ErrorRecord | None = None
 
 
-Message = Signal | CancelRequest | CallbackAnswer | ChildEnded
+class AwaitRequest(Struct, frozen=True, tag="await"):
+    """The execution in the partition ``by`` wants to be told when this one ends."""
+
+    by: str
+
+
+class AwaitedEnded(Struct, frozen=True, tag="ended"):
+    """An execution that the receiver asked to be told of has ended: it may look."""
+
+    partition: str
+
+
+Message = Signal | CancelRequest | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
 
 encode_message: Final = msgspec.json.Encoder().encode
 decode_message: Final = msgspec.json.Decoder(Message).decode
@@ -181,6 +195,16 @@ CALLBACK_PREFIX: Final = "i#callback#"
 def callback_sort(run: int, op: str) -> str:
     """The inbox place of a callback's one answer: whoever comes second finds it taken."""
     return f"{CALLBACK_PREFIX}{run:06d}#{op}"
+
+
+AWAIT_PREFIX: Final = "i#await#"
+AWAITED_MARK: Final = "!awaited/"
+"""Before the partition of one who asked to be told of the end: the name of a mark in the journal."""
+
+
+def await_sort(by: str) -> str:
+    """The inbox place of the one request of ``by``: a repeat finds it taken, and disturbs nobody."""
+    return f"{AWAIT_PREFIX}{ids.fingerprint(by.encode())}"
 
 
 def post(partition: str, sort: str, message: Message, now: int) -> tuple[Write, Write]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.workflows.record import seed_of
-from holdfast.workflows.scope import WorkflowInfo
+from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
@@ -49,15 +49,13 @@ def activation_of(
     activation.looking = looking
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
-    activation.context = WorkflowInfo(
+    info = WorkflowInfo(
         workflow=record.workflow,
         id=record.id,
         run=record.run,
         version=record.version,
         tags=dict(record.tags),
-        activation=activation,
-        partition=partition,
-        secret=record.secret,
-        signature=workflow.signature,
+        _activation=activation,
     )
+    activation.context = BodyScope(info, partition, record.secret, workflow.signature)
     return activation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidInput, NestedDurableCall
@@ -49,28 +49,39 @@ class Current:
         raise InvalidInput(f"hf.current().{name} is there in {there} only, and this is {here}")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class WorkflowInfo(Current):
-    """What ``hf.current()`` tells inside a workflow body. The same on every replay, but for ``replaying``."""
+    """What ``hf.current()`` tells inside a workflow body. The same on every replay, but for ``replaying``.
+
+    ``workflow`` and ``id`` name the execution; ``run`` counts its runs (``hf.continue_as_new``) from 0. ``version`` is
+    that of the code it began on, ``tags`` are those it was started with.
+    """
 
     workflow: str
     id: str
     run: int
     version: str
     tags: dict[str, str]
-    activation: Activation
+    _activation: Activation = field(repr=False)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the body is catching up with its journal: what it does now it has done before."""
+        return self._activation.quiet
+
+
+@dataclass(frozen=True, slots=True)
+class BodyScope:
+    """What operations must know of the execution whose body called them. Not for the body: it holds the secret."""
+
+    info: WorkflowInfo
     partition: str
     secret: str
     signature: Signature
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""
-        return self.signature.bind(args, kwargs, f"workflow {self.workflow!r}")
-
-    @property
-    def replaying(self) -> bool:
-        """Whether the body is catching up with its journal: what it does now it has done before."""
-        return self.activation.quiet
+        return self.signature.bind(args, kwargs, f"workflow {self.info.workflow!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +89,8 @@ class StepInfo(Current):
     """What ``hf.current()`` tells inside a step.
 
     ``idempotency_key`` is the same for every attempt of this step, on any machine, and different for every other
-    step: hand it to whatever the step changes (G10). ``attempt`` counts from 1. ``last_heartbeat`` is what an earlier
-    attempt reported last.
+    step: hand it to whatever the step changes (G10). ``attempt`` counts from 1. ``workflow`` and ``id`` name the
+    execution it is for. ``last_heartbeat`` is what an earlier attempt reported last.
     """
 
     idempotency_key: str
@@ -87,11 +98,11 @@ class StepInfo(Current):
     workflow: str
     id: str
     last_heartbeat: Any
-    beat: Callable[[Any], None]
+    _beat: Callable[[Any], None] = field(repr=False)
 
     def heartbeat(self, details: Any = None) -> None:
         """Say that the step is alive, and how far it is: a later attempt finds ``details`` in ``last_heartbeat``."""
-        self.beat(details)
+        self._beat(details)
 
 
 step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
@@ -126,8 +137,8 @@ def current() -> Current:
     """Where this code runs: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step; elsewhere ``InvalidInput``."""
     activation = current_activation()
     if activation is not None:
-        info: WorkflowInfo = activation.context
-        return info
+        scope: BodyScope = activation.context
+        return scope.info
     step = step_scope.get()
     if step is None:
         raise InvalidInput("hf.current() works inside a workflow body or a step only")

@@ -222,6 +222,15 @@ class TestAlive:
         assert not Path(one.address).exists()
         await two.bell.close()
 
+    async def test_the_last_to_close_removes_the_folder_whoever_was_killed(self, make) -> None:
+        one, two, three = make(), make(), make()
+        folder = Path(one.address).parent
+        one.bell._socket.close()  # nobody has rung there since
+        await two.bell.close()
+        assert [each.name for each in folder.iterdir()] == [three.owner]
+        await three.bell.close()
+        assert not folder.exists()
+
     @pytest.mark.parametrize("owner", ["", "memory-1", "../x", "1-000000000000/..", "/etc/passwd", "1-0\0", "lambda:7"])
     async def test_of_strangers_nothing_is_known(self, make, owner) -> None:
         one = make()

@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
+import holdfast as hf
 from holdfast.backends.sqlite import SqliteStore, writer
 from holdfast.backends.sqlite.batch import Call, Outcome
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
@@ -28,6 +29,7 @@ from holdfast.items import (
     Update,
     Write,
 )
+from holdfast.kernel import persist
 
 LOOP = threading.main_thread().name
 THREAD = "holdfast-writer"
@@ -304,6 +306,37 @@ class TestWhereItRuns:
                 await home.store.write(Put(Item("p")))
             locked.release()
             await home.store.write(Put(Item("p")))
+
+    async def test_a_caller_hears_of_it_when_his_patience_is_over_and_nothing_was_applied(
+        self, path, monkeypatch
+    ) -> None:
+        assert 2 * writer.LOCK_WAIT_SECONDS <= persist.CALLER_PATIENCE_SECONDS  # the real ones
+        monkeypatch.setattr(writer, "LOCK_WAIT_SECONDS", 0.01)
+        monkeypatch.setattr(persist, "CALLER_PATIENCE_SECONDS", 0.02)
+        app = hf.App("shop", home=f"sqlite:///{path}")
+
+        @app.workflow
+        async def job() -> None:
+            await hf.signal("go")
+
+        async with app:
+            handle = await job.start(id="j")
+            locked = Locked(path)
+            calls = [
+                lambda: job.start(id="other"),
+                lambda: handle.signal("go"),
+                handle.cancel,
+                handle.pause,
+                handle.terminate,
+                lambda: handle.fork("fork"),
+            ]
+            for call in calls:
+                with pytest.raises(StoreUnavailable, match="locked by another process"):
+                    await call()
+            locked.release()
+            assert [each.id for each in (await app.executions()).executions] == ["j"]
+            assert (await handle.status()).status == "READY"
+            assert not (await app.access().home.store.query("wf#job#j", prefix="i#")).items
 
     async def test_a_caller_who_goes_away_while_the_batch_is_in_the_thread(self, path, open_home) -> None:
         async with open_home() as home:

@@ -33,6 +33,11 @@ async def many(*orders: str) -> int:
     return 1
 
 
+@app.workflow
+async def six(a: int, b: str, c: int, d: str, e: int, f: str) -> int:
+    return a
+
+
 async def main() -> None:
     assert_type(await none.start(), hf.Handle[int])
     assert_type(await none.start(id="x"), hf.Handle[int])
@@ -45,6 +50,7 @@ async def main() -> None:
     assert_type(await keywords.start("o", id="x"), hf.Handle[int])
     assert_type(await keywords.start("o", n=3), hf.Handle[int])
     assert_type(await many.start("a", "b", "c", id="x"), hf.Handle[int])
+    assert_type(await six.start(1, "b", 3, "d", 5, "f", id="x"), hf.Handle[int])
     await none.start(1)  # wrong
     await none.start(1, id="x")  # wrong
     await two.start("o")  # wrong
@@ -57,3 +63,5 @@ async def main() -> None:
     await two.start("o", 1, id="x", timeout=[])  # wrong
     await optional.start(7, id="x")  # wrong
     await many.start("a", 2, id="x")  # wrong
+    await six.start(1, "b", 3, "d", 5, 6, id="x")  # wrong
+    await two.start("o", n=1, id="x")  # wrong

@@ -185,6 +185,9 @@ class SocketDoorbell:
         self._socket.close()
         with suppress(OSError):
             (self._folder / self._owner).unlink()
+        for peer in self.peers():
+            self.alive(peer)  # buries the dead: the folder would stay for their sake
+        with suppress(OSError):
             self._folder.rmdir()  # fails, as it should, while others have the file open
 
 

@@ -35,8 +35,9 @@ BATCHES_IN_THREAD: Final = 50
 """After so many batches in the thread, commits are tried, and measured, on the loop again. Measured in the thread
 they would include the wait for the interpreter lock and never look fast."""
 
-LOCK_WAIT_SECONDS: Final = 30.0
-"""How long a batch waits for a lock held by another process before its calls fail."""
+LOCK_WAIT_SECONDS: Final = 5.0
+"""How long a batch waits for a lock held by another process before its calls fail. Half of a caller's patience
+(``kernel.persist``): he tries twice. Workers try for ever."""
 
 LOCK_PAUSE_SECONDS: Final = (0.0002, 0.005)
 """The first and the longest pause between two attempts at the lock."""

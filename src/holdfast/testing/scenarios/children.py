@@ -1,14 +1,15 @@
-"""Children: awaited, detached, cancelled, failing, and many at once."""
+"""Children: awaited, detached, cancelled, failing, and many at once; and executions that others await."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import holdfast as hf
 from holdfast.app import App
-from holdfast.errors import ExecutionFailed, Terminal
+from holdfast.errors import ExecutionFailed, ExecutionTerminated, InvalidState, Terminal
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
@@ -123,9 +124,75 @@ def failing(app: App, ledger: Ledger) -> User:
     return user
 
 
+def by_handle(app: App, ledger: Ledger) -> User:
+    """Executions that somebody else started, awaited by handle: one has ended before, one ends meanwhile, and one goes
+    on as a new run first.
+    """
+
+    @app.step
+    async def work(name: str) -> str:
+        return ledger.effect(name)
+
+    @app.workflow
+    async def brief(seconds: int) -> str:
+        await hf.sleep(seconds)
+        return await work(f"brief {seconds}")
+
+    @app.workflow
+    async def lasting(lap: int) -> str:
+        await hf.sleep(40)
+        if lap < 1:
+            hf.continue_as_new(lap + 1)
+        return await work("lasting")
+
+    @app.workflow
+    async def waiting() -> list[str]:
+        handles = (brief.handle("before"), brief.handle("after"), brief.handle("after"), lasting.handle("lasting"))
+        return list(await asyncio.gather(*handles))
+
+    async def user() -> list[str]:
+        await (await brief.start(0, id="before"))
+        await brief.start(30, id="after")
+        await lasting.start(0, id="lasting")
+        return await (await waiting.start(id="one"))
+
+    return user
+
+
+def awaited_and_terminated(app: App, ledger: Ledger) -> User:
+    """An execution that somebody else started is awaited by handle, and terminated."""
+
+    @app.step
+    async def note(error: str) -> None:
+        ledger.effect(error)
+
+    @app.workflow
+    async def endless() -> None:
+        await hf.signal("never")
+
+    @app.workflow
+    async def waiting() -> None:
+        try:
+            await endless.handle("endless")
+        except ExecutionTerminated as error:
+            await note(str(error))
+
+    async def user() -> None:
+        doomed = await endless.start(id="endless")
+        handle = await waiting.start(id="one")
+        await asyncio.sleep(10)
+        with suppress(InvalidState):
+            await doomed.terminate("enough")
+        await handle
+
+    return user
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("awaited child", awaited, histories=Histories.REORDERED),
     Scenario("detached child", detached),
     Scenario("abandoned child", abandoned),
     Scenario("failing child", failing),
+    Scenario("awaited by handle", by_handle, histories=Histories.REORDERED),
+    Scenario("awaited and terminated", awaited_and_terminated),
 )

@@ -17,7 +17,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidToken, SerializationError, StepTimeout
 from holdfast.kernel.activation import Activation
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer
-from holdfast.workflows.scope import activation_for
+from holdfast.workflows.scope import BodyScope, activation_for
 
 T = TypeVar("T")
 
@@ -102,8 +102,8 @@ def callback(
     """
     activation = activation_for("hf.callback")
     op = activation.loop.current_path(name)
-    info = activation.context
-    token = make_token(info.partition, info.run, op, info.secret)
+    scope: BodyScope = activation.context
+    token = make_token(scope.partition, scope.info.run, op, scope.secret)
     return Callback(activation, op, token, type, _optional(timeout), _optional(heartbeat))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
-from holdfast.errors import IdempotencyMismatch, NotFound
+from holdfast.errors import IdempotencyMismatch
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.launch import Launch, forestall, launch, outcome_error
 from holdfast.workflows.live import Live
@@ -19,16 +19,15 @@ from holdfast.workflows.record import (
     CancelRequest,
     Parent,
     decode_record,
-    describe_partition,
     partition_of,
-    workflow_of,
 )
 
 if TYPE_CHECKING:
     from holdfast.items import Item
     from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Decode, Operation
-    from holdfast.workflows.definition import StartOptions, Workflow
+    from holdfast.kernel.requests import Operation
+    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.starting import StartOptions
 
 CHECK_AGAIN_MS: Final = 60_000
 """How often a waiting parent looks at a child by itself, in case the child's word was lost."""
@@ -90,7 +89,10 @@ class CallChild(Struct, frozen=True):
             head = await launch(live.host.home, live.host, self.workflow, order, live.host.clock)
         except IdempotencyMismatch as error:
             return live.failed(operation, error)
-        return _outcome_or_watch(head, operation, live)
+        if head.status in ENDED:
+            return outcome(head, operation, live)
+        watch(head.partition, operation, live)
+        return check_again(operation, live)
 
     def _order(self, operation: Operation, live: Live) -> Launch:
         parent = Parent(live.partition, live.record.run, operation.id)
@@ -139,56 +141,32 @@ class StartDetached(Struct, frozen=True):
         return ()
 
 
-class AwaitExecution(Struct, frozen=True):
-    """Wait for the end of an execution that somebody else started."""
-
-    partition: str
-
-    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
-        return Effect(operation.id, lambda: self._look(operation, live))
-
-    async def _look(self, operation: Operation, live: Live) -> Arrival | Timed:
-        head = await live.host.home.store.get(self.partition)
-        if head is None:
-            return live.failed(operation, NotFound(f"there is no {describe_partition(self.partition)}"))
-        return _outcome_or_watch(head, operation, live)
-
-    def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
-        live.host.watchers.remove(self.partition, (live.partition, operation.id))
-        return ()
-
-
-def _outcome_or_watch(head: Item, operation: Operation, live: Live) -> Arrival | Timed:
-    if head.status in ENDED:
-        return child_arrival(head.status, head.body, operation, live)
-    _watch(head.partition, operation, live)
+def check_again(operation: Operation, live: Live) -> Timed:
+    """Look by oneself after a while."""
     return Timed(live.now_ms() + CHECK_AGAIN_MS, operation.id)
 
 
-def _watch(child: str, operation: Operation, live: Live) -> None:
-    """Hear of the child's end if it ends in this process while we hold its parent; else the host there writes to us."""
+def watch(partition: str, operation: Operation, live: Live) -> None:
+    """Hear of an end in this process while we hold the one that awaits it; else whoever ends it writes to us."""
 
     def told(conclusion: Conclusion | None) -> None:
         if conclusion is None:  # it is suspended, or went elsewhere; it may come back
-            _watch(child, operation, live)
-        elif operation.kind == "await" or live.host.held_by_us(live.partition):
-            live.host.deliver(live.partition, child_arrival(conclusion.status, conclusion.body, operation, live))
+            watch(partition, operation, live)
+        elif live.host.held_by_us(live.partition):
+            live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 
-    live.host.watchers.add(child, (live.partition, operation.id), told)
+    live.host.watchers.add(partition, (live.partition, operation.id), told)
 
 
-def child_arrival(status: str, body: bytes, operation: Operation, live: Live) -> Arrival:
+def outcome(ended: Item, operation: Operation, live: Live) -> Arrival:
     """How an execution that ended looks to the one that awaits it."""
+    live.host.watchers.remove(ended.partition, (live.partition, operation.id))
+    return _arrival(ended.status, ended.body, operation, live)
+
+
+def _arrival(status: str, body: bytes, operation: Operation, live: Live) -> Arrival:
     record = decode_record(body)
     if record.result != NO_VALUE:
         return live.done(operation, bytes(record.result), began=record.created_at)
     error = outcome_error(status, record, live.registry.errors)
     return live.failed(operation, error, began=record.created_at)
-
-
-async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:
-    """The body half of waiting for an execution by its handle."""
-    command = AwaitExecution(partition)
-    return await activation.request(
-        "await", workflow_of(partition), command, fingerprint=ids.fingerprint(partition.encode()), decode=decode
-    )

@@ -127,7 +127,7 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
             workflow=live.record.workflow,
             id=live.record.id,
             last_heartbeat=pulse.last(),
-            beat=pulse.beat,
+            _beat=pulse.beat,
         )
     )
     whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
 from typing import Any, NoReturn, ParamSpec, TypeVar
 from uuid import UUID
 
+from holdfast.clock import moment
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
-from holdfast.workflows.scope import activation_for
+from holdfast.workflows.scope import BodyScope, activation_for
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class poll:  # noqa: N801  it reads as a verb: poll(every="10s")(check, order)
 
 def now() -> datetime:
     """The time as the workflow sees it, in UTC: that of the last thing it waited for. The same on every replay."""
-    return datetime.fromtimestamp(activation_for("hf.now").now_ms / 1000, UTC)
+    return moment(activation_for("hf.now").now_ms)
 
 
 def uuid() -> UUID:
@@ -94,4 +95,5 @@ def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
     activation = activation_for("hf.continue_as_new")
     if activation.loop.evicting:
         raise Evicted
-    raise ContinueAsNew(activation.context.bind(args, kwargs))
+    scope: BodyScope = activation.context
+    raise ContinueAsNew(scope.bind(args, kwargs))

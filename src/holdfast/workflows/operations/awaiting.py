@@ -1,0 +1,100 @@
+"""Waiting in a body for the end of an execution that somebody else started: ``await handle``.
+
+The one that waits asks the other one to be told: a message in its inbox, which the other notes in its journal, and
+answers when it ends. The answer says only that there is something to see; whoever gets it looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.coordination.inbox import Sender
+from holdfast.errors import NotFound, Refused
+from holdfast.items import Write
+from holdfast.kernel.entries import Entry, Marked
+from holdfast.kernel.persist import write_for_caller
+from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
+from holdfast.workflows.live import Live
+from holdfast.workflows.messages import nudge
+from holdfast.workflows.operations.child import check_again, outcome, watch
+from holdfast.workflows.record import (
+    AWAITED_MARK,
+    ENDED,
+    AwaitedEnded,
+    AwaitRequest,
+    await_sort,
+    describe_partition,
+    post,
+    workflow_of,
+)
+
+if TYPE_CHECKING:
+    from holdfast.kernel.activation import Activation
+    from holdfast.kernel.requests import Decode, Operation
+
+
+async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:
+    """The body half of waiting for an execution by its handle."""
+    command = AwaitExecution(partition)
+    return await activation.request(
+        "await", workflow_of(partition), command, fingerprint=ids.fingerprint(partition.encode()), decode=decode
+    )
+
+
+class AwaitExecution(Struct, frozen=True):
+    """Wait for the end of an execution that somebody else started."""
+
+    partition: str
+
+    def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
+        return Effect(operation.id, lambda: self._look(operation, live))
+
+    async def _look(self, operation: Operation, live: Live) -> Arrival | Timed:
+        store = live.host.home.store
+        head = await store.get(self.partition)
+        if head is not None and head.status not in ENDED:
+            watch(self.partition, operation, live)  # first: it may end in this process before the store has answered
+            if await _asked_to_be_told(self.partition, live):
+                return check_again(operation, live)
+            head = await store.get(self.partition)
+        if head is None:
+            return live.failed(operation, NotFound(f"there is no {describe_partition(self.partition)}"))
+        if head.status in ENDED:
+            return outcome(head, operation, live)
+        return check_again(operation, live)  # it had been asked before
+
+    def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
+        live.host.watchers.remove(self.partition, (live.partition, operation.id))
+        return ()
+
+
+async def _asked_to_be_told(partition: str, live: Live) -> bool:
+    """Ask an execution to tell us of its end. False if it has ended, or was asked before."""
+    message = AwaitRequest(live.partition)
+    writes = post(partition, await_sort(live.partition), message, live.now_ms())
+    try:
+        await write_for_caller(live.host.home.store, *writes, ours=lambda _there: False)
+    except Refused:
+        return False
+    nudge(partition, live.host.home, live.host)
+    return True
+
+
+def note(request: AwaitRequest, now: int) -> Entry:
+    """What the awaited execution writes into its journal, so that it knows at its end."""
+    return Marked(AWAITED_MARK + request.by, now)
+
+
+def awaiting(entries: Iterable[Entry]) -> list[str]:
+    """The partitions of those who have asked to be told, by the notes in a journal."""
+    marks = (entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(AWAITED_MARK))
+    return [mark.removeprefix(AWAITED_MARK) for mark in marks]
+
+
+def answers(ended: str, awaited_by: Iterable[str], sender: Sender, now: int) -> list[tuple[str, Sequence[Write]]]:
+    """The messages to all who have asked: to whom, and the writes."""
+    return [(by, post(by, sender.next_sort(), AwaitedEnded(ended), now)) for by in awaited_by]
