@@ -30,6 +30,7 @@ PUBLIC_NAMES = [
     "ExecutionTerminated",
     "ExecutionTimedOut",
     "Handle",
+    "HandlerInfo",
     "HoldfastError",
     "IOOutsideStep",
     "IdempotencyMismatch",

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.wait import wait_for as wait_for
     from holdfast.workflows.saga import saga as saga
     from holdfast.workflows.scope import Current as Current
+    from holdfast.workflows.scope import HandlerInfo as HandlerInfo
     from holdfast.workflows.scope import StepInfo as StepInfo
     from holdfast.workflows.scope import WorkflowInfo as WorkflowInfo
     from holdfast.workflows.scope import current as current
@@ -114,6 +115,7 @@ _HOMES = {
     "step": "workflows.inline",
     **dict.fromkeys(_WAITS.split(), "workflows.operations.wait"),
     "saga": "workflows.saga",
+    "HandlerInfo": "workflows.scope",
     "StepInfo": "workflows.scope",
     "WorkflowInfo": "workflows.scope",
     "current": "workflows.scope",
@@ -145,6 +147,7 @@ __all__ = [
     "ExecutionTerminated",
     "ExecutionTimedOut",
     "Handle",
+    "HandlerInfo",
     "HoldfastError",
     "IOOutsideStep",
     "IdempotencyMismatch",

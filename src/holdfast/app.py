@@ -222,7 +222,8 @@ class App(Declarations, Messaging):
         async with self:
             if self._worker is not None:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
-            models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging()]
+            publishes = any(step.policy.transactional for step in self.registry.steps.values())
+            models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging(publishes=publishes)]
             worker = self._worker = Worker(self.access(), models, self.telemetry, self._limits)
             try:
                 await worker.start()

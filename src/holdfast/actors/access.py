@@ -68,6 +68,7 @@ class ActorAccess:
         self.sender = sender
         self.rings = Rings()
         self.backlogs = Backlogs()
+        self.has_outbox = False
         self.tell = telemetry.emit
         self._host = host
 

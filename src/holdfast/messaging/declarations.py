@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from holdfast.actors.access import ActorAccess
 from holdfast.actors.definition import MESSAGE_RETRY, Kind
@@ -110,9 +110,12 @@ class Messaging:
         """
         return await self.outbox.transact(work)
 
-    async def begin_messaging(self) -> Sequence[Relays]:
-        """Make known to the store what this worker consumes and schedules."""
-        await self.outbox.subscribe(self._wanted)
+    async def begin_messaging(self, *, publishes: bool) -> Sequence[Relays]:
+        """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
+        SQL cannot wait for.
+        """
+        if publishes or self._wanted:
+            await self.outbox.subscribe(self._wanted)
         return (Relays(self.outbox.partition, self.actor_access()),)
 
     async def arm_schedules(self) -> None:
@@ -123,7 +126,8 @@ class Messaging:
 
 
 def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:
-    function = target.function if isinstance(target, Workflow) else target
+    workflow = cast("Workflow[..., Any] | None", target if isinstance(target, Workflow) else None)
+    function = cast("Callable[..., Any]", target if workflow is None else workflow.function)
     parameters = inspect.signature(function).parameters
     if len(parameters) > 1:
         raise ConfigurationError(f"schedule {name!r}: what it calls takes the tick, a datetime, or nothing")
@@ -131,11 +135,10 @@ def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:
     def args(tick: datetime) -> tuple[datetime, ...]:
         return (tick,) if parameters else ()
 
-    if isinstance(target, Workflow):
-        workflow: Workflow[..., Any] = target
+    if workflow is None:
+        return Job(name, schedule, missed, None, lambda tick: function(*args(tick)))
 
-        async def start(tick: datetime) -> None:
-            await workflow.start(*args(tick), id=f"{name}@{tick.isoformat()}")
+    async def start(tick: datetime) -> None:
+        await workflow.start(*args(tick), id=f"{name}@{tick.isoformat()}")
 
-        return Job(name, schedule, missed, start, None)
-    return Job(name, schedule, missed, None, lambda tick: target(*args(tick)))
+    return Job(name, schedule, missed, start, None)

@@ -48,12 +48,13 @@ class Outbox:
             decode = codec_for(type(None)).decode
             await activation.request("publish", name, command, fingerprint=fingerprint, decode=decode)
             return
-        unit = current_unit.get()
-        if unit is not None:
+        if current_unit.get() is not None:
+            if not self._connect().has_outbox:
+                await self.create()
             self.add(event, id)
             return
         name, data = _encoded(event)
-        await self.put(self._entry(name, data, id, None))
+        await self.put(self.entry(name, data, id, None))
 
     def add(self, event: Any, id: str | None = None) -> None:
         """Publish an event with the commit that is being made: inside a transactional step, ``app.transact`` or a
@@ -67,7 +68,7 @@ class Outbox:
             )
         access = self._connect()
         name, data = _encoded(event)
-        entry = self._entry(name, data, id, unit)
+        entry = self.entry(name, data, id, unit)
         sender = unit.partition if isinstance(unit, Turn) else None
         stamp = entry.place or access.sender.next_stamp()
         label = access.sender.name if sender is None else ids.fingerprint(sender.encode())
@@ -110,7 +111,11 @@ class Outbox:
 
     async def create(self) -> None:
         """See to it that there is an outbox."""
-        await write_for_caller(self._connect().home.store, outbox.head(self.partition), ours=lambda _there: True)
+        access = self._connect()
+        store = access.home.store
+        if await store.get(self.partition) is None:
+            await write_for_caller(store, outbox.head(self.partition), ours=lambda _there: True)
+        access.has_outbox = True
 
     async def subscribe(self, wanted: Sequence[tuple[str, str]]) -> None:
         """See to it that these consumers get these events, whichever process carries them."""
@@ -123,7 +128,8 @@ class Outbox:
             if item.sort not in known:
                 await write_for_caller(store, Put(item), ours=lambda _there: True)
 
-    def _entry(self, name: str, data: bytes, id: str | None, unit: Unit | None) -> Entry:
+    def entry(self, name: str, data: bytes, id: str | None, unit: Unit | None) -> Entry:
+        """The entry of an event that ``unit`` publishes, if one does."""
         access = self._connect()
         now = access.clock.now_ms()
         if id is None and isinstance(unit, Turn):  # an actor's events are handled in their order
@@ -149,7 +155,7 @@ class Publish(Struct, frozen=True):
         return ()
 
     async def _perform(self, operation: Operation, live: Performer) -> Arrival:
-        entry = self.outbox._entry(self.event, self.data, self.id or live.operation_key(operation.id), None)  # noqa: SLF001
+        entry = self.outbox.entry(self.event, self.data, self.id or live.operation_key(operation.id), None)
         await self.outbox.put(entry)
         return live.done(operation, b"null")
 

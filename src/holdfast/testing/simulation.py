@@ -21,6 +21,7 @@ from holdfast.testing.oracles import operations_of, unrest
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, swift
+from holdfast.workflows.record import PARTITION_PREFIX
 
 MOST_INCARNATIONS: Final = 10
 MOST_TRIES: Final = 100
@@ -176,7 +177,7 @@ def _histories(items: Sequence[Item]) -> dict[str, list[str]]:
     return {
         head.partition: [line for entry in operations_of(entities[head.partition], head) if (line := _line(entry))]
         for head in items
-        if head.sort == HEAD
+        if head.sort == HEAD and head.partition.startswith(PARTITION_PREFIX)
     }
 
 

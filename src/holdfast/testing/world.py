@@ -19,7 +19,7 @@ from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import WatchedData
 from holdfast.testing.process import Process
 from holdfast.testing.virtual_time import VirtualTimeLoop
-from holdfast.workflows.record import ENDED
+from holdfast.workflows.record import ENDED, PARTITION_PREFIX
 
 User = Callable[[], Coroutine[Any, Any, Any]]
 """What somebody does with an app from outside: starts, signals, waits. Answers what came of it."""
@@ -122,7 +122,11 @@ class World:
 
     async def quiet(self) -> None:
         """Wait until every execution has ended, and whatever follows an end has been sent."""
-        while any(item.status not in ENDED for item in await self.database.items() if item.sort == HEAD):
+        while any(
+            item.status not in ENDED
+            for item in await self.database.items()
+            if item.sort == HEAD and item.partition.startswith(PARTITION_PREFIX)
+        ):
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.sleep(LOOK_SECONDS)
 

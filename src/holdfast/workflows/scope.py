@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.errors import InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.unit import current_unit
 
 if TYPE_CHECKING:
     from holdfast.codec.signature import Signature
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 
 
 class Current:
-    """What ``hf.current()`` tells: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step.
+    """What ``hf.current()`` tells: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step, ``HandlerInfo`` in an
+    actor's method or a consumer.
 
-    Everything can be asked for in both; what does not apply raises ``InvalidInput``.
+    Everything can be asked for in all of them; what does not apply raises ``InvalidInput``.
     """
 
     __slots__ = ()
+
+    _place: ClassVar[str]
 
     workflow: str
     id: str
@@ -45,8 +49,7 @@ class Current:
     def __getattr__(self, name: str) -> Any:
         if name not in Current.__annotations__:
             raise AttributeError(name)
-        here, there = ("a workflow body", "a step") if isinstance(self, WorkflowInfo) else ("a step", "a workflow body")
-        raise InvalidInput(f"hf.current().{name} is there in {there} only, and this is {here}")
+        raise InvalidInput(f"hf.current().{name} is not there in {self._place}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class WorkflowInfo(Current):
     run: int
     version: str
     tags: dict[str, str]
+    _place: ClassVar = "a workflow body"
     _activation: Activation = field(repr=False)
 
     @property
@@ -98,11 +102,24 @@ class StepInfo(Current):
     workflow: str
     id: str
     last_heartbeat: Any
+    _place: ClassVar = "a step"
     _beat: Callable[[Any], None] = field(repr=False)
 
     def heartbeat(self, details: Any = None) -> None:
         """Say that the step is alive, and how far it is: a later attempt finds ``details`` in ``last_heartbeat``."""
         self._beat(details)
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerInfo(Current):
+    """What ``hf.current()`` tells inside an actor's method, a consumer or a tick.
+
+    ``idempotency_key`` is the same whenever this message, request or tick is handled again, and different for every
+    other: hand it to whatever the handler changes outside the store (G10).
+    """
+
+    idempotency_key: str
+    _place: ClassVar = "a handler"
 
 
 step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
@@ -134,12 +151,21 @@ def refuse_in_step(what: str) -> None:
 
 
 def current() -> Current:
-    """Where this code runs: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step; elsewhere ``InvalidInput``."""
+    """Where this code runs: ``WorkflowInfo`` in a workflow body, ``StepInfo`` in a step, ``HandlerInfo`` in an actor's
+    method or a consumer; elsewhere ``InvalidInput``.
+    """
     activation = current_activation()
     if activation is not None:
         scope: BodyScope = activation.context
         return scope.info
-    step = step_scope.get()
-    if step is None:
-        raise InvalidInput("hf.current() works inside a workflow body or a step only")
-    return step
+    if (step := step_scope.get()) is not None:
+        return step
+    unit = current_unit.get()
+    if unit is None:
+        raise InvalidInput("hf.current() works inside a workflow body, a step, an actor's method or a consumer only")
+    if unit.request is None:
+        raise InvalidInput(
+            "this call has no identity of its own, so a repeat of it could not be told from another call: make it "
+            "with a request_id, or send it"
+        )
+    return HandlerInfo(unit.request)
