@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 async def commit(actor: Resident, access: ActorAccess, host: Host) -> None:
     """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more."""
-    begin_commit(actor, access, host)
-    while actor.committing is not None:
+    if actor.committing is not None:
         await asyncio.wait((actor.committing,))
+    if actor.finished and not (actor.lost or actor.redo or actor.broken):
+        await _commit(actor, access, host)
     if actor.lost:
         raise Fenced(f"{actor.partition}: its lease could not be renewed, or its state not written")
     if actor.broken is not None:
@@ -42,13 +43,22 @@ async def commit(actor: Resident, access: ActorAccess, host: Host) -> None:
 
 
 def begin_commit(actor: Resident, access: ActorAccess, host: Host) -> None:
-    """Begin to make what has run durable; more of it may follow while it is written."""
+    """Begin to make what has run durable; more may run while it is written."""
     if actor.finished and actor.committing is None:
-        actor.committing = asyncio.get_running_loop().create_task(_commit(actor, access, host))
+        actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, access, host))
+
+
+async def _commit_beside(actor: Resident, access: ActorAccess, host: Host) -> None:
+    try:
+        await _commit(actor, access, host)
+    finally:
+        actor.committing = None
+        actor.wake()
 
 
 async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
     batch: list[Finished] = []
+    actor.writing = True
     try:
         while actor.finished:
             batch, actor.finished = actor.finished, []
@@ -63,8 +73,7 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
         actor.broken = error
     finally:
         actor.finished = batch + actor.finished
-        actor.committing = None
-        actor.wake()
+        actor.writing = False
 
 
 async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None:

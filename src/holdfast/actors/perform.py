@@ -58,7 +58,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
     actor.running = delivery
     turn = _turn_for(delivery, actor, access)
     try:
-        with turn.running():
+        with turn:
             outcome = await _invoke(call, turn, actor, access)
     finally:
         actor.running = None
@@ -287,15 +287,14 @@ def _answer_again(reply: Reply, call: Call, actor: Resident, access: ActorAccess
 
 
 def _reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: ActorAccess) -> tuple[Write, ...]:
-    """Take the message out of the inbox; keep the reply if it is to be sent on, or may be asked for again."""
+    """Take the message out of the inbox; keep the reply if it may be asked for: from elsewhere, or again."""
     call = delivery.call
     receipt = _receipt(delivery, actor)
-    if not (call.known or call.replies):
+    if not call.known:
         return receipt
     error = None if outcome.error is None else describe(outcome.error)
     reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
-    if call.known:
-        actor.replies[call.id] = reply
+    actor.replies[call.id] = reply
     kept = Item(
         partition=actor.partition,
         sort=REPLY_PREFIX + call.id,

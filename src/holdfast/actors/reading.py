@@ -24,7 +24,7 @@ async def read_now(
     before = kind.encode(actor)
     nothing = ActorRecord(schema=kind.schema, state=NO_VALUE)
     turn = Turn(reference.partition, access.clock, nothing, chain, None, reads=True)
-    with turn.running():
+    with turn:
         result: Any = await kind.run(method, actor, turn, args)
     if kind.encode(actor) != before or turn.writes or turn.settings:
         _forget_view(reference.partition, access)

@@ -28,23 +28,36 @@ LONGEST_LOOK_SECONDS: Final = 5.0
 
 async def request_reply(reference: Reference, request: Call, unit: Unit | None, access: ActorAccess) -> Replied:
     """Have a call applied, wherever the actor lives, and wait for the reply."""
-    refuse_cycle(reference.partition, request.chain, access.host)
+    if request.chain:
+        refuse_cycle(reference.partition, request.chain, access.host)
+        with waiting_for(reference.partition, unit, access.host):
+            return await _in_time(reference, request, access)
+    return await _in_time(reference, request, access)
+
+
+async def _in_time(reference: Reference, request: Call, access: ActorAccess) -> Replied:
+    if reference.timeout_seconds is None:
+        return await _request_reply(reference, request, access)
+    limit = asyncio.timeout(reference.timeout_seconds)
     try:
-        async with asyncio.timeout(reference.timeout_seconds):
-            with waiting_for(reference.partition, unit, access.host):
-                if reference.kind.policy.optimistic:
-                    applied = await call_optimistically(reference, request, access)
-                    if applied is not None:
-                        return applied
-                outcome = await _call_in_memory(reference, request, access)
-                if isinstance(outcome, Replied):
-                    return outcome
-                return await _call_by_mail(reference, request, access)
+        async with limit:
+            return await _request_reply(reference, request, access)
     except TimeoutError:
+        if not limit.expired():
+            raise
         raise WaitTimeout(
             f"{describe_partition(reference.partition)} did not answer {request.method} within "
             f"{reference.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
         ) from None
+
+
+async def _request_reply(reference: Reference, request: Call, access: ActorAccess) -> Replied:
+    if reference.kind.policy.optimistic and (applied := await call_optimistically(reference, request, access)):
+        return applied
+    outcome = await _call_in_memory(reference, request, access)
+    if isinstance(outcome, Replied):
+        return outcome
+    return await _call_by_mail(reference, request, access)
 
 
 async def _call_in_memory(reference: Reference, request: Call, access: ActorAccess) -> Outcome | None:

@@ -105,6 +105,7 @@ class Resident(Entity):
         "version",
         "view",
         "waits_for",
+        "writing",
     )
 
     def __init__(self, partition: str, model: Model, kind: Kind) -> None:
@@ -124,7 +125,7 @@ class Resident(Entity):
         self.waits_for: set[str] = set()
         self.committing: asyncio.Task[None] | None = None
         self.careful = 0
-        self.halting = self.redo = False
+        self.halting = self.redo = self.writing = False
         self.mail_first = True
 
     @property
@@ -146,12 +147,12 @@ class Resident(Entity):
 
     @property
     def renewable(self) -> bool:
-        return self.held and self.committing is None
+        return self.held and not self.writing  # a commit extends it too, and moves the epoch on
 
     @property
     def settled(self) -> bool:
         """Whether all that has run is durable."""
-        return not self.finished and self.committing is None
+        return not self.finished and not self.writing
 
     def enqueue(self, delivery: Delivery) -> None:
         """Take in a call from this process."""

@@ -235,8 +235,8 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
             if not begins:
                 actor.careful -= 1
                 continue
+        begin_commit(actor, access, host)  # what has run before need not wait for this one
         await run_one(delivery, actor, access)
-        begin_commit(actor, access, host)
         if elapsed_seconds() - began > RUN_SECONDS or (delivery.sort is not None and actor.careful):
             actor.careful -= 1 if actor.careful else 0
             return
@@ -251,7 +251,7 @@ async def wait(actor: Resident, host: Host) -> bool:
         return not actor.settled
     now, due = host.clock.now_ms(), actor.next_due()
     near_seconds = None if due is None else max(0, due - now) / 1000
-    linger = host.patience_seconds(near_seconds)
+    linger = host.patience_seconds(0.0)  # a hot actor stays while there is room: its next call finds it warm
     timeout = linger if near_seconds is None else min(near_seconds, linger)
     if await actor.woken(timeout) or not actor.settled:
         return True

@@ -132,7 +132,7 @@ class Host:
         if (
             near_seconds is not None
             and near_seconds <= self.limits.near_seconds
-            and self._turns < self.limits.running / 2
+            and self._turns < self.limits.running * 3 / 4
         ):
             return self.limits.near_seconds
         return self.limits.linger_seconds

@@ -28,7 +28,7 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
 
     def work(cursor: SqlCursor) -> tuple[Sequence[Write], Arrival]:
         unit = Unit((), None)
-        with unit.running():
+        with unit:
             arrival = effect.work(cursor)
         return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), arrival
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from typing import Self
 
 from holdfast.errors import InvalidState
 from holdfast.items import Write
@@ -17,7 +16,7 @@ class Unit:
     the run on every repeat of it, if anything does: what it calls derives its own identity from that.
     """
 
-    __slots__ = ("_derived", "chain", "closed", "request", "rings", "writes")
+    __slots__ = ("_derived", "_token", "chain", "closed", "request", "rings", "writes")
 
     def __init__(self, chain: tuple[str, ...], request: str | None) -> None:
         self.chain = chain
@@ -26,6 +25,7 @@ class Unit:
         self.rings: list[str] = []
         self.closed = False
         self._derived = 0
+        self._token: Token[Unit | None]
 
     def add(self, partition: str, *writes: Write) -> None:
         """Apply ``writes`` with the commit, and have ``partition`` looked at afterwards."""
@@ -36,15 +36,14 @@ class Unit:
         self.writes += writes
         self.rings.append(partition)
 
-    @contextmanager
-    def running(self) -> Generator[None]:
+    def __enter__(self) -> Self:
         """The handler runs: what it sends within the block comes here, and what comes later is refused."""
-        token = current_unit.set(self)
-        try:
-            yield
-        finally:
-            current_unit.reset(token)
-            self.closed = True
+        self._token = current_unit.set(self)
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        current_unit.reset(self._token)
+        self.closed = True
 
     def derive_id(self) -> str | None:
         """An identity for the next thing this run asks for: the same when the run is repeated."""

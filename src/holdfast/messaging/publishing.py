@@ -98,7 +98,7 @@ class Outbox:
 
         def in_unit(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[T, Unit]]:
             unit = Unit((), None)
-            with unit.running():
+            with unit:
                 result = work(cursor)
             return one_per_place(unit.writes), (result, unit)
 
