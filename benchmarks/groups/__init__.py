@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.groups import (
+    actors,
     calls,
     commits,
     fanout,
@@ -24,6 +25,7 @@ ALL: tuple[Case, ...] = (
     *queueing.CASES,
     *calls.CASES,
     *timers.CASES,
+    *actors.CASES,
     *recovery.CASES,
     *replay.CASES,
     *residency.CASES,
