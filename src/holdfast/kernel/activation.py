@@ -51,6 +51,39 @@ class Activation:
     removed or moved, but one that changed its kind or arguments is an error (G13).
     """
 
+    __slots__ = (
+        "_asked",
+        "_body",
+        "_closed_callbacks",
+        "_deliverable",
+        "_delivered",
+        "_ending",
+        "_given_up",
+        "_live",
+        "_mailboxes",
+        "_main",
+        "_marked",
+        "_old_marks",
+        "_patches",
+        "_positions",
+        "_random",
+        "_recorded",
+        "_refusals",
+        "_seed",
+        "_strict",
+        "_withdrawn",
+        "broken",
+        "cancelled",
+        "cancelled_late",
+        "context",
+        "looking",
+        "loop",
+        "queries",
+        "rebuild",
+        "repeats",
+        "requested",
+    )
+
     def __init__(
         self,
         body: Callable[[], Coroutine[Any, Any, Any]],

@@ -24,6 +24,8 @@ class TimerDue(Struct, frozen=True):
 class Operation(DurableFuture):
     """Something the body asked of the outside. ``command`` says what, for whoever performs it."""
 
+    __slots__ = ("_decode", "command", "fingerprint", "id", "kind", "withdrawn")
+
     def __init__(self, loop: DurableLoop, id: str, kind: str, command: Any, fingerprint: str, decode: Decode) -> None:
         super().__init__(loop=loop)
         self.id = id

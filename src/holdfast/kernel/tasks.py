@@ -41,6 +41,8 @@ class Handle:
 class DurableFuture(asyncio.Future[Any]):
     """A future whose place in a set depends on when it was made, not on where it lies in memory."""
 
+    __slots__ = ("order",)
+
     def __init__(self, *, loop: DurableLoop) -> None:
         super().__init__(loop=loop)
         self.order = loop.next_order()
@@ -54,6 +56,8 @@ class DurableTask(asyncio.Task[Any]):
 
     What one asks for that runs ``within`` another is named as if that had asked for it.
     """
+
+    __slots__ = ("_occurrences", "context", "order", "path")
 
     def __init__(
         self,

@@ -104,6 +104,8 @@ class Workflows(Struct, frozen=True):
 class Execution:
     """One execution in memory (a ``Program`` of the kernel)."""
 
+    __slots__ = ("_deadline_asked", "_live", "_partition", "_record", "_seen", "_workflow", "activation", "run")
+
     def __init__(
         self, partition: str, record: ExecutionRecord, workflow: Workflow[..., Any], programs: Workflows, host: Host
     ) -> None:
