@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
-from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from holdfast.errors import Evicted, NondeterminismError
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.entries import DELIVERIES, Cancelled, Delivery, Done, Entry, Failed, Marked, Received
 from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.recorded import Recorded
 from holdfast.kernel.requests import (
     RUNNING,
     Decode,
@@ -52,32 +52,26 @@ class Activation:
     """
 
     __slots__ = (
-        "_asked",
         "_body",
-        "_closed_callbacks",
-        "_deliverable",
-        "_delivered",
         "_ending",
         "_given_up",
         "_live",
         "_mailboxes",
         "_main",
-        "_marked",
         "_old_marks",
         "_patches",
-        "_positions",
         "_random",
         "_recorded",
         "_refusals",
         "_seed",
-        "_strict",
-        "_withdrawn",
+        "_wants",
         "broken",
         "cancelled",
         "cancelled_late",
         "context",
         "looking",
         "loop",
+        "outcome",
         "queries",
         "rebuild",
         "repeats",
@@ -106,30 +100,17 @@ class Activation:
         self.repeats = False
         self.looking = False
         self.requested: dict[str, Request] = {}
-        self._asked: list[Request] = []
-        self._withdrawn: list[Request] = []
-        self._marked: list[Marked] = []
-        self._closed_callbacks: list[str] = []
+        self.outcome: Outcome = RUNNING
+        self._wants: Wants | None = None
         self._body = body
         self._seed = seed
-        self._strict = strict
         self._random: Random | None = None
         self._mailboxes: dict[str, asyncio.Queue[Raw]] = {}
         self._patches: dict[str, bool] = {}
         self._refusals = 0
-        self._load(recorded)
-
-    def _load(self, recorded: Sequence[Entry]) -> None:
-        self._recorded: list[Delivery] = [entry for entry in recorded if isinstance(entry, DELIVERIES)]
-        self._positions: dict[str, int] = {}
-        self._deliverable: list[int] = []
-        self._delivered = 0
-        self._live = not self._recorded
-        for position, entry in enumerate(self._recorded):
-            if isinstance(entry, (Done, Failed)):
-                self._positions[entry.op] = position
-            else:
-                self._deliverable.append(position)
+        self._live = False
+        deliveries = [entry for entry in recorded if isinstance(entry, DELIVERIES)]
+        self._recorded = Recorded(deliveries, strict=strict) if deliveries else None
         self._old_marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
@@ -141,18 +122,17 @@ class Activation:
         ``looking`` says that nothing will come of it.
         """
         self._main = self.loop.create_task(self._body())
-        self._advance()
+        self.loop.call(self._advance)
         self.repeats = False
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
         """Give the body one new entry and run it until it waits again."""
-        self._apply(entry, value)
-        self._advance()
+        self.loop.call(self._apply_and_advance, entry, value)
 
     @property
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered."""
-        return not self._live and self._delivered < len(self._recorded)
+        return not self._live and self._recorded is not None
 
     @property
     def quiet(self) -> bool:
@@ -165,38 +145,28 @@ class Activation:
         self.loop.call(lambda: answers.append(self.queries[query]()))
         return answers[0]
 
-    @property
-    def outcome(self) -> Outcome:
-        if not self._main.done() or (self.loop.live_tasks() and not self._given_up):
-            return RUNNING
-        try:
-            return Returned(self._main.result())
-        except BaseException as error:  # noqa: BLE001 - however the body ended is its outcome
-            return Raised(error)
-
     # ── What it wants, since it was last asked ──────────────────────────────────────────────────────────────────────
 
     def take_wants(self) -> Wants | None:
         """What the body wants and no longer wants since this was last called; ``None`` if nothing has changed."""
-        if self.outcome is not RUNNING:  # what the body asked for and did not wait for is not wanted
-            self._withdrawn += self.requested.values()
+        if self.requested and self.outcome is not RUNNING:  # what it asked for and did not wait for is not wanted
+            self._new_wants().withdrawn += self.requested.values()
             self.requested.clear()
-        if not (self._asked or self._withdrawn or self._marked or self._closed_callbacks):
-            return None
-        wants = Wants(
-            asked=[request for request in self._asked if request.id in self.requested],
-            withdrawn=self._withdrawn,
-            marked=self._marked,
-            closed_callbacks=self._closed_callbacks,
-        )
-        self._asked, self._withdrawn, self._marked, self._closed_callbacks = [], [], [], []
+        wants, self._wants = self._wants, None
+        if wants is not None:
+            wants.asked = [request for request in wants.asked if request.id in self.requested]
         return wants
+
+    def _new_wants(self) -> Wants:
+        if self._wants is None:
+            self._wants = Wants()
+        return self._wants
 
     def abandon(self) -> list[str]:
         """Forget every request without a trace: the body and its journal disagree."""
         abandoned = list(self.requested)
         self.requested.clear()
-        self._asked.clear()
+        self._wants = None
         return abandoned
 
     def unread_messages(self) -> list[tuple[str, Raw]]:
@@ -215,17 +185,17 @@ class Activation:
         self.requested.clear()
         self.context = None
 
+    def _apply_and_advance(self, entry: Delivery, value: Any) -> None:
+        self._apply(entry, value)
+        self._advance()
+
     def _advance(self) -> None:
         self._run()
-        while self._delivered < len(self._recorded) and self.broken is None:
-            if (entry := self._next_recorded()) is None:
-                break
-            self._delivered += 1
+        while (entry := self._next_recorded()) is not None:
             self._apply(entry, UNSET)
             self._run()
         self._live = True
-        if self._delivered == len(self._recorded):
-            self._recorded, self._positions, self._delivered = [], {}, 0
+        self.outcome = self._outcome()
 
     def _run(self) -> None:
         """Run until the body waits. Once it has ended, what it leaves behind is cancelled, live as in replay.
@@ -243,19 +213,27 @@ class Activation:
             self._cancel_leftover_tasks()
         self._given_up = True
 
-    def _next_recorded(self) -> Delivery | None:
-        if self._strict:
-            return self._next_in_order()
-        while self._deliverable:
-            entry = self._recorded[heappop(self._deliverable)]
-            if isinstance(entry, (Received, Cancelled)) or entry.op in self.requested:
-                return entry
-        return None
+    def _outcome(self) -> Outcome:
+        if not self._main.done() or (self.loop.live_tasks() and not self._given_up):
+            return RUNNING
+        try:
+            return Returned(self._main.result())
+        except BaseException as error:  # noqa: BLE001 - however the body ended is its outcome
+            return Raised(error)
 
-    def _next_in_order(self) -> Delivery | None:
-        entry = self._recorded[self._delivered]
-        if isinstance(entry, (Received, Cancelled)) or entry.op in self.requested:
-            return entry
+    def _next_recorded(self) -> Delivery | None:
+        recorded = self._recorded
+        if recorded is None or self.broken is not None:
+            return None
+        entry = recorded.take(self.requested)
+        if recorded.exhausted:
+            self._recorded = None
+        elif entry is None and recorded.strict:
+            self._break_at(recorded.first)
+        return entry
+
+    def _break_at(self, entry: Delivery) -> None:
+        assert isinstance(entry, (Done, Failed))  # the others are always wanted
         wanted = ", ".join(sorted(self.requested)) or "nothing"
         ended = " and has ended" if self._main.done() else ""
         self._break(
@@ -263,7 +241,6 @@ class Activation:
             "The same code took another path: look for random(), time(), environment or global state in the body, and "
             "use hf.random(), hf.now() or a step instead"
         )
-        return None
 
     def _apply(self, entry: Delivery, value: Any) -> None:
         self.loop.now = max(self.loop.now, entry.at / 1000)
@@ -306,11 +283,11 @@ class Activation:
 
     def close_callback(self, op: str) -> None:
         """Nobody waits for this callback any more: a later answer is to be refused."""
-        self._closed_callbacks.append(op)
+        self._new_wants().closed_callbacks.append(op)
 
     def mark(self, id: str) -> None:
         """Note something in the journal, for later replays to know."""
-        self._marked.append(Marked(id, self.now_ms))
+        self._new_wants().marked.append(Marked(id, self.now_ms))
 
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
@@ -351,12 +328,13 @@ class Activation:
 
     def _register(self, request: Request) -> None:
         self.requested[request.id] = request
-        position = self._positions.get(request.id)
-        if position is None:
-            self._asked.append(request)
+        recorded = self._recorded
+        entry = None if recorded is None else recorded.of(request.id)
+        if recorded is None or entry is None:
+            self._new_wants().asked.append(request)
             return
-        self._check_same(self._recorded[position], request)
-        heappush(self._deliverable, position)
+        self._check_same(entry, request)
+        recorded.want(request.id)
 
     def _check_same(self, entry: Delivery, request: Request) -> None:
         assert isinstance(entry, (Done, Failed))
@@ -374,4 +352,4 @@ class Activation:
 
     def _withdraw(self, request: Request) -> None:
         if self.requested.pop(request.id, None) is not None:
-            self._withdrawn.append(request)
+            self._new_wants().withdrawn.append(request)

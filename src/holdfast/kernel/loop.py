@@ -13,7 +13,6 @@ import contextvars
 import inspect
 import logging
 import sys
-from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final, NoReturn, Protocol
@@ -44,7 +43,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
-        self._ready: deque[Handle] = deque()
+        self._ready: list[Handle] = []
         self._order = 0
         self._callbacks = 0
 
@@ -137,31 +136,28 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def run_until_quiescent(self) -> None:
         """Run callbacks until none is ready."""
-        self._inside(self._run_ready)
-
-    def call(self, function: Callable[[], object]) -> None:
-        """Call a plain function of the body's, beside its tasks."""
-        self._inside(function)
+        self.call(self._run_ready)
 
     def evict(self) -> None:
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
         self._ready.clear()
         if self.live_tasks():
-            self._inside(self._unwind)
+            self.call(self._unwind)
         self._ready.clear()
         self._tasks = []
         self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
 
     def _run_ready(self) -> None:
-        ready = self._ready
-        while ready:
-            try:
-                ready.popleft().run()
-            except SystemExit:  # it is the outcome of its task already, and no reason to end the process
-                pass
-            except Exception as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
-                self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
+        while self._ready:
+            ready, self._ready = self._ready, []
+            for handle in ready:
+                try:
+                    handle.run()
+                except SystemExit:  # it is the outcome of its task already, and no reason to end the process
+                    pass
+                except Exception as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
+                    self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
 
     def _unwind(self) -> None:
         while tasks := self.live_tasks():
@@ -176,9 +172,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         finally:
             asyncio._leave_task(self, task)
 
-    def _inside(self, work: Callable[[], object]) -> None:
+    def call(self, work: Callable[..., object], *args: Any) -> None:
         """Do ``work`` with this loop as the running one. Leaves the host's loop and task as it found them."""
         host_loop = asyncio._get_running_loop()
+        if host_loop is self:
+            work(*args)
+            return
         host_task = asyncio.current_task(host_loop) if host_loop is not None else None
         hooks = sys.get_asyncgen_hooks()
         if host_loop is not None and host_task is not None:
@@ -186,7 +185,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         sys.set_asyncgen_hooks(None, None)
         try:
-            work()
+            work(*args)
         finally:
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(host_loop)

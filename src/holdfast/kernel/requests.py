@@ -77,13 +77,13 @@ class DueTimer:
 Request = Operation | DueTimer
 
 
-class Wants(Struct, frozen=True):
+class Wants(Struct):
     """What a body newly wants of the outside, and what it does not want any more."""
 
-    asked: list[Request]
-    withdrawn: list[Request]
-    marked: list[Marked]
-    closed_callbacks: list[str]
+    asked: list[Request] = []
+    withdrawn: list[Request] = []
+    marked: list[Marked] = []
+    closed_callbacks: list[str] = []
 
 
 class Running(Struct, frozen=True):

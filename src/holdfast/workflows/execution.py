@@ -121,9 +121,8 @@ class Execution:
             pool=programs.pool,
             limit_bytes=programs.limit_bytes,
             sender=programs.sender,
-            report=lambda entry: host.deliver(partition, Arrival(entry)),
             tried={},
-            intended=set(),
+            intended={},
             progressed={},
         )
         self._seen = dict.fromkeys(record.seen)
@@ -138,7 +137,7 @@ class Execution:
                 case Tried():
                     live.tried[entry.op] = entry
                 case Intended():
-                    live.intended.add(entry.op)
+                    live.intended[entry.op] = entry
                 case Progressed():
                     live.progressed[entry.op] = entry.details
                 case Received():

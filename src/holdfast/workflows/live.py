@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct
 
 from holdfast.coordination.inbox import Sender
 from holdfast.failure import describe
-from holdfast.kernel.entries import Done, Entry, Failed, Tried
+from holdfast.kernel.entries import Done, Entry, Failed, Intended, Tried
 from holdfast.kernel.program import AnyEffect, Arrival
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import Message
@@ -32,13 +32,16 @@ class Live(Struct, frozen=True):
     pool: Executor
     limit_bytes: int
     sender: Sender
-    report: Callable[[Entry], None]
     tried: dict[str, Tried]
-    intended: set[str]
+    intended: dict[str, Intended]
     progressed: dict[str, Raw]
 
     def now_ms(self) -> int:
         return self.host.clock.now_ms()
+
+    def report(self, entry: Entry) -> None:
+        """Have something noted in the journal while an operation is under way."""
+        self.host.deliver(self.partition, Arrival(entry))
 
     async def send(self, partition: str, message: Message) -> bool:
         """Send to another execution; false if it is not there or has ended."""

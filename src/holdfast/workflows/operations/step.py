@@ -68,7 +68,7 @@ class CallStep(Struct, frozen=True):
         if policy.at_most_once and operation.id in live.intended:
             return Effect(operation.id, lambda: _interrupted(self, operation, live))
         if intent is not None:
-            live.intended.add(operation.id)
+            live.intended[operation.id] = intent
         return Effect(operation.id, lambda: _attempt(self, operation, live), intent)
 
     def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
