@@ -54,7 +54,7 @@ class Execution(NamedTuple):
     def entries(self) -> list[Entry]:
         """The entries of the last run, in order, with those that ride in the head."""
         own = [entry for each in self.segments if each.run == self.record.run for entry in each.entries]
-        return own + self.record.tail
+        return [*own, *self.record.tail]
 
     def result(self) -> object:
         """The result as plain JSON; ``None`` if there is none."""

@@ -18,9 +18,9 @@ from msgspec import UNSET, Raw
 
 from holdfast.errors import Evicted, NondeterminismError
 from holdfast.failure import ErrorRecord
+from holdfast.kernel.backlog import Backlog
 from holdfast.kernel.entries import DELIVERIES, Cancelled, Delivery, Done, Entry, Failed, Marked, Received
 from holdfast.kernel.loop import DurableLoop
-from holdfast.kernel.recorded import Recorded
 from holdfast.kernel.requests import (
     RUNNING,
     Decode,
@@ -52,6 +52,7 @@ class Activation:
     """
 
     __slots__ = (
+        "_backlog",
         "_body",
         "_ending",
         "_given_up",
@@ -61,7 +62,6 @@ class Activation:
         "_old_marks",
         "_patches",
         "_random",
-        "_recorded",
         "_refusals",
         "_seed",
         "_wants",
@@ -110,7 +110,7 @@ class Activation:
         self._refusals = 0
         self._live = False
         deliveries = [entry for entry in recorded if isinstance(entry, DELIVERIES)]
-        self._recorded = Recorded(deliveries, strict=strict) if deliveries else None
+        self._backlog = Backlog(deliveries, strict=strict) if deliveries else None
         self._old_marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
@@ -132,7 +132,7 @@ class Activation:
     @property
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered."""
-        return not self._live and self._recorded is not None
+        return not self._live and self._backlog is not None
 
     @property
     def quiet(self) -> bool:
@@ -222,14 +222,14 @@ class Activation:
             return Raised(error)
 
     def _next_recorded(self) -> Delivery | None:
-        recorded = self._recorded
-        if recorded is None or self.broken is not None:
+        backlog = self._backlog
+        if backlog is None or self.broken is not None:
             return None
-        entry = recorded.take(self.requested)
-        if recorded.exhausted:
-            self._recorded = None
-        elif entry is None and recorded.strict:
-            self._break_at(recorded.first)
+        entry = backlog.take(self.requested)
+        if backlog.exhausted:
+            self._backlog = None
+        elif entry is None and backlog.strict:
+            self._break_at(backlog.first)
         return entry
 
     def _break_at(self, entry: Delivery) -> None:
@@ -328,13 +328,13 @@ class Activation:
 
     def _register(self, request: Request) -> None:
         self.requested[request.id] = request
-        recorded = self._recorded
-        entry = None if recorded is None else recorded.of(request.id)
-        if recorded is None or entry is None:
+        backlog = self._backlog
+        entry = None if backlog is None else backlog.of(request.id)
+        if backlog is None or entry is None:
             self._new_wants().asked.append(request)
             return
         self._check_same(entry, request)
-        recorded.want(request.id)
+        backlog.want(request.id)
 
     def _check_same(self, entry: Delivery, request: Request) -> None:
         assert isinstance(entry, (Done, Failed))

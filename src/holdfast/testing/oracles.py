@@ -154,4 +154,4 @@ def unrest(items: Iterable[Item]) -> list[str]:
 def operations_of(items: Iterable[Item], head: Item) -> list[Entry]:
     """The standing entries of an execution's current run."""
     record = decode_record(head.body)
-    return standing(journal_of(items, record.run) + record.tail)
+    return standing([*journal_of(items, record.run), *record.tail])

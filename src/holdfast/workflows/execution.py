@@ -273,7 +273,7 @@ class Execution:
         return self.activation.broken is not None or self.activation.outcome is not STILL_RUNNING
 
     def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
-        record = replace(self._record, tail=list(tail), ended_at=now)
+        record = replace(self._record, tail=tuple(tail), ended_at=now)
         error: BaseException
         if self.activation.broken is not None:
             error = self.activation.broken
@@ -325,11 +325,11 @@ class Execution:
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
 
     def _next_run(self, input: bytes, now: int) -> Conclusion:
-        carried = [
+        carried = tuple(
             Received(f"carried/{self.run}/{place}", name, now, value)
             for place, (name, value) in enumerate(self.activation.unread_messages())
             if not name.startswith(MAILBOX_PREFIX)
-        ]
+        )
         record = replace(
             self._record,
             input=Raw(input),
@@ -337,8 +337,8 @@ class Execution:
             run_at=now,
             version=self._workflow.version,
             carried=carried,
-            seen=[id for id in self._seen if not id.startswith(CALLBACK_PREFIX)][-SEEN_SIGNALS:],
-            awaited_by=list(self._awaited_by),
+            seen=tuple(id for id in self._seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
+            awaited_by=tuple(self._awaited_by),
             seed="",
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)

@@ -121,7 +121,7 @@ async def forestall(home: Home, workflow: Workflow[..., Any], order: Launch, rea
     head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
     now = clock.now_ms()
     error = describe(CancelledError(reason))
-    record = replace(decode_record(head.body), ended_at=now, error=error, tail=[Cancelled(now, reason)])
+    record = replace(decode_record(head.body), ended_at=now, error=error, tail=(Cancelled(now, reason),))
     kept_ms = workflow.policy.retention_ms
     expires_at = None if kept_ms is None else now + kept_ms
     ended = Item(partition=head.partition, status=CANCELLED, expires_at=expires_at, body=encode_record(record))

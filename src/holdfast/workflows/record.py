@@ -97,7 +97,7 @@ class Parent(Struct, frozen=True):
     op: str
 
 
-class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The body of an execution's head. Times are milliseconds; ``run`` counts ``continue_as_new``.
 
     ``tail`` are the last entries of the journal, which ride in the head instead of a segment of their own. ``carried``
@@ -121,10 +121,10 @@ class ExecutionRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ended_at: int | None = None
     result: Raw = NO_VALUE
     error: ErrorRecord | None = None
-    tail: list[Entry] = []
-    carried: list[Received] = []
-    seen: list[str] = []
-    awaited_by: list[str] = []
+    tail: tuple[Entry, ...] = ()
+    carried: tuple[Received, ...] = ()
+    seen: tuple[str, ...] = ()
+    awaited_by: tuple[str, ...] = ()
     seed: str = ""
 
 

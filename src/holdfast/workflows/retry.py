@@ -99,7 +99,7 @@ def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
     timeout_ms = None if record.deadline_at is None else record.deadline_at - record.created_at
     return replace(
         record,
-        tail=[],
+        tail=(),
         result=NO_VALUE,
         error=None,
         ended_at=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -81,7 +82,7 @@ class CallChild(Struct, frozen=True):
     input: bytes
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
-        return Effect(operation.id, lambda: self._start_or_find(operation, live))
+        return Effect(operation.id, partial(self._start_or_find, operation, live))
 
     async def _start_or_find(self, operation: Operation, live: Live) -> Arrival | Timed:
         order = self._order(operation, live)
@@ -99,7 +100,7 @@ class CallChild(Struct, frozen=True):
         return Launch(id=child_id(live, operation), input=self.input, tags=live.record.tags, parent=parent)
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
-        return (Effect(f"{operation.id}!cancel", lambda: self._cancel(operation, live)),)
+        return (Effect(f"{operation.id}!cancel", partial(self._cancel, operation, live)),)
 
     async def _cancel(self, operation: Operation, live: Live) -> None:
         partition = partition_of(self.workflow.name, child_id(live, operation))
@@ -122,7 +123,7 @@ class StartDetached(Struct, frozen=True):
     options: StartOptions
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
-        return Effect(operation.id, lambda: self._start(operation, live))
+        return Effect(operation.id, partial(self._start, operation, live))
 
     async def _start(self, operation: Operation, live: Live) -> Arrival:
         order = Launch(
@@ -148,14 +149,14 @@ def check_again(operation: Operation, live: Live) -> Timed:
 
 def watch(partition: str, operation: Operation, live: Live) -> None:
     """Hear of an end in this process while we hold the one that awaits it; else whoever ends it writes to us."""
+    live.host.watchers.add(partition, (live.partition, operation.id), partial(_told, partition, operation, live))
 
-    def told(conclusion: Conclusion | None) -> None:
-        if conclusion is None:  # it is suspended, or went elsewhere; it may come back
-            watch(partition, operation, live)
-        elif live.host.held_by_us(live.partition):
-            live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 
-    live.host.watchers.add(partition, (live.partition, operation.id), told)
+def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusion | None) -> None:
+    if conclusion is None:  # it is suspended, or went elsewhere; it may come back
+        watch(partition, operation, live)
+    elif live.host.held_by_us(live.partition):
+        live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 
 
 def outcome(ended: Item, operation: Operation, live: Live) -> Arrival:

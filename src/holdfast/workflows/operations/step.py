@@ -66,10 +66,10 @@ class CallStep(Struct, frozen=True):
             return _sql_effect(self, operation, live)
         intent = Intended(operation.id, live.now_ms()) if policy.at_most_once else None
         if policy.at_most_once and operation.id in live.intended:
-            return Effect(operation.id, lambda: _interrupted(self, operation, live))
+            return Effect(operation.id, partial(_interrupted, self, operation, live))
         if intent is not None:
             live.intended[operation.id] = intent
-        return Effect(operation.id, lambda: _attempt(self, operation, live), intent)
+        return Effect(operation.id, partial(_attempt, self, operation, live), intent)
 
     def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()
@@ -118,7 +118,7 @@ def _failure(
 
 
 async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: int) -> Any:
-    step, policy = command.step, command.step.policy
+    policy = command.step.policy
     pulse = _Pulse(operation, live)
     step_scope.set(
         StepInfo(
@@ -130,10 +130,18 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
             _beat=pulse.beat,
         )
     )
-    whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)
     try:
         if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
             return await _call(command, live)
+        return await _call_in_time(command, live, pulse)
+    finally:
+        pulse.stop()
+
+
+async def _call_in_time(command: CallStep, live: Live, pulse: _Pulse) -> Any:
+    step, policy = command.step, command.step.policy
+    whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)
+    try:
         async with whole, silence:
             pulse.extend(silence, policy.heartbeat_seconds)
             return await _call(command, live)
@@ -143,8 +151,6 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
         if whole.expired():
             raise StepTimeout(f"step {step.name!r} took more than {policy.timeout_seconds} s") from error
         raise
-    finally:
-        pulse.stop()
 
 
 async def _call(command: CallStep, live: Live) -> Any:
@@ -166,6 +172,8 @@ def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 class _Pulse:
     """Heartbeats of one attempt, which may come from another thread."""
+
+    __slots__ = ("_live", "_loop", "_operation", "_seconds", "_silence", "_stopped", "_thread")
 
     def __init__(self, operation: Operation, live: Live) -> None:
         self._operation = operation

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from holdfast.kernel.entries import Cancelled, Delivery, Done, Failed, Received
 
 
-class Recorded:
+class Backlog:
     """Recorded entries in the order of the journal, waiting for the body to want them.
 
     ``strict``: each must be wanted exactly in its turn. Otherwise the earliest wanted one comes next.
