@@ -111,7 +111,7 @@ class Activation:
         self._live = False
         deliveries = [entry for entry in recorded if isinstance(entry, DELIVERIES)]
         self._backlog = Backlog(deliveries, strict=strict) if deliveries else None
-        self._old_marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
+        self._old_marks = tuple(entry.id for entry in recorded if isinstance(entry, Marked))
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -312,13 +312,11 @@ class Activation:
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         if self.loop.evicting:
-            return Timer(
-                when, handle, handle.cancel
-            )  # never fires; raising would leave a coroutine of wait_for unawaited
+            return Timer(when, handle)  # never fires; raising would leave a coroutine of wait_for unawaited
         due_at = math.ceil(round(when * 1000, 3))
-        timer = DueTimer(self.loop, self.loop.current_path("timer"), TimerDue(due_at), handle)
+        timer = DueTimer(when, handle, self.loop, self.loop.current_path("timer"), TimerDue(due_at), self._withdraw)
         self._register(timer)
-        return Timer(when, handle, lambda: self._withdraw(timer))
+        return timer
 
     def _refuse(self) -> None:
         """The body is leaving memory. One that catches even that, and asks again and again, is left to wait instead."""

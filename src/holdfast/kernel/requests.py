@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.entries import Done, Failed, Marked
 from holdfast.kernel.loop import DurableLoop
-from holdfast.kernel.tasks import DurableFuture, Handle
+from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 
 Decode = Callable[[bytes], Any]
 
@@ -53,22 +53,36 @@ class Operation(DurableFuture):
                 self.set_exception(rebuild(error))
 
 
-class DueTimer:
-    """A timer the body started. It is no future: firing it makes a callback of asyncio's ready."""
+class DueTimer(Timer):
+    """A durable timer. It is no future: firing it makes a callback of asyncio's ready; cancelling it withdraws it."""
 
     kind: Final = "timer"
     fingerprint: Final = ""
 
-    __slots__ = ("_handle", "_loop", "command", "id")
+    __slots__ = ("_loop", "_withdrawn", "command", "id")
 
-    def __init__(self, loop: DurableLoop, id: str, command: TimerDue, handle: Handle) -> None:
+    def __init__(
+        self,
+        when: float,
+        handle: Handle,
+        loop: DurableLoop,
+        id: str,
+        command: TimerDue,
+        withdrawn: Callable[[DueTimer], None],
+    ) -> None:
+        super().__init__(when, handle)
         self.id = id
         self.command = command
         self._loop = loop
-        self._handle = handle
+        self._withdrawn = withdrawn
+
+    def cancel(self) -> None:
+        if not self.cancelled():
+            super().cancel()
+            self._withdrawn(self)
 
     def done(self) -> bool:
-        return self._handle.cancelled()
+        return self.cancelled()
 
     def settle(self, _entry: Done | Failed, _value: Any, _rebuild: Callable[[ErrorRecord], Exception]) -> None:
         self._loop.schedule(self._handle)

@@ -88,22 +88,19 @@ class DurableTask(asyncio.Task[Any]):
 
 
 class Timer:
-    """What ``call_at`` answers. Cancelling it withdraws the durable timer behind it."""
+    """What ``call_at`` answers: a callback for later."""
 
-    __slots__ = ("_cancel", "_handle", "_when")
+    __slots__ = ("_handle", "_when")
 
-    def __init__(self, when: float, handle: Handle, cancel: Callable[[], object]) -> None:
+    def __init__(self, when: float, handle: Handle) -> None:
         self._when = when
         self._handle = handle
-        self._cancel = cancel
 
     def when(self) -> float:
         return self._when
 
     def cancel(self) -> None:
-        if not self._handle.cancelled():
-            self._handle.cancel()
-            self._cancel()
+        self._handle.cancel()
 
     def cancelled(self) -> bool:
         return self._handle.cancelled()

@@ -31,6 +31,7 @@ from holdfast.workflows.record import (
     Signal,
     check_text,
     decode_record,
+    decode_result,
     describe_partition,
     partition_of,
 )
@@ -92,11 +93,11 @@ class Handle(Generic[R]):
         refuse_in_step("handle.result()")
         access = self._connect()
         ended = await (access.ended(self._partition) if timeout is None else self._ended_within(timeout, access))
-        record = decode_record(ended.body)
-        if record.result != NO_VALUE:
-            result: R = decode(bytes(record.result))
+        recorded = decode_result(ended.body)
+        if recorded.result != NO_VALUE:
+            result: R = decode(bytes(recorded.result))
             return result
-        raise outcome_error(ended.status, record, access.registry.errors)
+        raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
     async def _ended_within(self, timeout: Duration, access: Access) -> Ended:
         try:

@@ -137,6 +137,16 @@ encode_record: Final = msgspec.json.Encoder().encode
 decode_record: Final = msgspec.json.Decoder(ExecutionRecord).decode
 
 
+class RecordedResult(Struct, frozen=True, gc=False):
+    """What came of an execution, without the rest of its record: ``NO_VALUE`` if it ended badly."""
+
+    created_at: int
+    result: Raw = NO_VALUE
+
+
+decode_result: Final = msgspec.json.Decoder(RecordedResult).decode
+
+
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

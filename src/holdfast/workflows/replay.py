@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.kernel.activation import Activation
@@ -30,15 +31,10 @@ def activation_of(
 
     ``looking``: it serves a query, and nothing will come of it.
     """
-
-    async def body() -> Any:
-        args, kwargs = workflow.signature.unbind(bytes(record.input))
-        return await workflow.function(*args, **kwargs)
-
     mark = CODE_MARK + workflow.version
     marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
     activation = Activation(
-        body,
+        partial(_body, workflow, record),
         recorded=(*record.carried, *entries),
         started_at=record.run_at,
         seed=seed_of(record),
@@ -59,3 +55,8 @@ def activation_of(
     )
     activation.context = BodyScope(info, partition, record.secret, workflow.signature)
     return activation
+
+
+async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
+    args, kwargs = workflow.signature.unbind(bytes(record.input))
+    return await workflow.function(*args, **kwargs)

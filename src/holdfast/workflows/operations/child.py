@@ -20,6 +20,7 @@ from holdfast.workflows.record import (
     CancelRequest,
     Parent,
     decode_record,
+    decode_result,
     partition_of,
 )
 
@@ -166,8 +167,8 @@ def outcome(ended: Item, operation: Operation, live: Live) -> Arrival:
 
 
 def _arrival(status: str, body: bytes, operation: Operation, live: Live) -> Arrival:
-    record = decode_record(body)
-    if record.result != NO_VALUE:
-        return live.done(operation, bytes(record.result), began=record.created_at)
-    error = outcome_error(status, record, live.registry.errors)
-    return live.failed(operation, error, began=record.created_at)
+    recorded = decode_result(body)
+    if recorded.result != NO_VALUE:
+        return live.done(operation, bytes(recorded.result), began=recorded.created_at)
+    error = outcome_error(status, decode_record(body), live.registry.errors)
+    return live.failed(operation, error, began=recorded.created_at)
