@@ -8,7 +8,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, Final, cast
 
 import click
@@ -146,7 +146,7 @@ async def _serve(app: App, report: Report, *, supervised: bool) -> None:
 
 
 @contextlib.contextmanager
-def patient_collector() -> Iterator[None]:
+def patient_collector() -> Generator[None]:
     """Have Python look for reference cycles less often, and not among what is loaded by now.
 
     This process is ours, and an execution leaves no cycles behind: nearly every look would be in vain.

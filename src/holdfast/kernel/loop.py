@@ -210,6 +210,12 @@ _ENSURE_FUTURE: Final = frozenset(
 _FRAMES_TO_AS_COMPLETED: Final = 5
 
 
+def _caller_of(frame: FrameType | None, *, levels: int) -> FrameType | None:
+    for _ in range(levels):
+        frame = None if frame is None else frame.f_back
+    return frame
+
+
 # Python 3.11's wait_for makes a task of a coroutine, newer ones await it where they are. Journals move to newer
 # Pythons, so what it asks for is named alike on all of them.
 _WAIT_FOR: CodeType | None = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
@@ -219,7 +225,7 @@ _FRAMES_TO_WAIT_FOR: Final = 3
 def _is_for_wait_for() -> bool:
     if _WAIT_FOR is None:
         return False
-    frame: FrameType | None = sys._getframe(2)
+    frame = _caller_of(inspect.currentframe(), levels=2)
     for _ in range(_FRAMES_TO_WAIT_FOR):
         if frame is None or frame.f_code not in _ENSURE_FUTURE:
             break
@@ -238,10 +244,9 @@ def refuse_unordered_start(coroutine: object) -> None:
 
     Called by ``create_task``, whose caller tells: as_completed always comes through ``ensure_future``.
     """
-    caller = sys._getframe(2)
-    if caller.f_code not in _ENSURE_FUTURE or not isinstance(coroutine, CoroutineType):
+    frame = _caller_of(inspect.currentframe(), levels=2)
+    if frame is None or frame.f_code not in _ENSURE_FUTURE or not isinstance(coroutine, CoroutineType):
         return
-    frame: FrameType | None = caller
     for _ in range(_FRAMES_TO_AS_COMPLETED):
         if frame is None:
             return
