@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import StoreUnavailable
+from holdfast.kernel.activation import Activation
 from holdfast.ports import Home
 
 TIGHT = hf.Limits(resident=1, linger_seconds=0.0, near_seconds=0.0)
@@ -260,3 +262,31 @@ async def test_a_store_that_fails_while_an_effect_looks_something_up_delays_and_
         await handle.signal("go", "gone")
         assert await waiting.result("5s") == "gone"
     assert app.telemetry.counts["turn_failed"] >= 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_has_ended_leaves_nothing_for_the_collector(make, ran, fails):
+    app = make()
+    count = counting(app, ran)
+
+    @app.workflow
+    async def job() -> None:
+        await count("once")
+        if fails:
+            raise ValueError("on purpose")
+
+    async with app.worker():
+        gc.collect()
+        gc.disable()
+        try:
+            before = activations()
+            handle = await job.start()
+            await until(lambda: app.telemetry.counts["ended"] == 1)
+            assert (await handle.status()).status == ("FAILED" if fails else "COMPLETED")
+            assert activations() == before
+        finally:
+            gc.enable()
+
+
+def activations():
+    return sum(isinstance(each, Activation) for each in gc.get_objects())

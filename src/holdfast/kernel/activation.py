@@ -184,6 +184,7 @@ class Activation:
         self.loop.evict()
         self.requested.clear()
         self.context = None
+        self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
 
     def _apply_and_advance(self, entry: Delivery, value: Any) -> None:
         self._apply(entry, value)
@@ -217,9 +218,10 @@ class Activation:
         if not self._main.done() or (self.loop.live_tasks() and not self._given_up):
             return RUNNING
         try:
-            return Returned(self._main.result())
-        except BaseException as error:  # noqa: BLE001 - however the body ended is its outcome
-            return Raised(error)
+            error = self._main.exception()  # not raised here: its traceback would hold whoever drives us
+        except asyncio.CancelledError as cancelled:
+            return Raised(cancelled)
+        return Returned(self._main.result()) if error is None else Raised(error)
 
     def _next_recorded(self) -> Delivery | None:
         backlog = self._backlog
