@@ -104,7 +104,18 @@ class Workflows(Struct, frozen=True):
 class Execution:
     """One execution in memory (a ``Program`` of the kernel)."""
 
-    __slots__ = ("_deadline_asked", "_live", "_partition", "_record", "_seen", "_workflow", "activation", "run")
+    __slots__ = (
+        "_awaited_by",
+        "_deadline_asked",
+        "_live",
+        "_look_again",
+        "_partition",
+        "_record",
+        "_seen",
+        "_workflow",
+        "activation",
+        "run",
+    )
 
     def __init__(
         self, partition: str, record: ExecutionRecord, workflow: Workflow[..., Any], programs: Workflows, host: Host
