@@ -165,6 +165,17 @@ class App(Declarations, Messaging):
             raise InvalidState(f"app {self.name!r} is open on {self.home_url}; set another home before opening it")
         self._home = url
 
+    @property
+    def clock(self) -> Clock:
+        """The clock of everything in this app; set it before opening to use another one, as tests do."""
+        return self._clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        if self._access is not None:
+            raise InvalidState(f"app {self.name!r} is open, and time in it must not jump; set its clock before opening")
+        self._clock = clock
+
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         if self._access is not None and self._loop is not loop:

@@ -192,7 +192,7 @@ class Actor:
         )
         cls.kind = Kind(cls, name or cls.__name__, app, policy, upcasters or {})
         for each in cls.kind.state.hint.__struct_fields__:
-            setattr(cls, each, _Field(each))
+            setattr(cls, each, _Field(each, _default_of(cls, each)))
         app.add_actor(cls.kind)
 
     @classmethod
@@ -224,10 +224,11 @@ def _state_of(actor: Any) -> Any:
 class _Field:
     """An attribute of an actor that lives in its state."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_name", "default")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, default: Any) -> None:
         self._name = name
+        self.default = default
 
     def __get__(self, actor: Any, _owner: type) -> Any:
         return self if actor is None else getattr(_state_of(actor), self._name)
@@ -242,6 +243,12 @@ def _members(cls: type[Actor]) -> list[tuple[str, Any]]:
     for base in reversed(cls.__mro__[: cls.__mro__.index(Actor)]):
         found |= vars(base)
     return list(found.items())
+
+
+def _default_of(cls: type[Actor], name: str) -> Any:
+    """What the class, or the actor it inherits from, gives the field as its default."""
+    declared = dict(_members(cls))[name]
+    return declared.default if isinstance(declared, _Field) else declared
 
 
 def _is_message(name: str, made: Any) -> bool:
@@ -277,7 +284,7 @@ def _state_type(cls: type[Actor], name: str) -> type[Struct]:
                 f"field {each!r} of actor {name} has no default, and an actor begins with defaults"
             )
         _check_field(name, each, hint)
-        fields.append((each, hint, members[each]))
+        fields.append((each, hint, _default_of(cls, each)))
     try:
         state = defstruct(f"{name}State", fields, forbid_unknown_fields=True, module=cls.__module__)
         state()

@@ -20,13 +20,12 @@ async def read_now(
 ) -> bytes:
     """Run a reading method on the actor as it was last committed; answers its encoded result."""
     kind = reference.kind
-    actor = await _view(reference, access)
+    actor, record = await _view(reference, access)
     before = kind.encode(actor)
-    nothing = ActorRecord(schema=kind.schema, state=NO_VALUE)
-    turn = Turn(reference.partition, access.clock, nothing, chain, None, reads=True)
+    turn = Turn(reference.partition, access.clock, record, chain, None, reads=True)
     with turn:
         result: Any = await kind.run(method, actor, turn, args)
-    if kind.encode(actor) != before or turn.writes or turn.settings:
+    if kind.encode(actor) != before or turn.writes or turn.timers != record.timers:
         _forget_view(reference.partition, access)
         raise InvalidState(
             f"{kind.name}.{method.name} is declared to read, and has changed the actor or sent something: none of it "
@@ -36,17 +35,17 @@ async def read_now(
     return data
 
 
-async def _view(reference: Reference, access: ActorAccess) -> Actor:
-    """The actor as it was last committed, for readers alone."""
+async def _view(reference: Reference, access: ActorAccess) -> tuple[Actor, ActorRecord]:
+    """The actor as it was last committed, for readers alone, and its record with the timers."""
     kind, partition = reference.kind, reference.partition
     entity = None if access.host is None else access.host.entities.get(partition)
     if isinstance(entity, Resident) and entity.held and not entity.lost and entity.committed is not None:
-        return _shared_view(entity, kind)
+        return _shared_view(entity, kind), entity.committed.record
     head = await access.home.store.get(partition)
     if head is None or not head.body:
-        return kind.fresh()
+        return kind.fresh(), ActorRecord(schema=kind.schema, state=NO_VALUE)
     record = decode_record(head.body)
-    return kind.load(record.state, record.schema)
+    return kind.load(record.state, record.schema), record
 
 
 def _shared_view(entity: Resident, kind: Kind) -> Actor:

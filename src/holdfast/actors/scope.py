@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends."""
 
-    __slots__ = ("_clock", "due_at", "partition", "reads", "settings", "stamp", "state", "timers")
+    __slots__ = ("due_at", "partition", "reads", "settings", "stamp", "state", "timers")
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Turn(Unit):
         due_at: int | None = None,
         reads: bool = False,
     ) -> None:
-        super().__init__((*chain, partition), request)
+        super().__init__((*chain, partition), request, clock)
         self.partition = partition
         self.timers = record.timers
         self.settings = record.settings
@@ -39,14 +39,10 @@ class Turn(Unit):
         self.state = b""
         self.due_at = due_at
         self.reads = reads
-        self._clock = clock
 
     @property
     def key(self) -> str:
         return key_of(self.partition)
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
 
     @staticmethod
     def datetime_of(at_ms: int) -> datetime:

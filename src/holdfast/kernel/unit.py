@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from typing import Self
 
+from holdfast.clock import Clock
 from holdfast.errors import InvalidState
 from holdfast.items import Write
 
@@ -13,12 +14,14 @@ class Unit:
     """What one run of a handler wants written with its commit.
 
     ``chain`` are the entities that wait for this run, outermost first, itself included. ``request`` is what identifies
-    the run on every repeat of it, if anything does: what it calls derives its own identity from that.
+    the run on every repeat of it, if anything does: what it calls derives its own identity from that. ``clock`` is
+    the app's.
     """
 
-    __slots__ = ("_derived", "_token", "chain", "closed", "request", "rings", "writes")
+    __slots__ = ("_clock", "_derived", "_token", "chain", "closed", "request", "rings", "writes")
 
-    def __init__(self, chain: tuple[str, ...], request: str | None) -> None:
+    def __init__(self, chain: tuple[str, ...], request: str | None, clock: Clock) -> None:
+        self._clock = clock
         self.chain = chain
         self.request = request
         self.writes: list[Write] = []
@@ -44,6 +47,10 @@ class Unit:
     def __exit__(self, *_raised: object) -> None:
         current_unit.reset(self._token)
         self.closed = True
+
+    def now_ms(self) -> int:
+        """The time for the handler, in milliseconds since the Unix epoch."""
+        return self._clock.now_ms()
 
     def derive_id(self) -> str | None:
         """An identity for the next thing this run asks for: the same when the run is repeated."""

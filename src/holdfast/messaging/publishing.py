@@ -97,7 +97,7 @@ class Outbox:
         await self.create()
 
         def in_unit(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[T, Unit]]:
-            unit = Unit((), None)
+            unit = Unit((), None, access.clock)
             with unit:
                 result = work(cursor)
             return one_per_place(unit.writes), (result, unit)

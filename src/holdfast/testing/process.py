@@ -157,8 +157,9 @@ class Process:
         workers = getattr(self.app, "_worker", None)
         if workers is not None:
             for entity in list(workers.host.entities.values()):
-                if entity.program is not None and hasattr(entity.program, "activation"):
-                    self.context.copy().run(entity.program.evict)
+                program = getattr(entity, "program", None)
+                if program is not None and hasattr(program, "activation"):
+                    self.context.copy().run(program.evict)
         while self._tasks:
             tasks, self._tasks = self._tasks, []
             for task in tasks:

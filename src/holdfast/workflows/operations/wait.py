@@ -12,7 +12,8 @@ from uuid import UUID
 from holdfast.clock import moment
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
-from holdfast.workflows.scope import BodyScope, activation_for
+from holdfast.kernel.unit import current_unit
+from holdfast.workflows.scope import BodyScope, activation_for, current_activation, refuse_in_step
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,8 +58,15 @@ class poll:  # noqa: N801  it reads as a verb: poll(every="10s")(check, order)
 
 
 def now() -> datetime:
-    """The time as the workflow sees it, in UTC: that of the last thing it waited for. The same on every replay."""
-    return moment(activation_for("hf.now").now_ms)
+    """The time, in UTC: in a workflow body that of the last thing it waited for, the same on every replay; in a
+    handler, such as an actor's method, that of the app's clock.
+    """
+    if (activation := current_activation()) is not None:
+        return moment(activation.now_ms)
+    if (unit := current_unit.get()) is not None:
+        return moment(unit.now_ms())
+    refuse_in_step("hf.now")
+    raise InvalidInput("hf.now works inside a workflow body, an actor's method or a consumer only")
 
 
 def uuid() -> UUID:
