@@ -31,7 +31,8 @@ REPLY_WINDOW_MS: Final = 24 * 3600 * 1000
 MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=60.0)
 """How often a message without a caller is tried before it counts as poison."""
 
-_RESERVED: Final = frozenset({"at", "key"})
+_RESERVED: Final = frozenset({"at", "key", "kind", "partition", "request_id", "timeout_seconds"})
+"""What an actor, or its address, has under these names itself."""
 _READ: Final = "__holdfast_read__"
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
@@ -192,7 +193,7 @@ class Actor:
         )
         cls.kind = Kind(cls, name or cls.__name__, app, policy, upcasters or {})
         for each in cls.kind.state.hint.__struct_fields__:
-            setattr(cls, each, _Field(each))
+            setattr(cls, each, _Field(each, _default_of(cls, each)))
         app.add_actor(cls.kind)
 
     @classmethod
@@ -224,10 +225,12 @@ def _state_of(actor: Any) -> Any:
 class _Field:
     """An attribute of an actor that lives in its state."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_name", "default")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, default: Any) -> None:
         self._name = name
+        self.default = default
+        """As it was declared, for actors that derive from this one."""
 
     def __get__(self, actor: Any, _owner: type) -> Any:
         return self if actor is None else getattr(_state_of(actor), self._name)
@@ -242,6 +245,11 @@ def _members(cls: type[Actor]) -> list[tuple[str, Any]]:
     for base in reversed(cls.__mro__[: cls.__mro__.index(Actor)]):
         found |= vars(base)
     return list(found.items())
+
+
+def _default_of(cls: type[Actor], field: str) -> Any:
+    made = dict(_members(cls)).get(field)
+    return made.default if isinstance(made, _Field) else made
 
 
 def _is_message(name: str, made: Any) -> bool:
@@ -277,7 +285,7 @@ def _state_type(cls: type[Actor], name: str) -> type[Struct]:
                 f"field {each!r} of actor {name} has no default, and an actor begins with defaults"
             )
         _check_field(name, each, hint)
-        fields.append((each, hint, members[each]))
+        fields.append((each, hint, _default_of(cls, each)))
     try:
         state = defstruct(f"{name}State", fields, forbid_unknown_fields=True, module=cls.__module__)
         state()

@@ -11,7 +11,7 @@ from holdfast import ids
 from holdfast.actors.mail import post, post_with, tell, withdraw
 from holdfast.actors.operation import send_from_body
 from holdfast.actors.record import Call
-from holdfast.actors.reference import BoundMethod
+from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.loop import running_activation
@@ -103,7 +103,9 @@ async def send(
     access = reference.kind.registrar.actor_access()
     data = method.method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
     unit, now = current_unit.get(), access.clock.now_ms()
-    given = request_id or reference.request_id
+    given = request_id if request_id is not None else reference.request_id
+    if given is not None:
+        check_request_id(given)
     call = Call(
         id=given or ids.new_ordered_id(now),
         method=method.method.name,
