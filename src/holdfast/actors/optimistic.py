@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from holdfast.actors.commit import is_message_to
 from holdfast.actors.model import Actors
-from holdfast.actors.perform import run_one
+from holdfast.actors.perform import DELETE_METHOD, run_one
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.actors.turn import load
-from holdfast.errors import Refused, SerializationError
+from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
     UNOWNED,
@@ -41,7 +41,9 @@ MOST_RUNS: Final = 5
 
 
 async def call_optimistically(reference: Reference, request: Call, access: ActorAccess) -> Replied | None:
-    """Apply a call in this process; ``None`` if the actor is in use, or others were always faster."""
+    """Apply a call in this process; ``None`` if it is to queue: the actor is in use, or others were always faster."""
+    if request.method == DELETE_METHOD:  # its turn comes behind the messages that wait
+        return None
     head = await access.home.store.get(reference.partition)
     for _ in range(MOST_RUNS):
         if head is not None and not _is_free(head, access):
@@ -62,6 +64,11 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
         except Refused as refused:
             head = refused.item if refused.index == 0 else await access.home.store.get(reference.partition)
             continue
+        except StoreUnavailable:
+            if request.known:  # whoever applies it finds out whether it has been
+                return None
+            raise
+        _tell_when_due(actor, head, access)
         for partition in finished.rings:
             access.home.doorbell.ring(partition)
             if access.host is not None:
@@ -74,6 +81,17 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
 def _is_free(head: Item, access: ActorAccess) -> bool:
     owned = head.lease_until is not None and head.lease_until >= access.clock.now_ms()
     return not owned and head.status != HALTED
+
+
+def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) -> None:
+    """A timer was set, and nobody has the actor in memory to know of it."""
+    due_at = actor.next_due()
+    if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
+        return
+    if access.host is None:
+        access.home.doorbell.ring(actor.partition)
+    else:
+        access.host.look_at(actor.partition, due_at)
 
 
 def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Write:
