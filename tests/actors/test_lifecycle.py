@@ -72,9 +72,7 @@ async def test_an_actor_moves_to_the_process_that_calls_it_when_it_is_idle(world
     apps = [world.app(), world.app()]
     one, two = (declare(app) for app in apps)
     async with apps[0].worker(), apps[1].worker():
-        total = 0
-        for each in (one, two, one, two, two):
-            total += 1
+        for total, each in enumerate((one, two, one, two, two), 1):
             assert await each.at("c").add() == total
             assert await one.at("c").get() == await two.at("c").get() == total
 
@@ -200,7 +198,7 @@ async def test_a_stale_writer_is_refused_and_his_call_is_applied_where_the_actor
 async def test_a_call_that_runs_when_its_process_is_fenced_out_is_not_left_waiting(monkeypatch):
     data = MemoryData()
     stale, here = shared(data, lease_ms=300)
-    fresh, there = shared(data)
+    fresh, _ = shared(data)
     paused = asyncio.Event()
 
     async def pause(_self):

@@ -233,7 +233,7 @@ async def test_a_full_mailbox_refuses_and_nothing_was_sent(world, eventually):
             await log.at("log", timeout="10s").append("too much")
         assert len(await client.actor("Log", "log").messages()) == 5
     app = world.app()
-    log, teller = declare(app, mailbox=5)
+    log, _ = declare(app, mailbox=5)
     async with app.worker():
         assert await eventually(lambda: has(log, 5)) == [str(n) for n in range(5)]
         await hf.send(log.at("log").append, "room again")
@@ -242,7 +242,6 @@ async def test_a_full_mailbox_refuses_and_nothing_was_sent(world, eventually):
 
 async def test_a_full_mailbox_fails_the_call_that_sends_and_nothing_of_it_remains(world):
     client = world.app()
-    log, _ = declare(client, mailbox=3)
 
     class Away(hf.Actor, app=client):
         async def put(self, n: int) -> None: ...

@@ -135,7 +135,7 @@ def declare(app):
                 return 7  # type: ignore[return-value]
             if error == "state":
                 self.n = "seven"  # type: ignore[assignment]
-                return
+                return None
             if error == "cancelled":
                 raise asyncio.CancelledError
             raise ValueError(error)

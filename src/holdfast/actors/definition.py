@@ -184,6 +184,13 @@ class Actor:
             return
         if poison not in {"park", "halt"}:
             raise ConfigurationError(f"poison is 'park' or 'halt', not {poison!r}")
+        given: Any = mailbox  # whatever its annotation says
+        if not isinstance(given, int) or given < 1:
+            raise ConfigurationError(f"mailbox is how many messages may wait, 1 or more, not {mailbox!r}")
+        if upcasters is not None and sorted(upcasters) != list(range(1, len(upcasters) + 1)):
+            raise ConfigurationError(
+                f"upcasters are for schema 1, 2 and so on without a gap, not {sorted(upcasters)}: an actor begins at 1"
+            )
         policy = Policy(
             optimistic=optimistic,
             mailbox=mailbox,
@@ -195,6 +202,9 @@ class Actor:
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))
         app.add_actor(cls.kind)
+
+    def __init__(self) -> None:
+        raise TypeError(f"an actor lives in the store: write {type(self).__name__}.at(key)")
 
     @classmethod
     def at(cls, key: str, *, request_id: str | None = None, timeout: Duration | None = None) -> Self:
@@ -276,10 +286,12 @@ def _state_type(cls: type[Actor], name: str) -> type[Struct]:
     members = dict(_members(cls))
     fields: list[tuple[str, Any, Any]] = []
     for each, hint in hints.items():
-        if typing.get_origin(hint) is ClassVar or hint is ClassVar or each in vars(Actor):
+        if typing.get_origin(hint) is ClassVar or hint is ClassVar:
             continue
         if each in _RESERVED:
             raise ConfigurationError(f"{name}.{each}: every actor has a {each!r} of its own; name the field otherwise")
+        if each in vars(Actor):
+            continue
         if each not in members:
             raise ConfigurationError(
                 f"field {each!r} of actor {name} has no default, and an actor begins with defaults"

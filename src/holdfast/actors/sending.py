@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from msgspec import Raw, Struct
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+P = ParamSpec("P")
 Answer = Coroutine[Any, Any, Any]
 
 
@@ -42,39 +46,37 @@ class Sent(Struct, frozen=True):
         return was_waiting
 
 
+# As with ``Workflow.start``: a ParamSpec takes no keyword arguments beside its own, hence one signature without
+# options, and one with options for each number of positional arguments.
+# fmt: off
 @overload
-async def send(
-    method: Callable[[], Answer], /, *, delay: Duration | None = None, request_id: str | None = None
-) -> Sent | None: ...
+async def send(method: Callable[P, Answer], /, *args: P.args, **kwargs: P.kwargs) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[[A], Answer], a: A, /, *, delay: Duration | None = None, request_id: str | None = None
-) -> Sent | None: ...
+async def send(method: Callable[[], Answer], /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[[A, B], Answer], a: A, b: B, /, *, delay: Duration | None = None, request_id: str | None = None
-) -> Sent | None: ...
+async def send(method: Callable[[A], Answer], a: A, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[[A, B, C], Answer],
-    a: A,
-    b: B,
-    c: C,
-    /,
-    *,
-    delay: Duration | None = None,
-    request_id: str | None = None,
-) -> Sent | None: ...
+async def send(method: Callable[[A, B], Answer], a: A, b: B, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[..., Answer],
-    /,
-    *args: Any,
-    delay: Duration | None = None,
-    request_id: str | None = None,
-    **kwargs: Any,
-) -> Sent | None: ...
-async def send(
+async def send(method: Callable[[A, B, C], Answer], a: A, b: B, c: C, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[[A, B, C, D], Answer], a: A, b: B, c: C, d: D, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[[A, B, C, D, E], Answer], a: A, b: B, c: C, d: D, e: E, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[[A, B, C, D, E, F], Answer], a: A, b: B, c: C, d: D, e: E, f: F, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[..., Answer], /, *, delay: Duration | None = ..., request_id: str | None = ...,
+               **kwargs: Any) -> Sent | None: ...
+# fmt: on
+async def send(  # type: ignore[misc]  # a method may have parameters of these names, to be given by position
     method: Callable[..., Answer],
     /,
     *args: Any,
