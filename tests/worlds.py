@@ -132,15 +132,21 @@ def errors_expected(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixtur
     return caplog
 
 
+@pytest.fixture
+def hangs_after_seconds() -> float:
+    """When a test is taken to hang; a file of long ones has a fixture of its own."""
+    return HANGS_AFTER_SECONDS
+
+
 @pytest.fixture(autouse=True)
-def watchdog() -> Iterator[None]:
+def watchdog(hangs_after_seconds: float) -> Iterator[None]:
     """Interrupt a test that hangs, so that it fails alone and with a traceback."""
 
     def bark(*_: object) -> None:
-        raise TimeoutError(f"the test hangs: it ran for more than {HANGS_AFTER_SECONDS} s")
+        raise TimeoutError(f"the test hangs: it ran for more than {hangs_after_seconds} s")
 
     before = signal.signal(signal.SIGALRM, bark)
-    signal.setitimer(signal.ITIMER_REAL, HANGS_AFTER_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, hangs_after_seconds)
     try:
         yield
     finally:
