@@ -78,7 +78,7 @@ def test_a_reading_method_sees_when_a_timer_is_due():
 def test_a_reading_method_cannot_set_or_cancel_a_timer(method):
     async def main() -> None:
         await Alarm.at("a").set(30)
-        with pytest.raises(hf.InvalidState, match="declared to read"):
+        with pytest.raises(hf.InvalidState, match="may only read|declared to read"):
             await getattr(Alarm.at("a"), method)()
         assert (await Alarm.at("a").due())[1] == BEGIN + timedelta(seconds=30)
 

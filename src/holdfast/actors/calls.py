@@ -11,6 +11,7 @@ from holdfast.actors.operation import call_from_body
 from holdfast.actors.reading import read_now
 from holdfast.actors.record import Call
 from holdfast.actors.requests import request_reply
+from holdfast.actors.scope import Turn
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
 
@@ -28,6 +29,8 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
     data = method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
     unit = current_unit.get()
     id = reference.request_id or (unit.derive_id() if unit is not None else None)
+    if isinstance(unit, Turn) and not method.reads:
+        unit.refuse_if_reading()
     if method.reads:
         chain = () if unit is None else unit.chain
         return method.signature.result.decode(await read_now(reference, method, data, chain, access))

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.record import DELETED, RUNNING, describe_partition, encode_record
-from holdfast.actors.resident import Finished, Resident
+from holdfast.actors.mail import ring
+from holdfast.actors.record import DELETED, PARTITION_PREFIX, RUNNING, describe_partition, encode_record
+from holdfast.actors.resident import ELSEWHERE, Finished, Resident
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import Item, OwnerIs, Put, Update, one_per_place, place
+from holdfast.items import HEAD, Item, OwnerIs, Put, Update, one_per_place, place
 from holdfast.kernel.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
@@ -62,9 +63,12 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
     try:
         while actor.finished:
             batch, actor.finished = actor.finished, []
-            await _write(batch, actor, host)
+            await _write(batch, actor, access, host)
             _release(batch, actor, access, host)
             batch = []
+    except asyncio.CancelledError:
+        _tell_doubt(batch, actor)
+        raise
     except Fenced:
         actor.lose()
     except Refused:  # what a call sends does not fit any more: none of the batch happened, all of it runs again
@@ -76,14 +80,14 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
         actor.writing = False
 
 
-async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None:
+async def _write(batch: Sequence[Finished], actor: Resident, access: ActorAccess, host: Host) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
     version = actor.version
     assert version is not None
-    others = one_per_place(write for each in batch for write in each.writes if place(write) != actor.place)
+    others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
     if version is actor.committed and not others:
         return
-    rung = int(any(_is_message_to(actor.partition, write) for write in others))
+    rung = int(any(is_message_to(actor.partition, write) for write in others))
     body = b"" if version.deleted else encode_record(replace(version.record, state=Raw(version.state)))
     now = host.clock.now_ms()
     until = now + host.limits.lease_ms if actor.lease_until < now + host.limits.lease_ms // 2 else actor.lease_until
@@ -103,7 +107,8 @@ async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None
             break
         except Refused as refused:
             if refused.index:
-                raise
+                others[refused.index - 1] = _rung_again(others[refused.index - 1], refused, access)
+                continue
             if doubtful and refused.item == _as_written(refused.item, body, actor, host):
                 break
             if doubtful:
@@ -119,8 +124,17 @@ async def _write(batch: Sequence[Finished], actor: Resident, host: Host) -> None
     actor.committed = version
 
 
-def _is_message_to(partition: str, write: Write) -> bool:
+def is_message_to(partition: str, write: Write) -> bool:
+    """Whether a write brings this actor a message: then the same commit rings for it."""
     return isinstance(write, Put) and write.item.partition == partition and write.item.sort.startswith(INBOX_PREFIX)
+
+
+def _rung_again(write: Write, refused: Refused, access: ActorAccess) -> Write:
+    """The ring for an actor that was created, deleted or halted since the call looked; else the call runs again."""
+    partition, sort = place(write)
+    if sort != HEAD or not partition.startswith(PARTITION_PREFIX):
+        raise refused
+    return ring(partition, refused.item, access)
 
 
 def _as_written(there: Item | None, body: bytes, actor: Resident, host: Host) -> Item | None:
@@ -131,12 +145,16 @@ def _as_written(there: Item | None, body: bytes, actor: Resident, host: Host) ->
 
 
 def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
+    """Nobody knows whether these were written. Calls that are known by their id find out elsewhere."""
     error = StoreUnavailable(
-        f"the store did not answer while a call of {describe_partition(actor.partition)} was written, and then another "
-        "process took the actor over: the call may or may not have been applied. With a request_id it can be sent again"
+        f"the store did not answer while a call of {describe_partition(actor.partition)} was written, and then this "
+        "process let go of the actor: the call may or may not have been applied. With a request_id it can be sent again"
     )
     for each in batch:
-        each.delivery.fail(error)
+        if each.delivery.call.known:
+            each.delivery.tell(ELSEWHERE)
+        else:
+            each.delivery.fail(error)
 
 
 def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, host: Host) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.actors.record import decode_call, describe_partition
 from holdfast.actors.resident import Resident
@@ -17,20 +18,24 @@ if TYPE_CHECKING:
     from holdfast.kernel.unit import Unit
 
 
+MOST_FOLLOWED: Final = 1_000
+"""How many actors are asked who waits for them, before a caller is believed to wait for one that just takes long."""
+
+
 def refuse_cycle(partition: str, chain: tuple[str, ...], host: Host | None) -> None:
     """Raise ``CallCycle`` if the actor is in the chain that calls it, or waits for the caller in this process."""
     if partition in chain:
         raise CallCycle(
             f"this call comes back to an actor that waits for it: {_told((*chain, partition))}. Use hf.send"
         )
-    if chain and host is not None and (path := _path(partition, chain[-1], host)):
+    if chain and host is not None and (path := _path(partition, frozenset(chain), host)):
         raise CallCycle(
             f"these actors would wait for each other: {_told((chain[-1], *path))}. Use hf.send for one of them"
         )
 
 
-def _path(start: str, goal: str, host: Host) -> tuple[str, ...]:
-    """How ``start`` waits for ``goal`` in this process, over others or not; empty if it does not."""
+def _path(start: str, goals: frozenset[str], host: Host) -> tuple[str, ...]:
+    """How ``start`` waits for one of ``goals`` in this process, over others or not; empty if it does not."""
     seen: set[str] = set()
     paths: list[tuple[str, ...]] = [(start,)]
     while paths:
@@ -39,8 +44,8 @@ def _path(start: str, goal: str, host: Host) -> tuple[str, ...]:
         if path[-1] in seen or not isinstance(entity, Resident):
             continue
         seen.add(path[-1])
-        if goal in entity.waits_for:
-            return (*path, goal)
+        if met := goals & entity.waits_for:
+            return (*path, min(met))
         paths += [(*path, each) for each in entity.waits_for]
     return ()
 
@@ -63,12 +68,30 @@ def waiting_for(partition: str, unit: Unit | None, host: Host | None) -> Generat
         caller.waits_for.discard(partition)
 
 
-async def must_give_way(ours: str, theirs: str, access: ActorAccess) -> bool:
-    """Whether we, who wait for an actor elsewhere, keep it waiting for us, and are the one of the two to give way.
+async def find_deadlock(chain: tuple[str, ...], theirs: str, access: ActorAccess) -> frozenset[str]:
+    """Who waits by mail in a circle, if the actor that the last of ``chain`` waits for waits for one of the chain.
 
-    Its own call then lies in our inbox, with it in its chain. One side gives way, by name; the other is then served.
+    Whoever calls by mail has left his call, with all who wait for him, in the inbox of the actor he waits for; who
+    calls in memory is known in his process.
     """
-    if ours > theirs:
-        return False
-    page = await access.home.store.query(ours, prefix=INBOX_PREFIX)
-    return any(theirs in decode_call(message.body).chain for message in page.items)
+    seen = set(chain)
+    paths = deque((partition, frozenset((chain[-1],))) for partition in chain)
+    while paths and len(seen) < MOST_FOLLOWED:
+        partition, waiters = paths.popleft()
+        for their_chain, by_mail in await _who_waits_for(partition, access):
+            path = waiters | {their_chain[-1]} if by_mail else waiters
+            if theirs in their_chain:
+                return path
+            paths += [(each, path) for each in their_chain if each not in seen]
+            seen.update(their_chain)
+    return frozenset()
+
+
+async def _who_waits_for(partition: str, access: ActorAccess) -> list[tuple[tuple[str, ...], bool]]:
+    """The chains of those who wait for an actor, and whether they wait by mail."""
+    page = await access.home.store.query(partition, prefix=INBOX_PREFIX)
+    calls = (decode_call(message.body) for message in page.items)
+    by_mail = [(call.chain, True) for call in calls if call.replies and call.chain]
+    entities = () if access.host is None else access.host.entities.values()
+    here = [each.partition for each in entities if isinstance(each, Resident) and partition in each.waits_for]
+    return by_mail + [((each,), False) for each in here]

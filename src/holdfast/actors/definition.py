@@ -31,7 +31,8 @@ REPLY_WINDOW_MS: Final = 24 * 3600 * 1000
 MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=60.0)
 """How often a message without a caller is tried before it counts as poison."""
 
-_RESERVED: Final = frozenset({"at", "key"})
+_RESERVED: Final = frozenset({"at", "key", "kind", "partition", "request_id", "timeout_seconds"})
+"""What an actor, or its address, has under these names itself."""
 _READ: Final = "__holdfast_read__"
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
@@ -183,6 +184,13 @@ class Actor:
             return
         if poison not in {"park", "halt"}:
             raise ConfigurationError(f"poison is 'park' or 'halt', not {poison!r}")
+        given: Any = mailbox  # whatever its annotation says
+        if not isinstance(given, int) or given < 1:
+            raise ConfigurationError(f"mailbox is how many messages may wait, 1 or more, not {mailbox!r}")
+        if upcasters is not None and sorted(upcasters) != list(range(1, len(upcasters) + 1)):
+            raise ConfigurationError(
+                f"upcasters are for schema 1, 2 and so on without a gap, not {sorted(upcasters)}: an actor begins at 1"
+            )
         policy = Policy(
             optimistic=optimistic,
             mailbox=mailbox,
@@ -194,6 +202,9 @@ class Actor:
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))
         app.add_actor(cls.kind)
+
+    def __init__(self) -> None:
+        raise TypeError(f"an actor lives in the store: write {type(self).__name__}.at(key)")
 
     @classmethod
     def at(cls, key: str, *, request_id: str | None = None, timeout: Duration | None = None) -> Self:
@@ -229,6 +240,7 @@ class _Field:
     def __init__(self, name: str, default: Any) -> None:
         self._name = name
         self.default = default
+        """As it was declared, for actors that derive from this one."""
 
     def __get__(self, actor: Any, _owner: type) -> Any:
         return self if actor is None else getattr(_state_of(actor), self._name)
@@ -275,10 +287,12 @@ def _state_type(cls: type[Actor], name: str) -> type[Struct]:
     members = dict(_members(cls))
     fields: list[tuple[str, Any, Any]] = []
     for each, hint in hints.items():
-        if typing.get_origin(hint) is ClassVar or hint is ClassVar or each in vars(Actor):
+        if typing.get_origin(hint) is ClassVar or hint is ClassVar:
             continue
         if each in _RESERVED:
             raise ConfigurationError(f"{name}.{each}: every actor has a {each!r} of its own; name the field otherwise")
+        if each in vars(Actor):
+            continue
         if each not in members:
             raise ConfigurationError(
                 f"field {each!r} of actor {name} has no default, and an actor begins with defaults"

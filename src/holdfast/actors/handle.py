@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.actors.mail import tell
+from holdfast.actors.mail import ring, tell
 from holdfast.actors.perform import DELETE_METHOD
 from holdfast.actors.record import (
     DELETED,
@@ -37,7 +38,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused
 from holdfast.failure import ErrorRecord
-from holdfast.items import ABSENT, EXISTS, AllOf, Delete, Item, Put, RevisionIs, StatusIn, Update
+from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, StatusIn, Update
 from holdfast.kernel.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -101,13 +102,14 @@ class ActorHandle:
         return status_of(await self._head())
 
     async def request_status(self, request_id: str) -> str:
-        """What became of a request: ``completed``, ``failed``, ``waiting``, or ``unknown``."""
+        """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked``, or ``unknown``."""
         access = self._connect()
         reply = await find_reply(self._partition, request_id, access)
         if reply is not None:
             return "completed" if reply.error is None else "failed"
-        waiting = await self.messages()
-        return "waiting" if any(message.id == request_id for message in waiting) else "unknown"
+        if any(message.id == request_id for message in await self.messages()):
+            return "waiting"
+        return "parked" if any(message.id == request_id for message in await self.parked()) else "unknown"
 
     async def messages(self) -> tuple[Message, ...]:
         """The messages that wait, in order."""
@@ -130,21 +132,21 @@ class ActorHandle:
         item, parked = await self._parked_at(place)
         call = parked.call
         if args is not None:
-            method = access.kinds[self.actor].methods.get(call.method)
+            kind = access.kinds.get(self.actor)
+            method = None if kind is None else kind.methods.get(call.method) or kind.timers.get(call.method)
             if method is None:
                 raise InvalidInput(f"{self.actor} has no method {call.method!r} here: its arguments cannot be checked")
             call = msgspec.structs.replace(call, args=Raw(method.signature.parse(msgspec.json.encode(args))))
         call = msgspec.structs.replace(call, not_before=0)
         put = Put(Item(partition=self._partition, sort=access.sender.next_sort(), body=encode(call)), ABSENT)
-        head = await self._head()
-        ring = Update(partition=self._partition, when=EXISTS, due_at=access.clock.now_ms(), add_revision=1)
+        rings = ring(self._partition, await self._head(), access)
         try:
             await write_for_caller(
-                access.home.store, Delete(item.partition, item.sort, EXISTS), put, ring, ours=lambda _there: False
+                access.home.store, Delete(item.partition, item.sort, EXISTS), put, rings, ours=lambda _there: False
             )
         except Refused:
             raise NotFound(f"{describe_partition(self._partition)} has no parked message {place!r} any more") from None
-        tell(head.partition, access)
+        tell(self._partition, access)
 
     async def discard(self, place: str) -> None:
         """Drop a message that was set aside, for good. Raises ``NotFound``."""
@@ -154,14 +156,12 @@ class ActorHandle:
     async def resume(self) -> None:
         """Let an actor that has halted try its message again. Raises ``InvalidState`` if it has not halted."""
         access, head = self._connect(), await self._head()
-        when = AllOf((StatusIn((HALTED,)), RevisionIs(head.revision)))
-        update = Update(
-            partition=self._partition, when=when, status=READY, due_at=access.clock.now_ms(), add_revision=1
-        )
-        try:
+        if head.status != HALTED:
+            raise InvalidState(f"{describe_partition(self._partition)} is {head.status}, not halted")
+        now = access.clock.now_ms()
+        update = Update(partition=self._partition, when=StatusIn((HALTED,)), status=READY, due_at=now, add_revision=1)
+        with contextlib.suppress(Refused):  # somebody else has just done it, or it is our own write, sent again
             await write_for_caller(access.home.store, update, ours=lambda _there: False)
-        except Refused:
-            raise InvalidState(f"{describe_partition(self._partition)} is {head.status}, not halted") from None
         tell(self._partition, access)
 
     async def delete(self) -> None:

@@ -9,7 +9,7 @@ from holdfast.actors import record
 from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.actors.scope import Turn
 from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
-from holdfast.errors import MailboxFull, Refused
+from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.unit import Unit
@@ -28,15 +28,20 @@ async def post(kind: Kind, partition: str, call: Call, access: ActorAccess) -> s
     put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
     head = await access.home.store.get(partition)
     for _ in range(MOST_TRIES):
+        if call.replies and head is not None and head.status == record.HALTED:
+            raise halted(partition)
         try:
             await write_for_caller(
                 access.home.store, put, ring(partition, head, access), ours=lambda there: _is(there, put)
             )
-            break
         except Refused as refused:  # it was created, deleted or halted since we looked
             head = refused.item
-    tell(partition, access)
-    return sort
+            continue
+        tell(partition, access)
+        return sort
+    raise StoreUnavailable(
+        f"{describe_partition(partition)} changed {MOST_TRIES} times while a message was sent to it: nothing was sent"
+    )
 
 
 async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
@@ -65,6 +70,13 @@ def ring(partition: str, head: Item | None, access: ActorAccess) -> Write:
             return Update(partition=partition, when=StatusIn((record.HALTED,)), add_revision=1)
         case _:
             return Update(partition=partition, when=StatusIn(record.CLAIMABLE), due_at=now, add_revision=1)
+
+
+def halted(partition: str) -> InvalidState:
+    """The error for whoever calls an actor that has stopped at a message."""
+    return InvalidState(
+        f"{describe_partition(partition)} has halted at a message that fails; see `holdfast actor show`, then resume it"
+    )
 
 
 def tell(partition: str, access: ActorAccess) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 from msgspec.structs import replace
 
+from holdfast.actors.commit import is_message_to
 from holdfast.actors.model import Actors
-from holdfast.actors.perform import run_one
+from holdfast.actors.perform import DELETE_METHOD, run_one
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.actors.turn import load
-from holdfast.errors import Refused
+from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
     UNOWNED,
@@ -28,6 +29,7 @@ from holdfast.items import (
     one_per_place,
     place,
 )
+from holdfast.kernel.program import Stranded
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -39,23 +41,34 @@ MOST_RUNS: Final = 5
 
 
 async def call_optimistically(reference: Reference, request: Call, access: ActorAccess) -> Replied | None:
-    """Apply a call in this process; ``None`` if the actor is in use, or others were always faster."""
+    """Apply a call in this process; ``None`` if it is to queue: the actor is in use, or others were always faster."""
+    if request.method == DELETE_METHOD:  # its turn comes behind the messages that wait
+        return None
     head = await access.home.store.get(reference.partition)
     for _ in range(MOST_RUNS):
         if head is not None and not _is_free(head, access):
             return None
         actor = Resident(reference.partition, Actors(access), reference.kind)
         actor.head = head or Item(reference.partition)
-        load(actor)
+        try:
+            load(actor)
+        except Stranded as stranded:
+            raise SerializationError(str(stranded)) from stranded
         await run_one(Delivery(request), actor, access)
         (finished,) = actor.finished
         others = one_per_place(write for write in finished.writes if place(write) != actor.place)
         try:
             if actor.version is not actor.committed or others:
-                await access.home.store.write(_commit(actor, head, access), *others)
+                rung = sum(is_message_to(actor.partition, write) for write in others)
+                await access.home.store.write(_commit(actor, head, rung, access), *others)
         except Refused as refused:
             head = refused.item if refused.index == 0 else await access.home.store.get(reference.partition)
             continue
+        except StoreUnavailable:
+            if request.known:  # whoever applies it finds out whether it has been
+                return None
+            raise
+        _tell_when_due(actor, head, access)
         for partition in finished.rings:
             access.home.doorbell.ring(partition)
             if access.host is not None:
@@ -70,16 +83,36 @@ def _is_free(head: Item, access: ActorAccess) -> bool:
     return not owned and head.status != HALTED
 
 
-def _commit(actor: Resident, head: Item | None, access: ActorAccess) -> Write:
+def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) -> None:
+    """A timer was set, and nobody has the actor in memory to know of it."""
+    due_at = actor.next_due()
+    if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
+        return
+    if access.host is None:
+        access.home.doorbell.ring(actor.partition)
+    else:
+        access.host.look_at(actor.partition, due_at)
+
+
+def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Write:
     version = actor.version
     assert version is not None
     body = encode_record(replace(version.record, state=Raw(version.state)))
-    due_at = actor.next_due()
+    now = access.clock.now_ms()
+    due_at = now if rung else actor.next_due()
     if head is None:
-        return Put(Item(actor.partition, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT)
-    free = AnyOf((UNOWNED, LeaseLapsed(access.clock.now_ms())))
+        return Put(Item(actor.partition, revision=rung, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT)
+    free = AnyOf((UNOWNED, LeaseLapsed(now)))
     when = AllOf((EpochIs(head.epoch), free, StatusIn((*CLAIMABLE, DELETED))))
     kept = due_at if head.due_at is None or due_at is None else min(head.due_at, due_at)  # early is harmless
     due_at = kept if kept is not None else head.due_at
     status = SUSPENDED if head.status == DELETED else head.status
-    return Update(partition=actor.partition, when=when, status=status, body=body, due_at=due_at, add_epoch=1)
+    return Update(
+        partition=actor.partition,
+        when=when,
+        status=status,
+        body=body,
+        due_at=due_at,
+        add_epoch=1,
+        add_revision=rung,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,6 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
 from holdfast.actors.scope import Turn
-from holdfast.coordination.lease import Fenced
 from holdfast.coordination.schedule import GRACE_MS, Missed, next_after
 from holdfast.errors import IdempotencyMismatch, UnknownName
 from holdfast.failure import describe
@@ -50,7 +50,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
         _finish(delivery, actor, _answer_again(earlier, call, actor, access), _receipt(delivery, actor))
         return
     if call.method == DELETE_METHOD:
-        _delete(delivery, actor)
+        _delete(delivery, actor, access)
         return
     if delivery.timer is not None and _comes_too_late(delivery.timer, actor, access):
         _skip(delivery.timer, actor, access)
@@ -73,12 +73,16 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
 def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     """After a takeover: note that an attempt begins, so that a message which kills its process is found in the end.
 
-    False if it has been found: it is parked.
+    False if it has been found: it is parked, or its caller hears of it.
     """
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
     killed = describe(RuntimeError(f"its process died {trouble.started} times while it was handled"))
     if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), trouble.started + trouble.failed):
+        if delivery.call.replies:
+            outcome = Replied(error=access.rebuilt(killed))
+            _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
+            return False
         park(delivery, replace(trouble, error=trouble.error or killed), actor, access.clock.now_ms())
         access.tell("parked", partition=actor.partition, place=delivery.place)
         return False
@@ -107,9 +111,6 @@ async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) 
     except asyncio.CancelledError as error:
         if (task := asyncio.current_task()) is None or not task.cancelling():
             return Replied(error=RuntimeError(f"{kind.name}.{call.method} was cancelled: {error}"))
-        if actor.lost:
-            task.uncancel()
-            raise Fenced(f"{actor.partition} has a newer owner") from None
         raise
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
         return Replied(error=error)
@@ -133,11 +134,9 @@ def _unknown(call: Call, actor: Resident) -> UnknownName:
 
 def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     assert actor.version is not None
-    call = delivery.call
-    request = call.id if call.known or delivery.place else None
-    record = actor.version.record
+    call, record = delivery.call, actor.version.record
     due_at = record.timers[delivery.timer].due_at if delivery.timer is not None else None
-    return Turn(actor.partition, access.clock, record, call.chain, request, due_at=due_at)
+    return Turn(actor.partition, access.clock, record, call.chain, call.id, due_at=due_at)
 
 
 def _comes_too_late(timer: str, actor: Resident, access: ActorAccess) -> bool:
@@ -165,8 +164,9 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     if delivery.timer is not None:
         timers = after_firing(delivery.timer, record.timers, timers, access.clock.now_ms())
     trouble = record.trouble
-    if delivery.place in trouble:
-        trouble = {name: each for name, each in trouble.items() if name != delivery.place}
+    if trouble and (delivery.place in trouble or timers is not record.timers):
+        gone = {delivery.place, *_settings_replaced(record.timers, timers)}
+        trouble = {name: each for name, each in trouble.items() if name not in gone}
     changed = (timers, turn.settings, turn.stamp, trouble) != (
         record.timers,
         record.settings,
@@ -178,6 +178,13 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     if changed or turn.state != version.state or version.deleted:
         actor.version = Version(record, turn.state)
     _finish(delivery, actor, outcome, (*turn.writes, *_reply_writes(delivery, outcome, actor, access)), turn.rings)
+
+
+def _settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecord]) -> Iterator[str]:
+    """The places of timers that were set anew or cancelled: the trouble of the old setting is not that of the new."""
+    for name, record in before.items():
+        if name not in now or now[name].set_count != record.set_count:
+            yield f"timer:{name}"
 
 
 def _fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
@@ -222,12 +229,13 @@ def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> Non
     _finish(delivery, actor, Replied(), (Put(item), *_receipt(delivery, actor)))
 
 
-def _delete(delivery: Delivery, actor: Resident) -> None:
+def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     kind = actor.kind
     actor.actor = kind.fresh()
     state = kind.encode(actor.actor)
     actor.version = Version(ActorRecord(schema=kind.schema, state=Raw(state)), state, deleted=True)
-    _finish(delivery, actor, Replied(b"null"), _receipt(delivery, actor))
+    outcome = Replied(b"null")
+    _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
 
 
 def _finish(

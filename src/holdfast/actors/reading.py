@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.actors.record import NO_VALUE, ActorRecord, decode_record
+from msgspec import Raw
+
+from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.resident import Resident
 from holdfast.actors.scope import Turn
 from holdfast.errors import InvalidState
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
-    from holdfast.actors.definition import Actor, Kind, Method
+    from holdfast.actors.definition import Actor, Method
     from holdfast.actors.reference import Reference
 
 
@@ -20,43 +22,45 @@ async def read_now(
 ) -> bytes:
     """Run a reading method on the actor as it was last committed; answers its encoded result."""
     kind = reference.kind
-    actor, record = await _view(reference, access)
+    resident = _in_memory(reference, access)
+    actor, record = await _load(reference, access) if resident is None else _view(resident)
     before = kind.encode(actor)
     turn = Turn(reference.partition, access.clock, record, chain, None, reads=True)
     with turn:
         result: Any = await kind.run(method, actor, turn, args)
-    if kind.encode(actor) != before or turn.writes or turn.timers != record.timers:
-        _forget_view(reference.partition, access)
-        raise InvalidState(
-            f"{kind.name}.{method.name} is declared to read, and has changed the actor or sent something: none of it "
-            "was kept. Remove @hf.read from it"
-        )
     data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", access.limit_bytes)
+    if kind.encode(actor) != before:
+        raise InvalidState(
+            f"{kind.name}.{method.name} is declared to read, and has changed the actor: none of it was kept. Remove "
+            "@hf.read from it"
+        )
+    if resident is not None:
+        resident.view = (before, actor)
     return data
 
 
-async def _view(reference: Reference, access: ActorAccess) -> tuple[Actor, ActorRecord]:
-    """The actor as it was last committed, for readers alone, and its record with the timers."""
-    kind, partition = reference.kind, reference.partition
-    entity = None if access.host is None else access.host.entities.get(partition)
-    if isinstance(entity, Resident) and entity.held and not entity.lost and entity.committed is not None:
-        return _shared_view(entity, kind), entity.committed.record
-    head = await access.home.store.get(partition)
+def _in_memory(reference: Reference, access: ActorAccess) -> Resident | None:
+    """The actor, if this process owns it: then it knows what was last committed."""
+    entity = None if access.host is None else access.host.entities.get(reference.partition)
+    if not isinstance(entity, Resident) or not entity.held or entity.lost or entity.committed is None:
+        return None
+    return entity if entity.lease_until >= access.clock.now_ms() else None
+
+
+def _view(resident: Resident) -> tuple[Actor, ActorRecord]:
+    """The actor as it was last committed, for one reader at a time: who spoils it spoils it for nobody else."""
+    committed, kind = resident.committed, resident.kind
+    assert committed is not None
+    view, resident.view = resident.view, None
+    if view is not None and view[0] == committed.state:
+        return view[1], committed.record
+    return kind.restore(kind.state.decode(committed.state)), committed.record
+
+
+async def _load(reference: Reference, access: ActorAccess) -> tuple[Actor, ActorRecord]:
+    kind = reference.kind
+    head = await access.home.store.get(reference.partition)
     if head is None or not head.body:
-        return kind.fresh(), ActorRecord(schema=kind.schema, state=NO_VALUE)
+        return kind.fresh(), ActorRecord(schema=kind.schema, state=Raw(b"{}"))
     record = decode_record(head.body)
     return kind.load(record.state, record.schema), record
-
-
-def _shared_view(entity: Resident, kind: Kind) -> Actor:
-    assert entity.committed is not None
-    state = entity.committed.state
-    if entity.view is None or entity.view[0] != state:
-        entity.view = (state, kind.restore(kind.state.decode(state)))
-    return entity.view[1]
-
-
-def _forget_view(partition: str, access: ActorAccess) -> None:
-    entity = None if access.host is None else access.host.entities.get(partition)
-    if isinstance(entity, Resident):
-        entity.view = None

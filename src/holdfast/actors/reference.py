@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 LONGEST_KEY_CHARACTERS = 500
 
 
+def check_request_id(request_id: str) -> None:
+    """Raise ``InvalidInput`` if this cannot be the id of a request."""
+    given: Any = request_id  # whatever its annotation says
+    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_KEY_CHARACTERS or not given.isprintable():
+        raise InvalidInput(
+            f"a request_id is printable text of 1 to {LONGEST_KEY_CHARACTERS} characters, not {request_id!r}"
+        )
+
+
 class Reference:
     """One actor's address, with how to call it. Holds nothing of the actor."""
 
@@ -27,6 +36,8 @@ class Reference:
             raise InvalidInput(
                 f"an actor's key is printable text of 1 to {LONGEST_KEY_CHARACTERS} characters, not {key!r}"
             )
+        if request_id is not None:
+            check_request_id(request_id)
         self.kind = kind
         self.key = key
         self.partition = partition_of(kind.name, key)

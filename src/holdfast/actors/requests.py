@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.actors.cycles import must_give_way, refuse_cycle, waiting_for
+from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
 from holdfast.actors.mail import post, withdraw
 from holdfast.actors.optimistic import call_optimistically
 from holdfast.actors.perform import fingerprint_of
@@ -24,6 +24,9 @@ FIRST_LOOK_SECONDS: Final = 0.2
 LOOK_AGAIN_GROWTH: Final = 1.5
 LONGEST_LOOK_SECONDS: Final = 5.0
 """When whoever waits for a reply looks for it without being rung, in case a ring was lost."""
+
+CIRCLES: Final = 2
+"""So often whoever is not first by name sees a circle of callers before he gives way."""
 
 
 async def request_reply(reference: Reference, request: Call, unit: Unit | None, access: ActorAccess) -> Replied:
@@ -73,7 +76,7 @@ async def _call_in_memory(reference: Reference, request: Call, access: ActorAcce
 async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess) -> Replied:
     partition = reference.partition
     event = access.rings.listen(partition)
-    patience_seconds = FIRST_LOOK_SECONDS
+    patience_seconds, circles = FIRST_LOOK_SECONDS, 0
     try:
         request = replace(request, known=True)  # the message may be sent again when the store gives no answer
         sort = await post(reference.kind, partition, request, access)
@@ -82,15 +85,20 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
                 return _replied(reply, request, partition, access)
             await access.rings.next(event, patience_seconds)
             patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
-            if request.chain and await must_give_way(request.chain[-1], partition, access):
-                await _give_way(partition, sort, request, access)
+            if request.chain:
+                waiters = await find_deadlock(request.chain, partition, access)
+                circles = circles + 1 if waiters else 0
+                # One is enough, and the first by name; who sees that it lasts may be the only one to see it.
+                if waiters and (request.chain[-1] == min(waiters) or circles > CIRCLES):
+                    await _give_way(partition, sort, request, access)
     finally:
         access.rings.leave(partition, event)
 
 
 async def _give_way(partition: str, sort: str, request: Call, access: ActorAccess) -> None:
     """Take the call back and raise ``CallCycle``, unless it has been applied meanwhile."""
-    if await withdraw(partition, sort, access):
+    # A message that is gone without a reply was withdrawn by ourselves, when the store gave no answer.
+    if await withdraw(partition, sort, access) or await find_reply(partition, request.id, access) is None:
         ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
         raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
 

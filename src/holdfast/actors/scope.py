@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.actors.record import ActorRecord, TimerRecord, key_of
+from holdfast import ids
+from holdfast.actors.record import ActorRecord, TimerRecord, describe_partition, key_of
 from holdfast.coordination.inbox import STAMPS_PER_MS
+from holdfast.errors import InvalidState
+from holdfast.items import Write
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
@@ -40,6 +43,23 @@ class Turn(Unit):
         self.due_at = due_at
         self.reads = reads
 
+    def derive_id(self) -> str | None:
+        """As ``Unit.derive_id``, and another one than any other actor derives from a request of the same id."""
+        id = super().derive_id()
+        return None if id is None else f"{ids.fingerprint(self.partition.encode())}/{id}"
+
+    def add(self, partition: str, *writes: Write) -> None:
+        self.refuse_if_reading()
+        super().add(partition, *writes)
+
+    def refuse_if_reading(self) -> None:
+        """Raise ``InvalidState`` in a method that only reads: whatever it asked for would not be kept."""
+        if self.reads:
+            raise InvalidState(
+                f"a method declared with @hf.read of {describe_partition(self.partition)} calls, sends, starts or sets "
+                "something: it may only read. Remove @hf.read from it"
+            )
+
     @property
     def key(self) -> str:
         return key_of(self.partition)
@@ -50,11 +70,13 @@ class Turn(Unit):
 
     def set_timer(self, name: str, record: TimerRecord) -> None:
         """Set, or set anew; the old setting will not fire."""
+        self.refuse_if_reading()
         self.settings += 1
         self.timers = self.timers | {name: replace(record, set_count=self.settings)}
 
     def cancel_timer(self, name: str) -> bool:
         """Take a setting back; false if there is none."""
+        self.refuse_if_reading()
         was_set = name in self.timers
         self.timers = {each: record for each, record in self.timers.items() if each != name}
         return was_set

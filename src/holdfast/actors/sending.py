@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from msgspec import Raw, Struct
 
@@ -11,7 +11,7 @@ from holdfast import ids
 from holdfast.actors.mail import post, post_with, tell, withdraw
 from holdfast.actors.operation import send_from_body
 from holdfast.actors.record import Call
-from holdfast.actors.reference import BoundMethod
+from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.loop import running_activation
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+P = ParamSpec("P")
 Answer = Coroutine[Any, Any, Any]
 
 
@@ -42,39 +46,38 @@ class Sent(Struct, frozen=True):
         return was_waiting
 
 
+# As with ``Workflow.start``: a ParamSpec takes no keyword arguments beside its own, hence one signature without
+# options, and one with options for each number of positional arguments.
+# fmt: off
 @overload
-async def send(
-    method: Callable[[], Answer], /, *, delay: Duration | None = None, request_id: str | None = None
-) -> Sent | None: ...
+async def send(method: Callable[P, Answer], /, *args: P.args, **kwargs: P.kwargs) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[[A], Answer], a: A, /, *, delay: Duration | None = None, request_id: str | None = None
-) -> Sent | None: ...
+async def send(method: Callable[[], Answer], /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[[A, B], Answer], a: A, b: B, /, *, delay: Duration | None = None, request_id: str | None = None
-) -> Sent | None: ...
+async def send(method: Callable[[A], Answer], a: A, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[[A, B, C], Answer],
-    a: A,
-    b: B,
-    c: C,
-    /,
-    *,
-    delay: Duration | None = None,
-    request_id: str | None = None,
-) -> Sent | None: ...
+async def send(method: Callable[[A, B], Answer], a: A, b: B, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(
-    method: Callable[..., Answer],
-    /,
-    *args: Any,
-    delay: Duration | None = None,
-    request_id: str | None = None,
-    **kwargs: Any,
-) -> Sent | None: ...
-async def send(
+async def send(method: Callable[[A, B, C], Answer], a: A, b: B, c: C, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[[A, B, C, D], Answer], a: A, b: B, c: C, d: D, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[[A, B, C, D, E], Answer], a: A, b: B, c: C, d: D, e: E, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(method: Callable[[A, B, C, D, E, F], Answer], a: A, b: B, c: C, d: D, e: E, f: F, /, *,
+               delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
+@overload
+async def send(  # type: ignore[overload-cannot-match]  # it does: options beside keywords are nothing of a ParamSpec
+               method: Callable[..., Answer], /, *, delay: Duration | None = ..., request_id: str | None = ...,
+               **kwargs: Any) -> Sent | None: ...
+# fmt: on
+async def send(  # type: ignore[misc]  # a method may have parameters of these names, to be given by position
     method: Callable[..., Answer],
     /,
     *args: Any,
@@ -103,7 +106,9 @@ async def send(
     access = reference.kind.registrar.actor_access()
     data = method.method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
     unit, now = current_unit.get(), access.clock.now_ms()
-    given = request_id or reference.request_id
+    given = request_id if request_id is not None else reference.request_id
+    if given is not None:
+        check_request_id(given)
     call = Call(
         id=given or ids.new_ordered_id(now),
         method=method.method.name,

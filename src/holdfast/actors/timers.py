@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, overload
@@ -12,7 +13,7 @@ from holdfast.actors.record import TimerRecord
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule, next_after
 from holdfast.duration import Duration, milliseconds
-from holdfast.errors import InvalidInput
+from holdfast.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
     from holdfast.actors.scope import Turn
@@ -24,6 +25,8 @@ class Timer(Generic[P]):
     """``@hf.timer`` on a method: the method runs when the timer is due. Inside the actor it is set by its name."""
 
     def __init__(self, function: Callable[..., Coroutine[Any, Any, None]]) -> None:
+        if not inspect.iscoroutinefunction(function):
+            raise ConfigurationError(f"timer {function.__name__!r} is not 'async def'")
         self.function = function
         self.name = function.__name__
         self.signature: Signature = signature_of(function, f"timer {self.name!r}", given=1)

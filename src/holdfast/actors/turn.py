@@ -7,6 +7,7 @@ refused; whoever has lost the lease finds out at his next one (G3).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.commit import begin_commit, commit
+from holdfast.actors.mail import halted
 from holdfast.actors.perform import prepare, run_one
 from holdfast.actors.record import (
     CLAIMABLE,
@@ -26,14 +28,13 @@ from holdfast.actors.record import (
     ActorRecord,
     decode_call,
     decode_record,
-    describe_partition,
 )
-from holdfast.actors.resident import Delivery, Resident, Version
+from holdfast.actors.resident import ELSEWHERE, Delivery, Resident, Version
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
 from holdfast.coordination.lease import claim as claim_lease
-from holdfast.errors import InvalidState, Refused, SerializationError, StoreError
+from holdfast.errors import Refused, StoreError
 from holdfast.items import (
     ABSENT,
     UNOWNED,
@@ -72,12 +73,21 @@ async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
             if not await wait(actor, host) and await settle(actor, host):
                 return
     except Fenced:
-        host.telemetry.emit("fenced", partition=actor.partition)
-        host.forget(actor)
+        fenced(actor, host)
+    except asyncio.CancelledError:
+        if not actor.lost:
+            raise
+        fenced(actor, host)  # `lose` has cancelled whatever ran
     except Stranded as stranded:
         await strand(actor, str(stranded), host)
     except StoreError as error:
         host.failed(actor, error)
+
+
+def fenced(actor: Resident, host: Host) -> None:
+    """The actor belongs to somebody else: forget it, and send those who call it there."""
+    host.telemetry.emit("fenced", partition=actor.partition)
+    host.forget(actor)
 
 
 # ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,13 +156,6 @@ async def begin(actor: Resident, there: Item | None, until: int, host: Host) -> 
     return True
 
 
-def halted(partition: str) -> InvalidState:
-    """The error for whoever calls an actor that has stopped at a message."""
-    return InvalidState(
-        f"{describe_partition(partition)} has halted at a message that fails; see `holdfast actor show`, then resume it"
-    )
-
-
 # ── load ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -168,7 +171,7 @@ def load(actor: Resident) -> None:
             record = ActorRecord(schema=kind.schema, state=Raw(b"{}"))
             actor.actor = kind.fresh()
         state = kind.encode(actor.actor)
-    except (SerializationError, ValueError) as error:
+    except Exception as error:  # an upcaster is users' code
         for delivery in actor.calls:
             delivery.fail(error)
         actor.calls.clear()
@@ -229,17 +232,26 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
             return
-        if delivery.sort is not None and actor.careful:
-            begins = prepare(delivery, actor, access)
-            await commit(actor, access, host)
-            if not begins:
-                actor.careful -= 1
+        try:
+            if delivery.sort is not None and actor.careful and not await attempt(delivery, actor, access, host):
                 continue
-        begin_commit(actor, access, host)  # what has run before need not wait for this one
-        await run_one(delivery, actor, access)
+            begin_commit(actor, access, host)  # what has run before need not wait for this one
+            await run_one(delivery, actor, access)
+        except BaseException:
+            delivery.tell(ELSEWHERE)  # it has left nothing behind, and is in no list any more
+            raise
         if elapsed_seconds() - began > RUN_SECONDS or (delivery.sort is not None and actor.careful):
             actor.careful -= 1 if actor.careful else 0
             return
+
+
+async def attempt(delivery: Delivery, actor: Resident, access: ActorAccess, host: Host) -> bool:
+    """Write down that a message is tried, before it is; false if it is not to be."""
+    begins = prepare(delivery, actor, access)
+    await commit(actor, access, host)
+    if not begins:
+        actor.careful -= 1
+    return begins and delivery.sort in actor.known  # else all has begun anew, and it will be read again
 
 
 # ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,7 +275,7 @@ async def settle(actor: Resident, host: Host) -> bool:
     version = actor.version
     assert version is not None
     due = actor.next_due()
-    status = HALTED if actor.halting else DELETED if version.deleted else SUSPENDED
+    status = HALTED if actor.halting else DELETED if version.deleted and not actor.later else SUSPENDED
     if actor.mail and not actor.halting:
         status, due = READY, due if due is not None else host.clock.now_ms()
     update = Update(

@@ -99,8 +99,9 @@ class Host:
             if (model := self.model_of(partition)) is None:
                 return None
             entity = self._admit(partition, model)
-        if entity.turn is None:
-            self.look(partition)
+        if entity.turn is None:  # beyond the limit too: the caller may itself fill a place until he is answered
+            self._waiting.pop(partition, None)
+            self._begin_turn(entity)
         return entity
 
     def look_at(self, partition: str, due_at: int) -> None:

@@ -1,0 +1,163 @@
+"""Calls that would wait for themselves are refused by name, never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+import holdfast as hf
+
+
+def declare(app, gate=None):
+    class Node(hf.Actor, app=app):
+        visits: int = 0
+
+        async def walk(self, path: list[str]) -> list[str]:
+            """Call the next of the path, and so on; answer who was there."""
+            self.visits += 1
+            if not path:
+                return [self.key]
+            if gate is not None:
+                await gate(self.key)
+            return [self.key, *await Node.at(path[0]).walk(path[1:])]
+
+        async def post(self, path: list[str]) -> None:
+            self.visits += 1
+            if path:
+                await hf.send(Node.at(path[0]).post, path[1:])
+
+        async def look_at(self, other: str) -> int:
+            self.visits += 1
+            return await Node.at(other).look()
+
+        async def look_back(self, other: str) -> int:
+            self.visits += 1
+            return await Node.at(other).look_at(self.key)
+
+        @hf.read
+        async def look(self) -> int:
+            return self.visits
+
+    return Node
+
+
+class Meeting:
+    """Lets each of some nodes come in, and go on when all of them are in."""
+
+    def __init__(self, *keys):
+        self.missing = set(keys)
+        self.all_in = asyncio.Event()
+
+    async def __call__(self, key):
+        self.missing.discard(key)
+        if not self.missing:
+            self.all_in.set()
+        await self.all_in.wait()
+
+
+@pytest.mark.parametrize("path", [["a", "a"], ["a", "b", "a"], ["a", "b", "c", "b"], ["a", "b", "c", "a"]])
+async def test_a_chain_that_comes_back_is_refused_at_once_with_its_names(world, path):
+    app = world.app()
+    node = declare(app)
+    async with app.worker():
+        with pytest.raises(hf.CallCycle) as caught:
+            await node.at(path[0]).walk(path[1:])
+        assert " → ".join(f"Node {key!r}" for key in path) in str(caught.value)
+        for key in set(path):
+            assert await node.at(key).look() == 0  # all of it was rolled back
+
+
+async def test_a_chain_that_comes_back_over_two_processes_is_refused(world):
+    apps = [world.app(), world.app()]
+    one, two = (declare(app) for app in apps)
+    async with apps[0].worker(), apps[1].worker():
+        await asyncio.gather(one.at("a").walk([]), two.at("b").walk([]))
+        with pytest.raises(hf.CallCycle):
+            await one.at("a").walk(["b", "a"])
+        assert await one.at("a").look() == 1
+
+
+async def test_reading_and_sending_along_a_circle_is_no_circle(world, eventually):
+    app = world.app()
+    node = declare(app)
+
+    async def visited():
+        return await node.at("a").look() == 3
+
+    async with app.worker():
+        await node.at("a").post(["b", "a"])
+        assert await node.at("a").look_back("b") in {0, 1, 2}
+        await eventually(visited)
+
+
+async def settle_all(tasks):
+    """Every task's result or error, soon."""
+    async with asyncio.timeout(5):
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_two_that_call_each_other_in_one_process_do_not_hang(world):
+    app = world.app()
+    node = declare(app, Meeting("a", "b"))
+    async with app.worker():
+        tasks = [asyncio.create_task(node.at(key).walk([other])) for key, other in ("ab", "ba")]
+        outcomes = await settle_all(tasks)
+    assert sorted(type(each).__name__ for each in outcomes) == ["CallCycle", "list"]
+
+
+@pytest.mark.parametrize("keys", ["ab", "abc", "abcd"])
+async def test_those_that_call_each_other_across_processes_do_not_hang(world, keys):
+    apps = [world.app() for _ in keys]
+    meeting = Meeting(*keys)
+    nodes = [declare(app, meeting) for app in apps]
+    async with AsyncExitStack() as stack:
+        for app in apps:
+            await stack.enter_async_context(app.worker())
+        following = keys[1:] + keys[0]
+        tasks = [asyncio.create_task(nodes[n].at(key).walk([following[n]])) for n, key in enumerate(keys)]
+        outcomes = await settle_all(tasks)
+    failed = [each for each in outcomes if isinstance(each, BaseException)]
+    assert all(isinstance(each, hf.CallCycle) for each in failed), outcomes
+    assert 1 <= len(failed) < len(keys)
+
+
+async def test_a_circle_half_in_memory_and_half_by_mail_does_not_hang(world):
+    """One process: x calls a, which calls b, by mail, which has called, in memory there, y, which calls x, by mail."""
+    apps = [world.app(), world.app()]
+    meeting = Meeting("a", "y")
+
+    async def gate(key):
+        if key in {"a", "y"}:
+            await meeting(key)
+
+    one, two = (declare(app, gate) for app in apps)
+    async with apps[0].worker(), apps[1].worker():
+        tasks = [
+            asyncio.create_task(one.at("x").walk(["a", "b"])),
+            asyncio.create_task(two.at("b").walk(["y", "x"])),
+        ]
+        outcomes = await settle_all(tasks)
+    failed = [each for each in outcomes if isinstance(each, BaseException)]
+    assert len(failed) == 1, outcomes
+    assert isinstance(failed[0], hf.CallCycle)
+
+
+async def test_an_actor_that_was_refused_can_be_called_again(world):
+    app = world.app()
+    node = declare(app)
+    async with app.worker():
+        for _ in range(3):
+            with pytest.raises(hf.CallCycle):
+                await node.at("a").walk(["b", "a"])
+        assert await node.at("a").walk(["b", "c"]) == ["a", "b", "c"]
+
+
+async def test_actors_that_call_others_do_not_run_out_of_places(world):
+    app = world.app(limits=hf.Limits(running=2, linger_seconds=0.01, near_seconds=0.01))
+    node = declare(app)
+    async with app.worker():
+        async with asyncio.timeout(10):
+            paths = [[f"{n}-{depth}" for depth in range(6)] for n in range(5)]
+            assert await asyncio.gather(*(node.at(path[0]).walk(path[1:]) for path in paths)) == paths

@@ -1,0 +1,144 @@
+"""Optimistic actors: no lease, compare and set, run again if another was faster."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+
+
+def declare(app, **options):
+    class Counter(hf.Actor, app=app, optimistic=True, **options):
+        n: int = 0
+        names: list[str] = hf.field(default_factory=list)
+
+        async def add(self, by: int = 1) -> int:
+            self.n += by
+            return self.n
+
+        async def slowly(self) -> int:
+            n = self.n
+            await self.pause()
+            self.n = n + 1
+            return self.n
+
+        async def pause(self) -> None:
+            await asyncio.sleep(0)
+
+        async def fail(self) -> None:
+            self.n = -1
+            raise ValueError("no")
+
+        async def tell(self, name: str) -> None:
+            self.names.append(name)
+
+        async def tell_itself(self, name: str) -> None:
+            self.n += 1
+            await hf.send(self.at(self.key).tell, name)
+
+        async def later(self, name: str) -> None:
+            self.ring.after("20ms", name)
+
+        @hf.timer
+        async def ring(self, name: str) -> None:
+            self.names.append(name)
+
+        @hf.read
+        async def get(self) -> int:
+            return self.n
+
+        @hf.read
+        async def told(self) -> list[str]:
+            return self.names
+
+    return Counter
+
+
+async def test_calls_from_several_processes_at_once_all_count(world):
+    apps = [world.app() for _ in range(3)]
+    counters = [declare(app) for app in apps]
+    async with apps[0].worker(), apps[1].worker(), apps[2]:
+        calls = [each.at("c").slowly() for each in counters for _ in range(15)]
+        assert sorted(await asyncio.gather(*calls)) == list(range(1, 46))
+        assert await counters[2].at("c").get() == 45
+
+
+async def test_a_client_without_any_worker_is_enough(world):
+    client = world.app()
+    counter = declare(client)
+    async with client:
+        assert await counter.at("c").add() == 1
+        assert await counter.at("c", request_id="r").add(5) == 6
+        assert await counter.at("c", request_id="r").add(5) == 6
+        with pytest.raises(hf.IdempotencyMismatch):
+            await counter.at("c", request_id="r").add(6)
+        with pytest.raises(ValueError, match="no"):
+            await counter.at("c").fail()
+        assert await counter.at("c").get() == 6
+        status = await client.actor("Counter", "c").status()
+        assert (status.status, status.owner) == ("SUSPENDED", None)
+
+
+async def test_requests_that_are_sent_at_once_are_one(world):
+    apps = [world.app(), world.app()]
+    counters = [declare(app) for app in apps]
+    async with apps[0].worker(), apps[1].worker():
+        calls = [each.at("c", request_id="r").slowly() for each in counters for _ in range(5)]
+        assert await asyncio.gather(*calls) == [1] * 10
+
+
+async def test_messages_and_timers_reach_it_like_any_other(world, eventually):
+    app = world.app()
+    counter = declare(app)
+
+    async def told(count):
+        names = await counter.at("c").told()
+        return names if len(names) == count else None
+
+    async with app.worker():
+        await counter.at("c").tell_itself("itself")
+        assert await eventually(lambda: told(1)) == ["itself"]
+        await hf.send(counter.at("c").tell, "sent")
+        assert await eventually(lambda: told(2)) == ["itself", "sent"]
+        await counter.at("c").later("rung")
+        assert await eventually(lambda: told(3)) == ["itself", "sent", "rung"]
+        assert await counter.at("c").add() == 2
+
+
+async def test_a_timer_set_by_a_client_fires_in_a_worker(world, eventually):
+    app, client = world.app(), world.app()
+    declare(app)
+    counter = declare(client)
+
+    async def told():
+        return await counter.at("c").told() == ["rung"]
+
+    async with app.worker(), client:
+        await counter.at("c").later("rung")
+        await eventually(told)
+
+
+async def test_it_can_be_deleted_and_begins_anew(world):
+    app = world.app()
+    counter = declare(app)
+    async with app.worker():
+        await counter.at("c").add(5)
+        before = (await app.actor("Counter", "c").status()).version
+        await app.actor("Counter", "c").delete()
+        assert (await app.actor("Counter", "c").status()).state is None
+        assert await counter.at("c").add() == 1
+        assert (await app.actor("Counter", "c").status()).version > before
+
+
+async def test_a_state_of_newer_code_is_refused_in_words(world):
+    newer = world.app()
+    counter = declare(newer, upcasters={1: lambda state: state})
+    async with newer:
+        await counter.at("c").add()
+    older = world.app()
+    counter = declare(older)
+    async with older:
+        with pytest.raises(hf.SerializationError, match="newer code"):
+            await counter.at("c").add()

@@ -1,0 +1,154 @@
+"""The worlds these tests run in, and a watchdog for those that would hang.
+
+A test that takes ``world`` runs three times: on the memory home, on a SQLite file, and where nothing stays in memory,
+so that every wait of every execution ends in a replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.ports import Home
+
+HANGS_AFTER_SECONDS = 20
+PATIENCE_SECONDS = 30.0
+
+WORLDS = {
+    "memory": hf.Limits(near_seconds=0.2),  # what waits is seen to be suspended soon
+    "sqlite": hf.Limits(near_seconds=0.2),
+    "forgetful": hf.Limits(linger_seconds=0.0, near_seconds=0.0, resident=0),
+}
+
+
+class World:
+    """One home. Every app it makes lives on it, as processes share a database."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.file = folder / "home.db"
+        self.data = MemoryData()
+        self.limits = WORLDS[name]
+
+    @property
+    def forgets(self) -> bool:
+        """Whether nothing that waits stays in memory."""
+        return self.limits.resident == 0
+
+    def app(self, name: str = "shop", **options: Any) -> hf.App:
+        """A fresh app on this home, with no code in it yet."""
+        options = {"limits": self.limits, "home": self.home} | options
+        return hf.App(name, **options)
+
+    @property
+    def home(self) -> Any:
+        if self.name == "sqlite":
+            return f"sqlite:///{self.file}"
+
+        async def open_shared() -> Home:
+            return open_memory_home(data=self.data)
+
+        return open_shared
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return World(request.param, tmp_path)
+
+
+@pytest.fixture
+def sqlite_world(tmp_path: Path) -> World:
+    return World("sqlite", tmp_path)
+
+
+@pytest.fixture
+def memory_world(tmp_path: Path) -> World:
+    return World("memory", tmp_path)
+
+
+@pytest.fixture
+def app(world: World) -> hf.App:
+    return world.app()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """``await eventually(check)``: call it, and await it, until its answer is true; answer that."""
+
+    async def wait(check: Callable[[], Any]) -> Any:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                answer = check()
+                if asyncio.iscoroutine(answer):
+                    answer = await answer
+                if answer:
+                    return answer
+                await asyncio.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def reaches(eventually: Callable[..., Any]) -> Callable[..., Any]:
+    """``await reaches(handle, "SUSPENDED")``: wait for a status."""
+
+    async def wait(handle: hf.Handle[Any], status: str) -> hf.Status:
+        async def found() -> hf.Status | None:
+            now = await handle.status()
+            return now if now.status == status else None
+
+        answer: hf.Status = await eventually(found)
+        return answer
+
+    return wait
+
+
+@pytest.fixture
+def fast() -> hf.Retry:
+    """Three attempts that follow each other at once."""
+    return hf.Retry(max_attempts=3, initial="1ms", backoff=1, jitter=hf.Jitter.NONE)
+
+
+@pytest.fixture(autouse=True)
+def no_complaints(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing in these tests may make the engine or asyncio log an error, unless the test reads the log itself."""
+    yield
+    errors = [each for each in caplog.get_records("call") if each.levelname in {"ERROR", "CRITICAL"}]
+    if errors and not getattr(caplog, "errors_expected", False):
+        pytest.fail("logged: " + "\n".join(each.getMessage() for each in errors))
+
+
+@pytest.fixture
+def errors_expected(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """For tests in which the engine has reason to log errors."""
+    caplog.errors_expected = True  # type: ignore[attr-defined]
+    return caplog
+
+
+@pytest.fixture
+def hangs_after_seconds() -> float:
+    """When a test is taken to hang; a file of long ones has a fixture of its own."""
+    return HANGS_AFTER_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def watchdog(hangs_after_seconds: float) -> Iterator[None]:
+    """Interrupt a test that hangs, so that it fails alone and with a traceback."""
+
+    def bark(*_: object) -> None:
+        raise TimeoutError(f"the test hangs: it ran for more than {hangs_after_seconds} s")
+
+    before = signal.signal(signal.SIGALRM, bark)
+    signal.setitimer(signal.ITIMER_REAL, hangs_after_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
