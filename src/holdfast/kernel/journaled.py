@@ -62,6 +62,8 @@ class Journaled(Entity):
         super().forget()
         for task in self.effects.values():
             task.cancel()
+        if self.flushing is not None:  # nothing depends on it, and it might try for ever
+            self.flushing.cancel()
         if self.program is not None:
             self.program.evict()
         self.program = self.journal = None
