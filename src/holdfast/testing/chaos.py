@@ -32,7 +32,6 @@ LONGEST_OUTAGE_LEASES: Final = 2
 LONGEST_RESTART_LEASES: Final = 2
 FARTHEST_CLOCK_MS: Final = 5_000
 SLOW_SHARE: Final = 0.15
-MOMENT_SECONDS: Final = 1.0
 
 HARDEST: Final = Rates(
     fail_before=0.1,
@@ -90,7 +89,6 @@ class Chaos:
         for process in self._world.processes:
             if process.is_open:
                 await process.stop()
-        await asyncio.sleep(MOMENT_SECONDS)  # what was given up in the end unwinds
 
     def abandon(self) -> None:
         """Let everything be, as it is."""

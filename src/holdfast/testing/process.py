@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 FEW_TASKS = 100
 CLOSING_TRIES = 100
+UNWINDING_SECONDS = 0.1
+"""So long what was cancelled in the end may take to notice."""
 
 
 class ProcessDied(Exception):
@@ -100,6 +102,7 @@ class Process:
         self.leaving = True
         self.wire.tell("shuts down")
         await self.call(lambda: _exit(working))
+        await asyncio.sleep(UNWINDING_SECONDS)
         self._working = None
 
     def resume(self) -> None:
