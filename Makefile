@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo test bench torture test-all examples coverage format clean \
+.PHONY: help demo test bench swarm torture test-all examples coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -59,6 +59,9 @@ check-tidiness: .venv/.dev-installed
 
 bench: .venv/.dev-installed ## measure, and print the numbers
 	@$(BIN)/python -m benchmarks
+
+swarm: .venv/.dev-installed ## run many seeds of simulated processes under faults
+	@$(BIN)/python -m tests.simulation
 
 torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers
 	@$(BIN)/python -m tests.torture

@@ -1,4 +1,4 @@
-"""Every scenario, with a crash, an outage, a lost answer or a zombie at each of its writes: nothing may differ."""
+"""Every scenario, with a crash, an outage, a lost or a late answer, or a zombie at each write: nothing may differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing import Scenario, crash_at_every_write, crash_twice, pause_at_every_write
+from holdfast.testing import (
+    Scenario,
+    crash_at_every_write,
+    crash_twice,
+    lag_at_every_write,
+    pause_at_every_write,
+)
+from holdfast.testing.crashes import DELAYS
 from holdfast.testing.scenarios import SCENARIOS, scenario
 from holdfast.testing.scenarios.transactions import sql_scenarios
 
@@ -37,6 +44,22 @@ def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")
     assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+
+
+@pytest.mark.parametrize("each", [each for each in SCENARIOS if not each.effects_depend_on_time], ids=name_of)
+def test_a_slow_store_at_any_write_changes_nothing(each: Scenario) -> None:
+    report = crash_at_every_write(each, DELAYS)
+    assert report.points == len(DELAYS) * report.writes > 0
+
+
+def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing_and_is_fenced() -> None:
+    fenced = points = 0
+    for each in SCENARIOS:
+        report = lag_at_every_write(each)
+        points += report.points
+        fenced += report.events["fenced"]
+    print(f"{points} processes heard too late, {fenced} were fenced")
+    assert fenced >= FENCED_AT_LEAST, "processes that never tried to write prove nothing"
 
 
 def test_a_crash_at_any_write_of_a_transactional_step_changes_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from unittest import mock
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
@@ -11,6 +12,7 @@ from holdfast.errors import StoreUnusable
 from holdfast.items import Put
 from holdfast.kernel.entries import Done, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.kernel.journaled import Journaled
 from holdfast.ports import Home
 
 
@@ -87,3 +89,11 @@ async def test_after_a_failed_flush_nothing_follows():
     assert store.written
     assert {epoch for epoch, _ in store.written} == {2}, "the result of the second was written without the first"
     assert app.telemetry.counts["fenced"] == 1
+
+
+async def test_a_flush_of_an_entity_that_is_forgotten_is_given_up():
+    entity = Journaled("p", mock.Mock())
+    flushing = entity.flushing = asyncio.create_task(asyncio.Event().wait())
+    entity.forget()
+    await asyncio.wait((flushing,))
+    assert flushing.cancelled()

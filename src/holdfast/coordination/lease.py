@@ -99,8 +99,17 @@ async def claim(
 
 
 def renewal(partition: str, owner: str, epoch: int, until: int) -> Update:
-    """The write that extends a lease; refused if it is no longer ours."""
-    return Update(partition=partition, sort=HEAD, when=OwnerIs(owner, epoch), lease_until=until)
+    """The write that extends a lease; refused if it is no longer ours, or lasts as long already.
+
+    Two of them may overtake each other on their way: the one that arrives last shall not shorten it.
+    """
+    ours_until_earlier = AllOf((OwnerIs(owner, epoch), LeaseLapsed(until)))
+    return Update(partition=partition, sort=HEAD, when=ours_until_earlier, lease_until=until)
+
+
+def is_leased(there: Item | None, owner: str, epoch: int) -> bool:
+    """Whether a head is leased to this owner, under this epoch."""
+    return there is not None and there.owner == owner and there.epoch == epoch
 
 
 def _loaded(answers: Sequence[Item | None]) -> Item:

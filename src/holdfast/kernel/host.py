@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.clock import Clock
-from holdfast.coordination.lease import renewal
+from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import InvalidInput, Refused, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
@@ -256,9 +256,9 @@ class Host:
         try:
             await self.home.store.write(renewal(entity.partition, self.home.owner, epoch, until))
             if entity.epoch == epoch:
-                entity.lease_until = until
-        except Refused:
-            if entity.held and entity.epoch == epoch:
+                entity.lease_until = max(entity.lease_until, until)
+        except Refused as refused:
+            if entity.held and entity.epoch == epoch and not is_leased(refused.item, self.home.owner, epoch):
                 entity.lose()
         except StoreError:
             return  # not known; the next renewal or write will tell
@@ -294,6 +294,8 @@ class Host:
             if entity.turn is not None:
                 entity.turn.cancel()
             self.forget(entity)
+        for post in self._posts:
+            post.cancel()
 
     def held_by_us(self, partition: str) -> bool:
         """Whether we own the entity's lease now."""

@@ -62,6 +62,8 @@ class Journaled(Entity):
         super().forget()
         for task in self.effects.values():
             task.cancel()
+        if self.flushing is not None:  # nothing depends on it, and it might try for ever
+            self.flushing.cancel()
         if self.program is not None:
             self.program.evict()
         self.program = self.journal = None
@@ -86,7 +88,9 @@ class Journaled(Entity):
         return bool(self.effects) or self.flushing is not None
 
     def start(self, effect: Effect) -> None:
-        """Let an effect happen beside the others."""
+        """Let an effect happen beside the others, and instead of an older one of the same operation."""
+        if (older := self.effects.pop(effect.op, None)) is not None:
+            older.cancel()
         self.effects[effect.op] = asyncio.get_running_loop().create_task(self._perform(effect))
 
     async def _perform(self, effect: Effect) -> None:

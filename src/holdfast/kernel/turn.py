@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import UNSET
 
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, renewal
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update, one_per_place
@@ -241,11 +242,12 @@ async def confirm(entity: Journaled, host: Host) -> None:
     """
     until = host.clock.now_ms() + host.limits.lease_ms
     update = renewal(entity.partition, host.home.owner, entity.epoch, until)
+    still_ours = partial(is_leased, owner=host.home.owner, epoch=entity.epoch)
     try:
-        await write_until_known(host.home.store, update, ours=lambda _there: False)
+        await write_until_known(host.home.store, update, ours=still_ours)
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
-    entity.lease_until = until
+    entity.lease_until = max(entity.lease_until, until)
 
 
 def flush(entity: Journaled) -> None:

@@ -8,13 +8,21 @@
 ``crash_at_every_write``           a scenario, run again with a crash at each of its writes
 ``crash_twice``                    the same, with a second crash at each write of the recovery
 ``pause_at_every_write``           the same, with a process that is stopped, loses its lease and comes back
+``lag_at_every_write``             the same, with a process that hears from its store too late
+``run_swarm``                      many scenarios, users and processes at once, and faults drawn from seeds
 ``replay_history``                 new code, checked against recorded histories
 =================================  =====================================================================================
 """
 
 from __future__ import annotations
 
-from holdfast.testing.crashes import Report, crash_at_every_write, crash_twice, pause_at_every_write
+from holdfast.testing.crashes import (
+    Report,
+    crash_at_every_write,
+    crash_twice,
+    lag_at_every_write,
+    pause_at_every_write,
+)
 from holdfast.testing.faults import FaultCounts, FaultPlan, FaultsAt, RandomFaults, Rates
 from holdfast.testing.faulty import faulty_home
 from holdfast.testing.ledger import Ledger
@@ -22,6 +30,7 @@ from holdfast.testing.patience import PATIENT
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.replay import record_history, replay_history
 from holdfast.testing.simulation import Histories, Scenario, run_scenario
+from holdfast.testing.swarm import SwarmReport, run_swarm
 from holdfast.testing.virtual_time import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
 from holdfast.testing.world import MemoryDatabase, World
 
@@ -42,15 +51,18 @@ __all__ = [
     "Rates",
     "Report",
     "Scenario",
+    "SwarmReport",
     "VirtualClock",
     "VirtualTimeLoop",
     "World",
     "crash_at_every_write",
     "crash_twice",
     "faulty_home",
+    "lag_at_every_write",
     "pause_at_every_write",
     "record_history",
     "replay_history",
     "run_scenario",
+    "run_swarm",
     "run_virtual",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.testing.faults import (
     CrashAfter,
     CrashBefore,
+    Delay,
     FailBefore,
     FaultCounts,
     FaultsAt,
@@ -35,6 +36,14 @@ FAULTS: Final[tuple[WriteFault, ...]] = (CrashBefore(), CrashAfter(), LoseAnswer
 CRASHES: Final[tuple[WriteFault, ...]] = (CrashBefore(), CrashAfter())
 PAUSES: Final[tuple[WriteFault, ...]] = (PauseBefore(), PauseAfter())
 
+DELAYS: Final[tuple[WriteFault, ...]] = (
+    Delay(before_seconds=20.0),
+    Delay(after_seconds=12.0),
+    Delay(after_seconds=20.0),
+)
+"""Long ones: one within a lease by default, so that the sweep looks meanwhile, the others beyond it."""
+
+LAG_LEASES: Final = 3
 AFTERLIFE_LEASES: Final = 3
 """For so many leases a zombie may try to do harm after it has come back."""
 
@@ -102,6 +111,20 @@ def pause_at_every_write(scenario: Scenario) -> Report:
     return _told(tally.report())
 
 
+def lag_at_every_write(scenario: Scenario) -> Report:
+    """Let the first process hear so late from its store, from each of its writes on, that its leases lapse.
+
+    A second one finishes everything meanwhile. The first has never stood still, and its last write was applied: it must
+    find out before it does anything more, in the store or outside (G2, G3).
+    """
+    base = undisturbed(scenario)
+    tally = _Tally(scenario, base, "a lag from")
+    for number in range(1, base.writes[0] + 1):
+        run = run_virtual(lambda: _run_with_laggard(scenario, number))  # noqa: B023 - it runs here and now
+        tally.add(run, f"lag from write {number}", expected=None)
+    return _told(tally.report())
+
+
 def undisturbed(scenario: Scenario) -> Run:
     """The run that all others are compared with. It must itself be without fault."""
     base = run_scenario(scenario)
@@ -129,13 +152,13 @@ class _Tally:
         self._events = Counter[str]()
         self._failures: list[str] = []
 
-    def add(self, run: Run, place: str, *, expected: int) -> None:
+    def add(self, run: Run, place: str, *, expected: int | None) -> None:
         self._points += 1
         self._events += run.events
         self._faults.add(run.faults)
         wrong = [*run.violations]
         wrong += self._base.observation.differences(run.observation, self._scenario.histories)
-        if (happened := run.faults.counts.total()) != expected:
+        if expected is not None and (happened := run.faults.counts.total()) != expected:
             wrong.append(f"{happened} faults happened, not {expected}: the runs are not alike")
         if wrong:
             self._failures.append(f"{place}: {'; '.join(wrong)}")
@@ -162,30 +185,63 @@ def _name(fault: WriteFault) -> str:
     return f"{type(fault).__name__} write"
 
 
-# ── Zombies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Zombies and laggards ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _run_with_zombie(scenario: Scenario, plan: FaultsAt) -> Run:
     world = World(scenario.build, limits=scenario.limits, database=scenario.database())
+    zombie = world.admit(plan)
+    return await _overtake(world, scenario, zombie, zombie.stopped, zombie.resume)
+
+
+async def _run_with_laggard(scenario: Scenario, number: int) -> Run:
+    lag = _Lag(number, LAG_LEASES * scenario.limits.lease_ms / 1000)
+    world = World(scenario.build, limits=scenario.limits, database=scenario.database())
+    return await _overtake(world, scenario, world.admit(lag), lag.began, lag.end)
+
+
+class _Lag(FaultsAt):
+    """From one write on, whatever a process sends is under way for ``seconds``, or its answer is."""
+
+    def __init__(self, number: int, seconds: float) -> None:
+        super().__init__()
+        self.began = asyncio.Event()
+        self._number = number
+        self._seconds = seconds
+        self._ended = False
+
+    def end(self) -> None:
+        self._ended = True
+
+    def on_write(self, number: int) -> WriteFault | None:
+        if self._ended or number < self._number:
+            return None
+        self.began.set()
+        return Delay(after_seconds=self._seconds) if number == self._number else Delay(before_seconds=self._seconds)
+
+
+async def _overtake(
+    world: World, scenario: Scenario, late: Process, begun: asyncio.Event, end: Callable[[], None]
+) -> Run:
+    """Let another process finish everything once the misfortune of ``late`` has begun; then it ends."""
     violations: list[str] = []
     result = "nothing"
     try:
         async with asyncio.timeout(scenario.patience_seconds):
-            zombie = world.admit(plan)
-            living = asyncio.create_task(_live(zombie, world))
-            await _first_of(zombie.stopped.wait(), living)
+            living = asyncio.create_task(_live(late, world))
+            await _first_of(begun.wait(), living)
             heir = await world.boot()
             result = await told(heir)
             await heir.call(world.quiet)
             before = _substance(await world.database.items())
-            zombie.resume()
+            end()
             await asyncio.sleep(AFTERLIFE_LEASES * scenario.limits.lease_ms / 1000)
             if (after := _substance(await world.database.items())) != before:
                 changed = sorted(f"{item.partition} {item.sort}" for item in after ^ before)
                 violations.append(f"the process that came back changed what the other had finished: {changed} (G3)")
-            if (late := await living) != result:
-                violations.append(f"the process that came back told its user {late}, not {result}")
-            await zombie.stop()
+            if (its_result := await living) != result:
+                violations.append(f"the process that came back told its user {its_result}, not {result}")
+            await late.stop()
             await heir.stop()
     except TimeoutError:
         violations.append(f"it had not ended after {scenario.patience_seconds:,.0f} virtual seconds (G1)")

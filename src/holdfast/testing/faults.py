@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from random import Random
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 from msgspec import Struct
 
@@ -87,7 +87,37 @@ class DelayRing(Struct, frozen=True):
 
 RingFault = LoseRing | DoubleRing | DelayRing
 
-AnyFault = WriteFault | ReadFault | RingFault
+# ── What can happen to a process ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Kill(Struct, frozen=True):
+    """It dies at any moment: in the middle of a step, say."""
+
+
+class Stop(Struct, frozen=True):
+    """It is stopped at any moment, and goes on later."""
+
+
+class Drain(Struct, frozen=True):
+    """It shuts down in good order, and another one takes its place."""
+
+
+class Outage(Struct, frozen=True):
+    """For so long every call of its store fails."""
+
+    seconds: float
+
+
+class WrongClock(Struct, frozen=True):
+    """Its clock is so far ahead of the right time, or behind it."""
+
+    offset_ms: int
+
+
+ProcessFault = Kill | Stop | Drain | Outage | WrongClock
+
+AnyFault = WriteFault | ReadFault | RingFault | ProcessFault
+EVERY_FAULT: Final[tuple[type[AnyFault], ...]] = get_args(AnyFault)
 
 # ── Plans ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,13 +171,19 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class RandomFaults:
-    """Faults drawn from a generator. ``rates`` may be replaced while the plan is in use: no rates, no faults."""
+    """Faults drawn from a generator. ``rates`` may be replaced while the plan is in use: no rates, no faults.
+
+    While ``down`` is set the store answers nothing at all.
+    """
 
     def __init__(self, random: Random, rates: Rates) -> None:
         self._random = random
         self.rates = rates
+        self.down = False
 
     def on_write(self, number: int) -> WriteFault | None:  # noqa: ARG002 - the signature of FaultPlan
+        if self.down:
+            return FailBefore()
         rates, drawn = self.rates, self._random.random()
         for share, fault in (
             (rates.fail_before, FailBefore()),
@@ -164,6 +200,8 @@ class RandomFaults:
         return None
 
     def on_read(self) -> ReadFault | None:
+        if self.down:
+            return FailRead()
         rates, drawn = self.rates, self._random.random()
         if drawn < rates.fail_read:
             return FailRead()

@@ -18,6 +18,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Item, Write
 from holdfast.ports import Doorbell, Home, Page, SqlCursor, SqlTransactions, Store
 from holdfast.testing.faults import (
+    AnyFault,
     CrashAfter,
     CrashBefore,
     Delay,
@@ -33,7 +34,7 @@ from holdfast.testing.faults import (
     PauseAfter,
     PauseBefore,
 )
-from holdfast.testing.virtual_time import outside
+from holdfast.testing.virtual_time import Timeline, outside
 
 T = TypeVar("T")
 
@@ -89,11 +90,22 @@ class Wire:
     on when the process is stopped or dies.
     """
 
-    def __init__(self, plan: FaultPlan, counts: FaultCounts, victim: Victim) -> None:
+    def __init__(self, plan: FaultPlan, counts: FaultCounts, victim: Victim, timeline: Timeline | None = None) -> None:
         self.plan = plan
         self.counts = counts
         self.victim = victim
+        self.timeline = timeline
         self.writes = 0
+
+    def tell(self, what: str) -> None:
+        """Something happens to the process, or it does something."""
+        if self.timeline is not None:
+            self.timeline(str(self.victim), what)
+
+    def suffer(self, fault: AnyFault) -> None:
+        """A fault happens to it."""
+        self.counts.note(fault)
+        self.tell(f"suffers {fault}")
 
     def send(self, call: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
         """Send one write and answer the future of its answer."""
@@ -105,7 +117,7 @@ class Wire:
         self.writes += 1
         fault = self.plan.on_write(self.writes)
         if fault is not None:
-            self.counts.note(fault)
+            self.suffer(fault)
         victim = self.victim
         match fault:
             case None:
@@ -115,9 +127,7 @@ class Wire:
             case LoseAnswer():
                 self._apply(call, lambda done: _lose(done, answer))
             case Delay(before, after):
-                self._later(
-                    before, lambda: self._apply(call, lambda done: self._later(after, lambda: _pass_on(done, answer)))
-                )
+                self._later(before, lambda: self._apply(call, lambda done: self._answer_later(after, done, answer)))
             case CrashBefore():
                 victim.crash()
             case PauseBefore():
@@ -135,6 +145,9 @@ class Wire:
         future = outside().run(lambda: asyncio.ensure_future(call()))
         future.add_done_callback(applied, context=outside())
 
+    def _answer_later(self, seconds: float, done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
+        _ignore(done, lambda: self._later(seconds, lambda: _pass_on(done, answer)))
+
     def _later(self, seconds: float, action: Callable[[], object]) -> None:
         asyncio.get_running_loop().call_later(seconds, action, context=outside())
 
@@ -147,7 +160,7 @@ class Wire:
             await awake
         fault = self.plan.on_read()
         if fault is not None:
-            self.counts.note(fault)
+            self.suffer(fault)
         match fault:
             case FailRead():
                 await asyncio.sleep(0)
@@ -246,7 +259,7 @@ class FaultyDoorbell:
     def _leave(self, partition: str) -> None:
         fault = self._wire.plan.on_ring()
         if fault is not None:
-            self._wire.counts.note(fault)
+            self._wire.suffer(fault)
         match fault:
             case LoseRing():
                 return

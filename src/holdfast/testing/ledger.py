@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
@@ -17,6 +16,14 @@ from holdfast.testing.virtual_time import current_scope
 from holdfast.workflows.scope import StepInfo, current
 
 T = TypeVar("T")
+
+
+class Watch(Protocol):
+    """Whoever wants to know of every attempt."""
+
+    def __call__(self, key: str, process: str, *, excused: bool) -> None:
+        """``process`` performs the operation ``key``; ``excused``: it may have been overtaken without knowing."""
+        ...
 
 
 class Attempt(Struct, frozen=True):
@@ -30,14 +37,14 @@ class Attempt(Struct, frozen=True):
 class Ledger:
     """Where the steps of a simulation leave their effects. ``violations`` tells what must not have happened."""
 
-    def __init__(self, is_recorded: Callable[[str], bool] = lambda _key: False) -> None:
+    def __init__(self, watch: Watch | None = None) -> None:
         self.accepted: dict[str, Any] = {}
         self.attempts: Counter[str] = Counter()
         self.log: list[Attempt] = []
         self.violations: list[str] = []
         self.notes: dict[str, Any] = {}
         """For a user and his steps to tell each other things, outside of everything durable."""
-        self._is_recorded = is_recorded
+        self._watch = watch
 
     def effect(self, value: T, *, key: str | None = None) -> T:
         """Change the world from inside a step, under the step's idempotency key. Answers ``value``.
@@ -60,8 +67,8 @@ class Ledger:
             return None
         self.attempts[name] += 1
         self.log.append(Attempt(asyncio.get_running_loop().time(), str(process), name))
-        if self._is_recorded(name) and not getattr(process, "zombie", False):
-            self.violations.append(f"{name} was performed again after its outcome was recorded (G2)")
+        if self._watch is not None and process is not None:
+            self._watch(name, str(process), excused=process.late)
         return name
 
     @property

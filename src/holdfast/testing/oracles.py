@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item
 from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -29,7 +31,7 @@ from holdfast.workflows.record import (
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
-    None: frozenset({READY, RUNNING}),
+    None: frozenset({READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has come
     READY: frozenset(
         {RUNNING, SUSPENDED, STRANDED, PAUSED, *ENDED}
     ),  # its owner may have kept its lease while it was paused
@@ -47,16 +49,23 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
 """The statuses an execution may go to next. A status may always stay as it is."""
 
 
+LONGEST_TOLD_CHARACTERS: Final = 200
+
+
 class WatchedData(MemoryData):
     """A simulated database that checks every change against the guarantees, in the order of the changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline | None = None) -> None:
         super().__init__()
         self.violations: list[str] = []
+        self._timeline = timeline
         self._recorded: dict[tuple[str, int], frozenset[str]] = {}
+        self._at_work: dict[str, int] = {}
 
     def set(self, item: Item) -> None:
         """See ``MemoryData.set``."""
+        if self._timeline is not None:
+            self._timeline(item.partition, _told(item))
         before = self.find(item.partition, item.sort)
         if item.sort == HEAD:
             self._check_head(before, item)
@@ -66,16 +75,31 @@ class WatchedData(MemoryData):
         if item.sort.startswith(SEGMENT_PREFIX):
             self._note_recorded(item.partition, int(item.sort[len(SEGMENT_PREFIX) :].split("#")[0]))
 
+    def remove(self, partition: str, sort: str) -> None:
+        """See ``MemoryData.remove``."""
+        if self._timeline is not None:
+            self._timeline(partition, f"{sort} is removed")
+        super().remove(partition, sort)
+
     def check_segment_at_rest(self, item: Item) -> None:
         """Take in an item of a database that was not watched, in the order of its sort keys."""
         if item.sort.startswith(SEGMENT_PREFIX):
             self._check_segment(None, item)
         super().set(item)
 
-    def is_recorded(self, key: str) -> bool:
-        """Whether the outcome of the operation with this idempotency key is in a journal, in a segment of its own."""
+    def attempted(self, key: str, process: str, *, excused: bool) -> None:
+        """A process performs the operation with this idempotency key. That is wrong if its outcome is in a journal, in
+        a segment of its own; unless it was overtaken and is excused for not knowing.
+
+        An owner that performs anything has fenced off those before him: none of them may write a segment any more.
+        """
         partition, run, op = _parts_of(key)
-        return op in self._recorded.get((partition, run), ())
+        head = self.find(partition, HEAD)
+        owns = head is not None and head.owner == process
+        if head is not None and owns:
+            self._at_work[partition] = head.epoch
+        if op in self._recorded.get((partition, run), ()) and (owns or not excused):
+            self.violations.append(f"{key} was performed again after its outcome was recorded (G2)")
 
     def _check_head(self, before: Item | None, head: Item) -> None:
         if before is not None and head.epoch < before.epoch:
@@ -90,6 +114,8 @@ class WatchedData(MemoryData):
     def _check_segment(self, before: Item | None, segment: Item) -> None:
         if before is not None:
             self._complain(segment, f"segment {segment.sort} was overwritten (G3)")
+        if segment.epoch < (at_work := self._at_work.get(segment.partition, 0)):
+            self._complain(segment, f"a segment of epoch {segment.epoch} came when epoch {at_work} was at work (G3)")
         run, _, position = segment.sort[len(SEGMENT_PREFIX) :].partition("#")
         if int(position) > 0:
             previous = self.find(segment.partition, f"{SEGMENT_PREFIX}{run}#{int(position) - 1:010d}")
@@ -102,11 +128,24 @@ class WatchedData(MemoryData):
 
     def _note_recorded(self, partition: str, run: int) -> None:
         entries = standing(journal_of(self.partitions[partition].values(), run))
-        ops = frozenset(entry.op for entry in entries if isinstance(entry, Done | Failed))
-        self._recorded[partition, run] = ops
+        ops = [entry.op for entry in entries if isinstance(entry, Done | Failed)]
+        self._recorded[partition, run] = frozenset(ops)
+        if len(ops) > len(set(ops)):
+            twice = ", ".join(op for op, count in Counter(ops).items() if count > 1)
+            self.violations.append(f"{partition}: its journal holds two outcomes of {twice} (G2)")
 
     def _complain(self, item: Item, text: str) -> None:
         self.violations.append(f"{item.partition}: {text}")
+
+
+def _told(item: Item) -> str:
+    """An item as the line of a timeline."""
+    if item.sort == HEAD:
+        lease = "" if item.owner is None else f", leased to {item.owner} until {item.lease_until}"
+        due = "" if item.due_at is None else f", due at {item.due_at}"
+        return f"is {item.status}, epoch {item.epoch}, revision {item.revision}{lease}{due}"
+    writer = "" if item.owner is None else f" by {item.owner} under epoch {item.epoch}"
+    return f"{item.sort}{writer}: {item.body.decode()[:LONGEST_TOLD_CHARACTERS]}"
 
 
 def _parts_of(key: str) -> tuple[str, int, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.testing.faults import FaultPlan
 from holdfast.testing.faulty import Wire
-from holdfast.testing.virtual_time import VirtualClock, VirtualHandle, VirtualTimeLoop, current_scope
+from holdfast.testing.virtual_time import Timeline, VirtualClock, VirtualHandle, VirtualTimeLoop, current_scope
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 FEW_TASKS = 100
 CLOSING_TRIES = 100
+UNWINDING_SECONDS = 0.1
+"""So long what was cancelled in the end may take to notice."""
 
 
 class ProcessDied(Exception):
@@ -34,16 +36,27 @@ class ProcessDied(Exception):
 class Process:
     """One simulated process. ``call`` runs something in it; ``crash``, ``pause`` and ``resume`` are done to it."""
 
-    def __init__(self, name: str, loop: VirtualTimeLoop, plan: FaultPlan, counts: FaultCounts, offset_ms: int) -> None:
+    def __init__(  # what a process is made of
+        self,
+        name: str,
+        loop: VirtualTimeLoop,
+        plan: FaultPlan,
+        counts: FaultCounts,
+        *,
+        offset_ms: int,
+        timeline: Timeline | None,
+    ) -> None:
         self.name = name
         self.context = contextvars.Context()
         self.context.run(current_scope.set, self)
         self.clock = VirtualClock(loop, offset_ms=offset_ms)
-        self.wire = Wire(plan, counts, self)
+        self.wire = Wire(plan, counts, self, timeline)
         self.dead = False
         self.paused = self._started = False
-        self.zombie = False
-        """Whether it was ever stopped: its knowledge may be out of date without its knowing."""
+        self.late = offset_ms != 0
+        """Whether it may have been overtaken without knowing: it was stopped once, or clocks differ."""
+        self.leaving = False
+        """Whether it shuts down, or has."""
         self.died: asyncio.Future[None] = loop.create_future()
         self.stopped = asyncio.Event()
         self.app: App
@@ -80,13 +93,16 @@ class Process:
     @property
     def is_open(self) -> bool:
         """Whether it has started and nothing has happened to it since."""
-        return self._started and not self.dead and not self.paused
+        return self._started and not (self.dead or self.paused or self.leaving)
 
     async def stop(self) -> None:
         """Shut down in good order: hand over what runs, close the home."""
         working = self._working
         assert working is not None, "it was never started"
+        self.leaving = True
+        self.wire.tell("shuts down")
         await self.call(lambda: _exit(working))
+        await asyncio.sleep(UNWINDING_SECONDS)
         self._working = None
 
     def resume(self) -> None:
@@ -95,6 +111,7 @@ class Process:
             return
         self.paused = False
         self.stopped.clear()
+        self.wire.tell("goes on")
         held_back, self._held_back = self._held_back, []
         for each in held_back:
             if isinstance(each, VirtualHandle):
@@ -109,14 +126,16 @@ class Process:
         if self.dead:
             return
         self.dead = True
+        self.wire.tell("is gone")
         self._held_back.clear()
         if not self.died.done():
             self.died.set_result(None)
 
     def pause(self) -> None:
         """Stop as by SIGSTOP: its timers pass unnoticed, its leases lapse, and it knows nothing of it."""
-        self.paused = self.zombie = True
+        self.paused = self.late = True
         self.stopped.set()
+        self.wire.tell("is stopped")
 
     def when_awake(self, action: Callable[[], object]) -> None:
         """See ``Victim.when_awake``."""

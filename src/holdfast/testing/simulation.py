@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError, StoreUnavailable
-from holdfast.items import HEAD, Item
+from holdfast.items import Item
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
 from holdfast.kernel.host import Limits
 from holdfast.testing.faults import NO_FAULTS, FailBefore, FailRead, FaultCounts, FaultPlan, LoseAnswer
@@ -20,12 +20,12 @@ from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import operations_of, unrest
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import run_virtual
-from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, swift
-from holdfast.workflows.record import PARTITION_PREFIX
+from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, is_execution, swift
 
 MOST_INCARNATIONS: Final = 10
 MOST_TRIES: Final = 100
 PAUSE_SECONDS: Final = 0.1
+UNAVAILABLE: Final = "the store is unavailable"
 
 
 class Histories(StrEnum):
@@ -41,7 +41,7 @@ class Scenario:
     """Something that users do, to be done again under faults.
 
     ``check`` looks at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database
-    of one run.
+    of one run. ``effects_depend_on_time`` says that in a slow world other effects take place.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Scenario:
     patience_seconds: float = 3_600.0
     check: Callable[[Ledger], list[str]] = lambda _ledger: []
     database: Callable[[], Database] = MemoryDatabase
+    effects_depend_on_time: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -127,7 +128,7 @@ async def told(process: Process, user: User | None = None) -> str:
             await asyncio.sleep(PAUSE_SECONDS)
         except HoldfastError as error:
             return f"{type(error).__name__}: {error}"
-    return "the store is unavailable"
+    return UNAVAILABLE
 
 
 async def alive(process: Process, world: World) -> None:
@@ -150,7 +151,7 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
     run = Run(
         observation=Observation(
             result=result,
-            statuses={item.partition: item.status for item in items if item.sort == HEAD},
+            statuses={item.partition: item.status for item in items if is_execution(item)},
             operations=_histories(items),
             accepted=dict(world.ledger.accepted),
         ),
@@ -177,7 +178,7 @@ def _histories(items: Sequence[Item]) -> dict[str, list[str]]:
     return {
         head.partition: [line for entry in operations_of(entities[head.partition], head) if (line := _line(entry))]
         for head in items
-        if head.sort == HEAD and head.partition.startswith(PARTITION_PREFIX)
+        if is_execution(head)
     }
 
 

@@ -32,6 +32,9 @@ LONGEST_REPORT_TASKS: Final = 20
 MOST_STEPS_AT_ONCE: Final = 500_000
 """So many callbacks at one instant of virtual time are a loop that never ends."""
 
+Timeline = Callable[[str, str], object]
+"""Told what happens in a run, as it happens: to whom, and what."""
+
 _logger = logging.getLogger("asyncio")
 
 

@@ -18,7 +18,7 @@ from holdfast.testing.faulty import on_wire
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import WatchedData
 from holdfast.testing.process import Process
-from holdfast.testing.virtual_time import VirtualTimeLoop
+from holdfast.testing.virtual_time import Timeline, VirtualTimeLoop
 from holdfast.workflows.record import ENDED, PARTITION_PREFIX
 
 User = Callable[[], Coroutine[Any, Any, Any]]
@@ -45,8 +45,8 @@ class Database(Protocol):
         """Everything that it holds."""
         ...
 
-    def is_recorded(self, key: str) -> bool:
-        """Whether an operation's outcome is known to be durable, by its idempotency key."""
+    def attempted(self, key: str, process: str, *, excused: bool) -> None:
+        """A process performs the operation with this idempotency key. See ``WatchedData.attempted``."""
         ...
 
     def violations(self) -> list[str]:
@@ -65,8 +65,8 @@ class Database(Protocol):
 class MemoryDatabase:
     """A shared ``MemoryData`` that watches every change."""
 
-    def __init__(self) -> None:
-        self.data = WatchedData()
+    def __init__(self, timeline: Timeline | None = None) -> None:
+        self.data = WatchedData(timeline)
 
     async def open(self, owner: str) -> Home:
         return open_memory_home(data=self.data, owner=owner)
@@ -74,8 +74,8 @@ class MemoryDatabase:
     async def items(self) -> list[Item]:
         return [item for entity in self.data.partitions.values() for item in entity.values()]
 
-    def is_recorded(self, key: str) -> bool:
-        return self.data.is_recorded(key)
+    def attempted(self, key: str, process: str, *, excused: bool) -> None:
+        self.data.attempted(key, process, excused=excused)
 
     def violations(self) -> list[str]:
         return self.data.violations
@@ -90,16 +90,24 @@ class MemoryDatabase:
 class World:
     """Where a simulation happens. Make it, and use it, inside ``run_virtual``."""
 
-    def __init__(self, build: Build, *, limits: Limits, database: Database | None = None) -> None:
+    def __init__(
+        self, build: Build, *, limits: Limits, database: Database | None = None, timeline: Timeline | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop), "a simulation needs virtual time: run_virtual(...)"
         self.loop = loop
-        self.database: Database = database or MemoryDatabase()
-        self.ledger = Ledger(self.database.is_recorded)
+        self.database: Database = database or MemoryDatabase(timeline)
+        self.ledger = Ledger(self._attempted)
         self.counts = FaultCounts()
         self.processes: list[Process] = []
         self._build = build
         self._limits = limits
+        self._timeline = timeline
+
+    def _attempted(self, key: str, process: str, *, excused: bool) -> None:
+        if self._timeline is not None:
+            self._timeline(process, f"attempts {key}")
+        self.database.attempted(key, process, excused=excused)
 
     async def boot(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
         """Start a process with a fresh app on the shared database. It may die while it starts."""
@@ -109,24 +117,23 @@ class World:
 
     def admit(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
         """A process that has not started yet, with a fresh app on the shared database."""
-        process = Process(f"p{len(self.processes) + 1}", self.loop, plan, self.counts, offset_ms)
+        name = f"p{len(self.processes) + 1}"
+        process = Process(name, self.loop, plan, self.counts, offset_ms=offset_ms, timeline=self._timeline)
         self.processes.append(process)
 
         async def open_home() -> Home:
             return on_wire(await self.database.open(process.name), process.wire)
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
+        if self._timeline is not None:
+            process.app.telemetry.subscribe(lambda event, fields: process.wire.tell(f"tells of {event} {fields}"))
         process.user = self._build(process.app, self.ledger)
         process.died.add_done_callback(lambda _died: self.database.forget(process.name))
         return process
 
     async def quiet(self) -> None:
         """Wait until every execution has ended, and whatever follows an end has been sent."""
-        while any(
-            item.status not in ENDED
-            for item in await self.database.items()
-            if item.sort == HEAD and item.partition.startswith(PARTITION_PREFIX)
-        ):
+        while any(item.status not in ENDED for item in await self.database.items() if is_execution(item)):
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -142,6 +149,11 @@ class World:
 
     def _unhandled(self) -> list[str]:
         return [f"nobody handled: {each.get('message')}: {each.get('exception')!r}" for each in self.loop.unhandled]
+
+
+def is_execution(item: Item) -> bool:
+    """Whether an item is the head of an execution."""
+    return item.sort == HEAD and item.partition.startswith(PARTITION_PREFIX)
 
 
 def swift(limits: Limits | None = None) -> Limits:

@@ -1,0 +1,198 @@
+"""What happens to the processes of a swarm: they die, are stopped and resumed, shut down, lose their store, come back.
+
+Everything is drawn from one generator: which faults are on and how hard, how many processes there are, and when what
+strikes whom. ``heal`` ends it all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.errors import StoreUnavailable
+from holdfast.testing.faults import (
+    Drain,
+    Kill,
+    Outage,
+    RandomFaults,
+    Rates,
+    Stop,
+    WrongClock,
+)
+from holdfast.testing.process import Process, ProcessDied
+from holdfast.testing.world import World
+
+FEWEST_PROCESSES: Final = 2
+MOST_PROCESSES: Final = 4
+LONGEST_PAUSE_LEASES: Final = 3
+LONGEST_OUTAGE_LEASES: Final = 2
+LONGEST_RESTART_LEASES: Final = 2
+FARTHEST_CLOCK_MS: Final = 5_000
+SLOW_SHARE: Final = 0.15
+
+HARDEST: Final = Rates(
+    fail_before=0.1,
+    lose_answer=0.1,
+    delay=0.3,
+    crash=0.02,
+    pause=0.02,
+    fail_read=0.1,
+    delay_read=0.2,
+    lose_ring=0.5,
+    double_ring=0.3,
+    delay_ring=0.3,
+)
+"""The most often that each fault happens; every seed draws how much of it."""
+
+
+class Chaos:
+    """Draws what happens to the processes of ``world``, and lets it happen."""
+
+    def __init__(self, random: Random, world: World, lease_seconds: float) -> None:
+        self.violations: list[str] = []
+        self.processes = random.randint(FEWEST_PROCESSES, MOST_PROCESSES)
+        # With wrong clocks timers are early or late, and leases seem to lapse too soon; no other harm is done (G9).
+        self.clocks_are_right = random.random() < 0.7
+        self.rates = _drawn(random, lease_seconds)
+        self._seconds_between = random.choice((None, 10.0, 30.0))
+        self._kinds = random.sample((Kill, Stop, Drain, Outage), k=random.randint(1, 4))
+        self._random = random
+        self._world = world
+        self._lease_seconds = lease_seconds
+        self._healed = False
+        self._plans: list[RandomFaults] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        """Let the processes start. Whatever happens to them from now on, there will be others."""
+        self._tasks += [asyncio.create_task(self._occupy()) for _ in range(self.processes)]
+
+    def heal(self) -> None:
+        """Nothing happens any more: everybody goes on."""
+        self._healed = True
+        for plan in self._plans:
+            plan.rates, plan.down = Rates(), False
+        for process in self._world.processes:
+            process.resume()
+
+    async def end(self) -> None:
+        """Let all processes shut down in good order, and nobody take their places."""
+        places, leaving = self._tasks[: self.processes], self._tasks[self.processes :]
+        for place in places:
+            place.cancel()
+        await asyncio.gather(*places, return_exceptions=True)
+        if leaving:
+            await asyncio.wait(leaving)
+        for process in self._world.processes:
+            if process.is_open:
+                await process.stop()
+
+    def abandon(self) -> None:
+        """Let everything be, as it is."""
+        for task in self._tasks:
+            task.cancel()
+        for process in self._world.processes:
+            if not process.leaving:
+                process.crash()
+
+    # ── Processes come and go ───────────────────────────────────────────────────────────────────────────────────────
+
+    async def _occupy(self) -> None:
+        """One place for a process: when the one that has it is gone, another one takes it after a while."""
+        while True:
+            process, plan = self._admit()
+            starting = asyncio.create_task(self._start(process))
+            await self._accompany(process, plan)
+            starting.cancel()
+            await self._sleep(LONGEST_RESTART_LEASES)
+
+    async def _start(self, process: Process) -> None:
+        try:
+            await process.start()
+        except (ProcessDied, StoreUnavailable):
+            process.crash()  # without a store it may give up; whoever supervises it starts another one
+        except Exception as error:  # noqa: BLE001 - whatever else it is, it is wrong
+            self.violations.append(f"{process} could not start: {error!r}")
+            process.crash()
+
+    def _admit(self) -> tuple[Process, RandomFaults]:
+        plan = RandomFaults(self._random, Rates() if self._healed else self._rates_of_one())
+        self._plans.append(plan)
+        offset_ms = 0 if self.clocks_are_right else self._random.randint(-FARTHEST_CLOCK_MS, FARTHEST_CLOCK_MS)
+        process = self._world.admit(plan, offset_ms=offset_ms)
+        process.late = not self.clocks_are_right
+        if offset_ms:
+            process.wire.suffer(WrongClock(offset_ms))
+        return process, plan
+
+    def _rates_of_one(self) -> Rates:
+        """Mostly those of the seed; but some processes are far from their store, and everything takes them long."""
+        if self._random.random() >= SLOW_SHARE:
+            return self.rates
+        return replace(self.rates, delay=0.8, delay_read=0.5, longest_delay_seconds=2 * self._lease_seconds)
+
+    async def _accompany(self, process: Process, plan: RandomFaults) -> None:
+        """Until it is gone: resume it when it is stopped, and let something happen to it from time to time."""
+        while not process.died.done():
+            stopped = asyncio.ensure_future(process.stopped.wait())
+            either: set[asyncio.Future[Any]] = {stopped, process.died}
+            await asyncio.wait(either, timeout=self._seconds_to_next(), return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if process.paused:
+                await self._sleep(LONGEST_PAUSE_LEASES)
+                process.resume()
+            elif not (process.died.done() or self._healed):
+                self._strike(process, plan)
+
+    def _seconds_to_next(self) -> float | None:
+        if self._healed or self._seconds_between is None:
+            return None
+        return self._random.expovariate(1 / self._seconds_between)
+
+    def _strike(self, process: Process, plan: RandomFaults) -> None:
+        kind = self._random.choice(self._kinds)
+        if kind is Kill:
+            process.wire.suffer(Kill())
+            process.crash()
+        elif kind is Stop:
+            process.wire.suffer(Stop())
+            process.pause()
+        elif kind is Outage:
+            seconds = self._random.uniform(0, LONGEST_OUTAGE_LEASES * self._lease_seconds)
+            process.wire.suffer(Outage(seconds))
+            plan.down = True
+            asyncio.get_running_loop().call_later(seconds, _restore, plan)
+        elif process.is_open:
+            process.wire.suffer(Drain())
+            self._tasks.append(asyncio.create_task(self._leave(process)))
+
+    async def _leave(self, process: Process) -> None:
+        try:
+            await process.stop()
+        except ProcessDied:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, shutting down shall not raise it
+            self.violations.append(f"{process} could not shut down: {error!r}")
+        process.crash()  # it exits
+
+    async def _sleep(self, longest_leases: float) -> None:
+        if not self._healed:
+            await asyncio.sleep(self._random.uniform(0, longest_leases * self._lease_seconds))
+
+
+def _restore(plan: RandomFaults) -> None:
+    plan.down = False
+
+
+def _drawn(random: Random, lease_seconds: float) -> Rates:
+    """Rates for one seed: about half of the faults are on, and hardly ever at their hardest."""
+    drawn = {
+        name: getattr(HARDEST, name) * random.random() * (random.random() < 0.6)
+        for name in HARDEST.__struct_fields__
+        if name != "longest_delay_seconds"
+    }
+    longest = random.choice((0.1, 1.0, lease_seconds, 3 * lease_seconds))
+    return Rates(**drawn, longest_delay_seconds=longest)

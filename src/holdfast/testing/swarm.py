@@ -1,0 +1,276 @@
+"""A swarm: scenarios side by side in a few processes, under faults drawn from a seed.
+
+Each seed draws how many processes share the store, their limits and clocks, which scenarios run and when their users
+begin, which faults are on and how hard. While the chaos lasts, processes crash, are stopped and resumed, and the store
+and the doorbell misbehave. Then the world heals, and everything must come to the end that it comes to undisturbed (G1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.app import App
+from holdfast.kernel.host import Limits
+from holdfast.testing.chaos import Chaos
+from holdfast.testing.faults import EVERY_FAULT, FaultCounts
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.process import ProcessDied
+from holdfast.testing.simulation import UNAVAILABLE, Histories, Run, Scenario, conclude, run_scenario, told
+from holdfast.testing.virtual_time import Timeline, run_virtual
+from holdfast.testing.world import User, World, swift
+from holdfast.workflows.record import PARTITION_PREFIX, workflow_of
+
+CHAOS_SECONDS: Final = 90.0
+HEALING_SECONDS: Final = 3_600.0
+LEASE_SECONDS: Final = 5.0
+MOST_SCENARIOS: Final = 5
+TWIN_SHARE: Final = 0.3
+"""How often two users do the same at the same time, in processes of their own."""
+
+MOST_FAILURES_TOLD: Final = 5
+
+
+class SwarmRun(Struct, frozen=True):
+    """What one seed led to."""
+
+    seed: int
+    scenarios: tuple[str, ...]
+    processes: int
+    violations: list[str]
+    faults: FaultCounts
+    events: Counter[str]
+    schedule: str
+    """A digest of who attempted what and when: two seeds that agree on it have tested the same thing."""
+
+    def __str__(self) -> str:
+        what = f"seed {self.seed} ({', '.join(self.scenarios)}; {self.faults})"
+        return "\n    ".join((what, *self.violations))
+
+
+class SwarmReport(Struct, frozen=True):
+    """What many seeds led to."""
+
+    seeds: int
+    schedules: frozenset[str]
+    processes: int
+    faults: FaultCounts
+    events: Counter[str]
+    failures: list[SwarmRun]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seeds} seeds, {len(self.schedules)} different schedules, {self.processes} processes; "
+            f"{self.faults}; {self.events['claimed']} claims, {self.events['fenced']} fenced; "
+            f"{len(self.failures)} seeds failed"
+        )
+
+    def require_success(self) -> None:
+        """Fail with the first few seeds that failed, if there are any."""
+        if self.failures:
+            told = "\n  ".join(map(str, self.failures[:MOST_FAILURES_TOLD]))
+            raise AssertionError(
+                f"{self}\n  {told}\nTo see what happened: run_swarm(scenarios, [seed], timeline=print)"
+            )
+
+    def require_every_fault(self, minimum: int = 1) -> None:
+        """Fail unless each class of fault has happened at least ``minimum`` times: else nothing was proven."""
+        self.faults.require(minimum, *EVERY_FAULT)
+
+
+def run_swarm(scenarios: Sequence[Scenario], seeds: Iterable[int], *, timeline: Timeline | None = None) -> SwarmReport:
+    """Run the seeds, each of which draws some of the scenarios and what happens to them. Prints what it covered.
+
+    Fails if anybody got another result than without faults, if an execution or an effect differs, if a guarantee that
+    ``oracles`` watches was broken, or if anything had not ended long after the faults did. The same seed gives the same
+    run; ``timeline`` is told what happens in it.
+    """
+    report = run_seeds(expectations(scenarios), seeds, timeline)
+    print(report)
+    report.require_success()
+    return report
+
+
+class Expectation(Struct, frozen=True):
+    """What a scenario amounts to when nothing happens to it."""
+
+    scenario: Scenario
+    names: frozenset[str]
+    result: str
+    statuses: dict[str, str]
+    accepted: dict[str, Any]
+
+
+def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
+    """Run each scenario undisturbed, once for all seeds."""
+    found: list[Expectation] = []
+    for scenario in scenarios:
+        app = App("names")
+        scenario.build(app, Ledger())
+        names = frozenset({*app.registry.workflows, *app.registry.steps})
+        seen = run_scenario(scenario).observation
+        found.append(Expectation(scenario, names, seen.result, seen.statuses, seen.accepted))
+    return tuple(found)
+
+
+def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None) -> SwarmReport:
+    """``run_swarm``, without a word, for scenarios that have been run undisturbed."""
+    return together(_report_of(run_seed(pool, seed, timeline)) for seed in seeds)
+
+
+def _report_of(run: SwarmRun) -> SwarmReport:
+    failures = [run] if run.violations else []
+    return SwarmReport(1, frozenset((run.schedule,)), run.processes, run.faults, run.events, failures)
+
+
+def together(reports: Iterable[SwarmReport]) -> SwarmReport:
+    """One report of many."""
+    faults, events = FaultCounts(), Counter[str]()
+    schedules = set[str]()
+    failures: list[SwarmRun] = []
+    seeds = processes = 0
+    for each in reports:
+        seeds += each.seeds
+        processes += each.processes
+        faults.add(each.faults)
+        events.update(each.events)
+        schedules |= each.schedules
+        failures += each.failures
+    return SwarmReport(seeds, frozenset(schedules), processes, faults, events, failures)
+
+
+def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None = None) -> SwarmRun:
+    """Run one seed. A run that cannot go on at all is one that has failed."""
+
+    async def run() -> SwarmRun:
+        return await _Swarm(pool, seed, timeline).run()
+
+    try:
+        return run_virtual(run, seed=seed)
+    except AssertionError as error:
+        return SwarmRun(seed, (), 0, [f"{type(error).__name__}: {error}"], FaultCounts(), Counter(), "")
+
+
+class _Swarm:
+    def __init__(self, pool: Sequence[Expectation], seed: int, timeline: Timeline | None) -> None:
+        self._seed = seed
+        self._random = random = Random(seed)
+        fitting = _disjoint(random.sample(pool, k=len(pool)))
+        self._chosen = fitting[: random.randint(min(2, len(fitting)), MOST_SCENARIOS)]
+        limits = Limits(
+            lease_ms=int(LEASE_SECONDS * 1000),
+            sweep_seconds=LEASE_SECONDS / 2,
+            linger_seconds=random.choice((0.0, 0.2)),
+            resident=random.choice((0, 20_000)),
+            running=random.choice((3, 2_000)),
+        )
+        self._begin_within_seconds = random.choice((5.0, 40.0))
+        self._users: dict[App, dict[str, User]] = {}
+        self._world = World(self._build, limits=swift(limits), timeline=timeline)
+        self._chaos = Chaos(random, self._world, LEASE_SECONDS)
+
+    def _build(self, app: App, ledger: Ledger) -> User:
+        users = {each.scenario.name: each.scenario.build(app, ledger) for each in self._chosen}
+        self._users[app] = users
+
+        async def nobody() -> None:
+            raise AssertionError("each scenario has a user of its own")
+
+        return nobody
+
+    async def run(self) -> SwarmRun:
+        violations: list[str] = []
+        self._chaos.begin()
+        doing = [each for each in self._chosen for _ in range(1 + (self._random.random() < TWIN_SHARE))]
+        users = [asyncio.create_task(self._use(each)) for each in doing]
+        try:
+            await asyncio.wait(users, timeout=CHAOS_SECONDS)
+            self._chaos.heal()
+            async with asyncio.timeout(HEALING_SECONDS):
+                for user, expected in zip(users, doing, strict=True):
+                    violations += _wrong(await user, expected)
+                await self._world.quiet()
+                await self._chaos.end()
+        except TimeoutError:
+            violations.append(f"it had not ended {HEALING_SECONDS:,.0f} virtual seconds after the faults (G1)")
+        self._chaos.abandon()
+        for user in users:
+            user.cancel()
+        await asyncio.gather(*users, return_exceptions=True)
+        mixture = Scenario(f"seed {self._seed}", self._build, histories=Histories.FREE)
+        run = await conclude(self._world, mixture, "", [*violations, *self._chaos.violations])
+        return SwarmRun(
+            seed=self._seed,
+            scenarios=tuple(each.scenario.name for each in doing),
+            processes=len(self._world.processes),
+            violations=[*run.violations, *self._differences(run)],
+            faults=run.faults,
+            events=run.events,
+            schedule=ids.fingerprint(repr(self._world.ledger.log).encode()),
+        )
+
+    def _differences(self, run: Run) -> list[str]:
+        found: list[str] = []
+        unexpected = dict(run.observation.accepted)
+        for expected in self._chosen:
+            scenario = expected.scenario
+            statuses = _of(expected, run.observation.statuses, expected.statuses)
+            if statuses != expected.statuses:
+                found.append(f"{scenario}: statuses are {statuses}, not {expected.statuses}")
+            accepted = _of(expected, run.observation.accepted, expected.accepted)
+            unexpected = {key: value for key, value in unexpected.items() if key not in accepted}
+            if accepted != expected.accepted and not scenario.effects_depend_on_time:
+                found.append(f"{scenario}: effects are {accepted}, not {expected.accepted}")
+            if self._chaos.clocks_are_right:
+                found += scenario.check(self._world.ledger)
+        if unexpected:
+            found.append(f"nobody expected these effects: {unexpected}")
+        return found
+
+    async def _use(self, expected: Expectation) -> str:
+        """A user who turns to any process that runs, and to another one when it is gone."""
+        await asyncio.sleep(self._random.uniform(0, self._begin_within_seconds))
+        while True:
+            able = [process for process in self._world.processes if process.is_open]
+            if not able:
+                await asyncio.sleep(0.5)
+                continue
+            process = self._random.choice(able)
+            try:
+                answer = await told(process, self._users[process.app][expected.scenario.name])
+            except ProcessDied:
+                continue
+            if not process.leaving and answer != UNAVAILABLE:
+                return answer
+
+
+def _of(expected: Expectation, found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """What belongs to a scenario: what it is expected to lead to, and whatever else its workflows have led to."""
+    return {
+        key: value
+        for key, value in found.items()
+        if key in wanted or (key.startswith(PARTITION_PREFIX) and workflow_of(key) in expected.names)
+    }
+
+
+def _disjoint(pool: Sequence[Expectation]) -> list[Expectation]:
+    """Those that fit into one app: no two of them use a name for different things."""
+    chosen: list[Expectation] = []
+    taken: set[str] = set()
+    for each in pool:
+        if not taken & each.names:
+            chosen.append(each)
+            taken |= each.names
+    return chosen
+
+
+def _wrong(result: str, expected: Expectation) -> list[str]:
+    if result == expected.result:
+        return []
+    return [f"{expected.scenario}: the user got {result}, not {expected.result}"]
