@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import signal
 from collections import Counter, deque
 from multiprocessing.connection import Connection
 from random import Random
@@ -14,6 +15,9 @@ from tests.actors.bank.worker import work
 
 MOST_OUTSTANDING = 40
 """How many orders a worker has at once."""
+
+MOST_COMPLAINTS = 20
+"""After so many nothing more is to be learned from the run."""
 
 Order = dict[str, Any]
 
@@ -45,7 +49,7 @@ class Staff:
 
     def __init__(self, path: str, plant: str | None, workers: int, random: Random) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.actors.bank.worker"])
+        self._context.set_forkserver_preload(["holdfast.app", "holdfast.backends.sqlite", "tests.actors.bank.worker"])
         self._path = path
         self._plant = plant
         self._workers = workers
@@ -82,6 +86,8 @@ class Staff:
     async def done(self, orders: int) -> None:
         """Wait until so many different orders were answered, and nothing is under way."""
         while len(self.replies) < orders or self.waiting or any(clerk.orders for clerk in self.clerks):
+            if len(self.complaints) > MOST_COMPLAINTS:
+                return
             self._hand_out()
             await self._moved()
 
@@ -128,6 +134,8 @@ class Staff:
         asyncio.get_running_loop().remove_reader(clerk.pipe.fileno())
         clerk.pipe.close()
         clerk.process.join()
+        if clerk.process.exitcode not in {0, -signal.SIGKILL}:
+            self.complaints.append(f"a worker ended by itself, with status {clerk.process.exitcode}")
         self.clerks.remove(clerk)
         self.counts["orders of killed workers sent again"] += len(clerk.orders)
         self.waiting.extendleft(clerk.orders.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,7 +24,10 @@ async def _work(bank: Bank, pipe: Connection) -> None:
     told_to_end = asyncio.Event()
 
     def tell(what: dict[str, Any]) -> None:
-        pipe.send_bytes(json.dumps(what).encode())
+        try:
+            pipe.send_bytes(json.dumps(what).encode())
+        except OSError:
+            os._exit(1)  # the run has ended without us
 
     def watch(event: str, fields: dict[str, Any]) -> None:
         if event in {"fenced", "parked", "turn_failed"} or (event == "claimed" and fields["takeover"]):
@@ -37,7 +41,10 @@ async def _work(bank: Bank, pipe: Connection) -> None:
 
     def hear() -> None:
         while pipe.poll():
-            order = json.loads(pipe.recv_bytes())
+            try:
+                order = json.loads(pipe.recv_bytes())
+            except (EOFError, OSError):
+                os._exit(1)  # the run has ended without us
             if order is None:
                 told_to_end.set()
                 return
