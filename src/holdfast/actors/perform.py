@@ -43,6 +43,10 @@ RESEND_WINDOW_MS: Final = 600_000
 so for some seconds only."""
 
 
+DEATHS_PER_ATTEMPT: Final = 4
+"""So many deaths of its process count as one failed attempt of a message: most of them have nothing to do with it."""
+
+
 async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     """Run a delivery and leave behind what is to be committed for it."""
     call = delivery.call
@@ -78,7 +82,7 @@ def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
     killed = describe(RuntimeError(f"its process died {trouble.started} times while it was handled"))
-    if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), trouble.started + trouble.failed):
+    if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), _attempts(trouble)):
         if delivery.call.replies:
             outcome = Replied(error=access.rebuilt(killed))
             _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
@@ -89,6 +93,10 @@ def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     _set_trouble(delivery, replace(trouble, started=trouble.started + 1), actor)
     _finish(Delivery(delivery.call), actor, Replied(), ())
     return True
+
+
+def _attempts(trouble: Trouble) -> int:
+    return trouble.failed + trouble.started // DEATHS_PER_ATTEMPT
 
 
 # ── The call itself ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +204,7 @@ def _fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAc
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
     trouble = replace(trouble, failed=trouble.failed + 1, error=describe(error))
     policy, now = actor.kind.policy, access.clock.now_ms()
-    attempts = max(trouble.failed, trouble.started)
+    attempts = _attempts(trouble)
     access.tell("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
     if policy.retry.retries(error, attempts):
         delay = policy.retry.delay_seconds(attempts, Random(f"{delivery.place}/{attempts}"))
