@@ -20,6 +20,7 @@ from holdfast.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+    from holdfast.actors.record import Call
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -97,6 +98,10 @@ class Kind:
         self.timers: dict[str, Timer[Any]] = {each: made for each, made in _members(cls) if isinstance(made, Timer)}
         self.keys: Callable[[str], bool] = lambda _key: True
         """Whether there is code here for the actor of this key."""
+        self.passing: Callable[[str], bool] = lambda _key: False
+        """Whether the actor of this key is only there for a while: it is forgotten with its last reply."""
+        self.note_parked: Callable[[Actor, Call], None] | None = None
+        """Tells an actor that a message was set aside."""
         self.methods = {each: _method(name, each, made) for each, made in _members(cls) if _is_message(each, made)}
 
     def fresh(self) -> Actor:
