@@ -292,6 +292,7 @@ async def _earlier_reply(call: Call, actor: Resident, access: ActorAccess) -> Re
 
 def _answer_again(reply: Reply, call: Call, actor: Resident, access: ActorAccess) -> Replied:
     if reply.fingerprint != fingerprint_of(call):
+        access.tell("message_mismatched", partition=actor.partition, id=call.id)
         told = f"request {call.id!r} of {describe_partition(actor.partition)} was made with another method or arguments"
         return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
     if reply.error is not None:

@@ -101,7 +101,7 @@ class Outbox:
         """Run SQL and publish what it adds, in one transaction."""
         if running_activation() is not None:
             raise IOOutsideStep(
-                "the workflow body asked for a transaction: make it a step, @app.step(transactional=True)"
+                "a transaction in a workflow body: make it a step, with @app.transaction"
             )
         access = self._connect()
         if access.home.transactions is None:
