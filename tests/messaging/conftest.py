@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from tests.workflows.conftest import errors_expected, eventually, no_complaints, sqlite_world, watchdog, world
+from tests.worlds import (
+    errors_expected,
+    eventually,
+    hangs_after_seconds,
+    no_complaints,
+    sqlite_world,
+    watchdog,
+    world,
+)
 
-__all__ = ["errors_expected", "eventually", "no_complaints", "sqlite_world", "watchdog", "world"]
+__all__ = [
+    "errors_expected",
+    "eventually",
+    "hangs_after_seconds",
+    "no_complaints",
+    "sqlite_world",
+    "watchdog",
+    "world",
+]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar,
 import msgspec
 from msgspec import Raw, Struct, defstruct
 
+from holdfast.actors.record import NOT_BEGUN
 from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
 from holdfast.codec.signature import Signature, signature_of
@@ -131,6 +132,8 @@ class Kind:
     def load(self, state: Raw, schema: int) -> Actor:
         """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
         data = bytes(state)
+        if state == NOT_BEGUN:
+            return self.fresh()
         if schema > self.schema:
             raise SerializationError(
                 f"the state of {self.name} was written by newer code (schema {schema}, here {self.schema}): run that"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.actors.record import (
+    NOT_BEGUN,
     PARKED_PREFIX,
     REPLY_PREFIX,
     ActorRecord,
@@ -238,7 +239,9 @@ def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     kind = actor.kind
     actor.actor = kind.fresh()
     state = kind.encode(actor.actor)
-    actor.version = Version(ActorRecord(schema=kind.schema, state=Raw(state)), state, deleted=True)
+    assert actor.version is not None
+    record = ActorRecord(schema=kind.schema, state=NOT_BEGUN, stamp=actor.version.record.stamp)
+    actor.version = Version(record, state, deleted=True)
     outcome = Replied(b"null")
     _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
 
