@@ -22,7 +22,6 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
 from holdfast.kernel.program import Model
-from holdfast.messaging.consumers import CONSUMER_MARK
 from holdfast.messaging.declarations import Messaging
 from holdfast.ports import Home
 from holdfast.runtime.sync import SyncBridge
@@ -87,7 +86,7 @@ class App(Declarations, Messaging):
 
     def add_actor(self, kind: Kind) -> None:
         """Register a class of actors; declaring one with ``app=`` does it."""
-        check_name("actor", kind.name.removeprefix(CONSUMER_MARK))
+        check_name("actor", kind.name)
         if kind.name in self.actors:
             raise DuplicateName(f"two actors are called {kind.name!r}; give one of them another: name=...")
         self.actors[kind.name] = kind

@@ -88,7 +88,8 @@ async def _write(batch: Sequence[Finished], actor: Resident, access: ActorAccess
     if version is actor.committed and not others:
         return
     rung = int(any(is_message_to(actor.partition, write) for write in others))
-    body = b"" if version.deleted else encode_record(replace(version.record, state=Raw(version.state)))
+    # Of an actor that has ended the stamp stays: what it publishes when it begins anew comes behind all of before.
+    body = encode_record(version.record if version.deleted else replace(version.record, state=Raw(version.state)))
     now = host.clock.now_ms()
     until = now + host.limits.lease_ms if actor.lease_until < now + host.limits.lease_ms // 2 else actor.lease_until
     update = Update(

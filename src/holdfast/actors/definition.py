@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar,
 import msgspec
 from msgspec import Raw, Struct, defstruct
 
+from holdfast.actors.record import NOT_BEGUN
 from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
 from holdfast.codec.signature import Signature, signature_of
@@ -20,6 +21,7 @@ from holdfast.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+    from holdfast.actors.record import Call
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -97,6 +99,10 @@ class Kind:
         self.timers: dict[str, Timer[Any]] = {each: made for each, made in _members(cls) if isinstance(made, Timer)}
         self.keys: Callable[[str], bool] = lambda _key: True
         """Whether there is code here for the actor of this key."""
+        self.passing: Callable[[str], bool] = lambda _key: False
+        """Whether the actor of this key is only there for a while: it is forgotten with its last reply."""
+        self.note_parked: Callable[[Actor, Call], None] | None = None
+        """Tells an actor that a message was set aside."""
         self.methods = {each: _method(name, each, made) for each, made in _members(cls) if _is_message(each, made)}
 
     def fresh(self) -> Actor:
@@ -126,6 +132,8 @@ class Kind:
     def load(self, state: Raw, schema: int) -> Actor:
         """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
         data = bytes(state)
+        if state == NOT_BEGUN:
+            return self.fresh()
         if schema > self.schema:
             raise SerializationError(
                 f"the state of {self.name} was written by newer code (schema {schema}, here {self.schema}): run that"

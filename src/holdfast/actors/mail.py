@@ -69,7 +69,8 @@ def ring(partition: str, head: Item | None, access: ActorAccess) -> Write:
         case record.HALTED:
             return Update(partition=partition, when=StatusIn((record.HALTED,)), add_revision=1)
         case _:
-            return Update(partition=partition, when=StatusIn(record.CLAIMABLE), due_at=now, add_revision=1)
+            when = StatusIn(record.CLAIMABLE)
+            return Update(partition=partition, when=when, due_at=now, expires_at=None, add_revision=1)
 
 
 def halted(partition: str) -> InvalidState:

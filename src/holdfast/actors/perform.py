@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.actors.record import (
+    NOT_BEGUN,
     PARKED_PREFIX,
     REPLY_PREFIX,
     ActorRecord,
@@ -26,7 +27,7 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
 from holdfast.actors.scope import Turn
-from holdfast.coordination.schedule import GRACE_MS, Missed, next_after
+from holdfast.coordination.schedule import Missed, next_after
 from holdfast.errors import IdempotencyMismatch, UnknownName
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write
@@ -56,7 +57,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
     if call.method == DELETE_METHOD:
         _delete(delivery, actor, access)
         return
-    if delivery.timer is not None and _comes_too_late(delivery.timer, actor, access):
+    if delivery.timer is not None and delivery.tick is None:
         _skip(delivery.timer, actor, access)
         return
     actor.running = delivery
@@ -143,14 +144,7 @@ def _unknown(call: Call, actor: Resident) -> UnknownName:
 def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     assert actor.version is not None
     call, record = delivery.call, actor.version.record
-    due_at = record.timers[delivery.timer].due_at if delivery.timer is not None else None
-    return Turn(actor.partition, access.clock, record, call.chain, call.id, due_at=due_at)
-
-
-def _comes_too_late(timer: str, actor: Resident, access: ActorAccess) -> bool:
-    assert actor.version is not None
-    record = actor.version.record.timers[timer]
-    return record.missed is Missed.SKIP and access.clock.now_ms() - record.due_at > GRACE_MS
+    return Turn(actor.partition, access.clock, record, call.chain, call.id, due_at=delivery.tick)
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:
@@ -230,18 +224,32 @@ def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> Non
     if delivery.timer is not None:
         timers = after_firing(delivery.timer, timers, timers, now)
     others = {name: each for name, each in record.trouble.items() if name != delivery.place}
-    actor.version = Version(replace(record, timers=timers, trouble=others), actor.version.state)
+    state = _told_of_parking(delivery.call, actor)
+    actor.version = Version(replace(record, timers=timers, trouble=others), state)
     sort = delivery.sort or f"{delivery.place}:{delivery.call.id}"
     body = encode(Parked(delivery.call, trouble, now, sort))
     item = Item(partition=actor.partition, sort=PARKED_PREFIX + sort, status="PARKED", body=body)
     _finish(delivery, actor, Replied(), (Put(item), *_receipt(delivery, actor)))
 
 
+def _told_of_parking(call: Call, actor: Resident) -> bytes:
+    """The actor's state when it knows that a message was set aside."""
+    assert actor.version is not None
+    kind = actor.kind
+    if kind.note_parked is None:
+        return actor.version.state
+    actor.actor = kind.restore(kind.state.decode(actor.version.state))
+    kind.note_parked(actor.actor, call)
+    return kind.encode(actor.actor)
+
+
 def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     kind = actor.kind
     actor.actor = kind.fresh()
     state = kind.encode(actor.actor)
-    actor.version = Version(ActorRecord(schema=kind.schema, state=Raw(state)), state, deleted=True)
+    assert actor.version is not None
+    record = ActorRecord(schema=kind.schema, state=NOT_BEGUN, stamp=actor.version.record.stamp)
+    actor.version = Version(record, state, deleted=True)
     outcome = Replied(b"null")
     _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
 
@@ -295,6 +303,7 @@ async def _earlier_reply(call: Call, actor: Resident, access: ActorAccess) -> Re
 
 def _answer_again(reply: Reply, call: Call, actor: Resident, access: ActorAccess) -> Replied:
     if reply.fingerprint != fingerprint_of(call):
+        access.tell("message_mismatched", partition=actor.partition, id=call.id)
         told = f"request {call.id!r} of {describe_partition(actor.partition)} was made with another method or arguments"
         return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
     if reply.error is not None:

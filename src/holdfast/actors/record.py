@@ -29,6 +29,9 @@ PARKED_PREFIX: Final = "p#"
 NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
 
+NOT_BEGUN: Final = Raw(b"null")
+"""The state of an actor that has ended, or not begun yet."""
+
 
 def partition_of(actor: str, key: str) -> str:
     """The partition of an actor: keys are unique per class of actors."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.actors.record import ActorRecord, Call, Reply, key_of
+from holdfast.coordination.schedule import ticks_to_run
 from holdfast.items import HEAD, Write
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.program import Model
@@ -36,19 +37,26 @@ ELSEWHERE: Final = Elsewhere()
 
 
 class Delivery:
-    """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it;
-    ``answer`` is whoever waits for it in this process.
+    """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
+    ``tick`` the time it is for, if it is to run at all; ``answer`` is whoever waits for it in this process.
     """
 
-    __slots__ = ("answer", "call", "sort", "timer")
+    __slots__ = ("answer", "call", "sort", "tick", "timer")
 
     def __init__(
-        self, call: Call, *, answer: Answer | None = None, sort: str | None = None, timer: str | None = None
+        self,
+        call: Call,
+        *,
+        answer: Answer | None = None,
+        sort: str | None = None,
+        timer: str | None = None,
+        tick: int | None = None,
     ) -> None:
         self.call = call
         self.answer = answer
         self.sort = sort
         self.timer = timer
+        self.tick = tick
 
     @property
     def place(self) -> str:
@@ -133,6 +141,11 @@ class Resident(Entity):
         return key_of(self.partition)
 
     @property
+    def passing(self) -> bool:
+        """Whether it is only there for a while."""
+        return self.kind.passing(self.key)
+
+    @property
     def place(self) -> tuple[str, str]:
         """Where its head is."""
         return self.partition, HEAD
@@ -196,10 +209,15 @@ class Resident(Entity):
         ]
         if not due:
             return None
-        at, name = min(due)
+        tick, name = min(due)
         record = self.version.record.timers[name]
-        call = Call(id=f"timer/{name}/{record.set_count}/{at}", method=record.method, args=record.args)
-        return Delivery(call, timer=name)
+        ticks: tuple[int, ...] = (tick,)
+        if record.schedule is not None:
+            ticks, _ = ticks_to_run(record.schedule, tick - 1, now, record.missed, 1)
+        call = Call(
+            id=f"timer/{name}/{record.set_count}/{ticks[0] if ticks else tick}", method=record.method, args=record.args
+        )
+        return Delivery(call, timer=name, tick=ticks[0] if ticks else None)
 
     def _again_at(self, place: str) -> int:
         assert self.version is not None

@@ -21,6 +21,7 @@ from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
     HALTED,
+    PARKED_PREFIX,
     READY,
     RUNNING,
     STRANDED,
@@ -263,7 +264,7 @@ async def wait(actor: Resident, host: Host) -> bool:
         return not actor.settled
     now, due = host.clock.now_ms(), actor.next_due()
     near_seconds = None if due is None else max(0, due - now) / 1000
-    linger = host.patience_seconds(0.0)  # a hot actor stays while there is room: its next call finds it warm
+    linger = 0.0 if actor.passing else host.patience_seconds(0.0)  # a hot actor stays: its next call finds it warm
     timeout = linger if near_seconds is None else min(near_seconds, linger)
     if await actor.woken(timeout) or not actor.settled:
         return True
@@ -284,6 +285,7 @@ async def settle(actor: Resident, host: Host) -> bool:
         owner=None,
         lease_until=None,
         due_at=None if actor.halting else due,
+        expires_at=await expiry(actor, host) if status == SUSPENDED and due is None else None,
         status=status,
     )
     try:
@@ -300,6 +302,14 @@ async def settle(actor: Resident, host: Host) -> bool:
         return True
     host.suspended(actor, due)
     return True
+
+
+async def expiry(actor: Resident, host: Host) -> int | None:
+    """When an actor that is only there for a while may be forgotten; not while a message of it is set aside."""
+    if not actor.passing:
+        return None
+    parked = await host.home.store.query(actor.partition, prefix=PARKED_PREFIX, limit=1)
+    return None if parked.items else host.clock.now_ms() + actor.kind.policy.reply_window_ms
 
 
 def _released_by_us(there: Item | None, actor: Resident) -> bool:

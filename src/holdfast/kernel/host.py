@@ -104,6 +104,12 @@ class Host:
             self._begin_turn(entity)
         return entity
 
+    def tell(self, partitions: Sequence[str]) -> None:
+        """Something was written for these entities: whoever works on them looks at them."""
+        for partition in partitions:
+            self.home.doorbell.ring(partition)
+            self.look(partition)
+
     def look_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
         delay_seconds = max(0, due_at - self.clock.now_ms()) / 1000

@@ -26,15 +26,16 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
     assert journal is not None
     assert transactions is not None
 
-    def work(cursor: SqlCursor) -> tuple[Sequence[Write], Arrival]:
+    def work(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[Arrival, Unit]]:
         unit = Unit((), None, host.clock)
         with unit:
             arrival = effect.work(cursor)
-        return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), arrival
+        return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), (arrival, unit)
 
     while True:
         try:
-            arrival = await transactions.transact(work)
+            arrival, unit = await transactions.transact(work)
+            host.tell(unit.rings)
         except StoreUnavailable:
             await asyncio.sleep(FIRST_PAUSE_SECONDS)
             continue

@@ -1,7 +1,7 @@
 """Consumers: handlers of events. Each event is handled once, by a hidden actor that has nothing but a mark (G5).
 
 Events of one actor are one group, handled in their order: the hidden actor remembers the last, for ever. Other events
-stand alone under their id: the hidden actor of that id keeps its reply for a window.
+stand alone under their id: the hidden actor of that id keeps its reply for a window, and is gone with it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,48 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors.definition import Actor, Registrar
+import msgspec
+from msgspec import Struct
+
+from holdfast.actors.definition import Actor, Kind, Registrar, field
+from holdfast.actors.record import Call
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError
+from holdfast.messaging.outbox import stands_alone
 from holdfast.retry import Retry
 
-CONSUMER_MARK: Final = "!"
-"""Begins the names of the hidden actors that handle events."""
+POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class EventHandler(Actor):
-    """What the hidden actors of all consumers have in common: ``mark`` is the last place that was handled."""
+    """What the hidden actors of all consumers have in common.
+
+    Of the events of a group, those up to the place ``mark`` are dealt with, but for the places in ``set_aside``.
+    """
 
     mark: int = 0
+    set_aside: list[int] = field(default_factory=list[int])
+
+    def is_repeat(self, place: int) -> bool:
+        """Whether the event at this place of the group has been handled."""
+        return 0 < place <= self.mark and place not in self.set_aside
+
+    def note(self, place: int, *, handled: bool) -> None:
+        """Note what became of an event: handled, or set aside and still to be handled."""
+        if not place or self.is_repeat(place):
+            return
+        self.mark = max(self.mark, place)
+        others = [each for each in self.set_aside if each != place]
+        self.set_aside = others if handled else [*others, place]
+
+
+class Place(Struct, frozen=True):
+    """Where an event is in its group; what else its message holds is not looked at."""
+
+    place: int
+
+
+place_of: Final = msgspec.json.Decoder(Place).decode
 
 
 def consumer_actor(
@@ -38,22 +67,46 @@ def consumer_actor(
     window: Duration,
 ) -> None:
     """Register the hidden actor that runs ``function`` for each event."""
-    parameters = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
-    if len(parameters) != 1:
-        raise ConfigurationError(f"consumer {name!r} takes one argument, the event; {function!r} takes another number")
-    if not inspect.iscoroutinefunction(function):
-        raise ConfigurationError(
-            f"a consumer is an async def: {function!r} is not; for blocking code call a step in it"
-        )
+    answer = _answer_of(function, event)
 
     async def handle(self: EventHandler, place: int, id: str, event: Any) -> Any:  # noqa: ARG001 - the id is its request's
-        if place and place <= self.mark:
+        if self.is_repeat(place):
             return None
         result = await function(event)
-        self.mark = place
+        self.note(place, handled=True)
         return result
 
-    hints = typing.get_type_hints(function, include_extras=True)
-    handle.__annotations__ = {"place": int, "id": str, "event": event, "return": hints.get("return", type(None))}
-    options = {"app": app, "name": CONSUMER_MARK + name, "retry": retry, "poison": poison, "reply_window": window}
-    types.new_class(name, (EventHandler,), options, lambda namespace: namespace.update(handle=handle))
+    handle.__annotations__ = {"place": int, "id": str, "event": event, "return": answer}
+    options = {"app": app, "name": name, "retry": retry, "poison": poison, "reply_window": window}
+    made: Any = types.new_class(name, (EventHandler,), options, lambda namespace: namespace.update(handle=handle))
+    kind: Kind = made.kind
+    kind.passing = stands_alone
+    kind.note_parked = _note_parked
+
+
+def _note_parked(actor: Any, call: Call) -> None:
+    """An event was set aside: later ones of its group may be handled before it."""
+    actor.note(place_of(bytes(call.args)).place, handled=False)
+
+
+def _answer_of(function: Callable[..., Any], event: Any) -> Any:
+    """What the function answers. Raises ``ConfigurationError`` if it is no handler for this class of events."""
+    what = f"consumer {function!r}"
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"{what} is not 'async def'; for blocking code call a step in it")
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind not in POSITIONAL or any(_is_required(each) for each in parameters[1:]):
+        raise ConfigurationError(f"{what} takes one argument, the event")
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise ConfigurationError(f"an annotation of {what} cannot be resolved: {error}") from error
+    hint = hints.get(parameters[0].name, event)
+    if isinstance(hint, type) and not issubclass(event, hint):
+        raise ConfigurationError(f"{what} takes {hint.__name__}, and is to be given {event.__name__}")
+    return hints.get("return", Any)
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and parameter.kind not in optional

@@ -9,17 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
 from holdfast import ids
-from holdfast.actors.definition import Actor, Registrar
+from holdfast.actors.definition import Actor, Registrar, read
 from holdfast.actors.sending import send
 from holdfast.actors.timers import timer
 from holdfast.coordination.schedule import CronSchedule, Missed
-
-CRON_ACTOR: Final = "!cron"
 
 
 class Job(Struct, frozen=True):
@@ -32,10 +30,10 @@ class Job(Struct, frozen=True):
     run: Callable[[datetime], Any] | None
 
 
-def ticker_of(app: Registrar, jobs: Mapping[str, Job]) -> type[Ticker]:
+def ticker_of(app: Registrar, name: str, jobs: Mapping[str, Job]) -> type[Ticker]:
     """Register the hidden actor that ticks for an app's schedules."""
 
-    class AppTicker(Ticker, app=app, name=CRON_ACTOR):
+    class AppTicker(Ticker, app=app, name=name):
         def job(self) -> Job:
             return jobs[self.key]
 
@@ -51,6 +49,11 @@ class Ticker(Actor):
     def job(self) -> Job:
         """What this schedule does."""
         raise NotImplementedError
+
+    @read
+    async def is_armed(self, fingerprint: str) -> bool:
+        """Whether the timer is set by this very schedule."""
+        return self.armed == fingerprint
 
     async def arm(self, fingerprint: str) -> None:
         """Set the timer, unless it is set by this very schedule."""

@@ -7,24 +7,42 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from msgspec import Struct
+
 from holdfast.actors.access import ActorAccess
 from holdfast.actors.definition import MESSAGE_RETRY, Kind
+from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName
-from holdfast.messaging.consumers import CONSUMER_MARK, consumer_actor
+from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
+from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
 from holdfast.messaging.relay import Relays
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
 from holdfast.workflows.definition import Workflow
+from holdfast.workflows.registry import check_name
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 EVENT_WINDOW: Duration = "14d"
 """How long an event's id is remembered: as long as the slowest queue may deliver it again."""
+
+
+class Hidden(Struct, frozen=True):
+    """What hidden actors are registered with: their names are none that users could give."""
+
+    actors: dict[str, Kind]
+    connect: Callable[[], ActorAccess]
+
+    def add_actor(self, kind: Kind) -> None:
+        self.actors[kind.name] = kind
+
+    def actor_access(self) -> ActorAccess:
+        return self.connect()
 
 
 class Messaging:
@@ -36,6 +54,7 @@ class Messaging:
         self._wanted: list[tuple[str, str]] = []
         self._jobs: dict[str, Job] = {}
         self._ticker: type[Ticker] | None = None
+        self._hidden = Hidden(self.actors, self.actor_access)
 
     def add_actor(self, kind: Kind) -> None:
         """Register a class of actors; declaring one with ``app=`` does it."""
@@ -73,8 +92,13 @@ class Messaging:
 
         def declare(function: F) -> F:
             own = name or function.__name__
-            consumer_actor(self, function, event, name=own, retry=retry, poison=poison, window=window)
-            self._wanted.append((name_of(event), CONSUMER_MARK + own))
+            check_name("consumer", own)
+            hidden = consumer_name(self.outbox.app, own)
+            event_name = name_of(event)
+            if hidden in self.actors:
+                raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
+            consumer_actor(self._hidden, function, event, name=hidden, retry=retry, poison=poison, window=window)
+            self._wanted.append((event_name, hidden))
             return function
 
         return declare
@@ -95,7 +119,7 @@ class Messaging:
             if own in self._jobs:
                 raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
             if self._ticker is None:
-                self._ticker = ticker_of(self, self._jobs)
+                self._ticker = ticker_of(self._hidden, schedules_name(self.outbox.app), self._jobs)
             self._jobs[own] = _job(own, schedule, policy, target)
             return target
 
@@ -110,6 +134,12 @@ class Messaging:
         """
         return await self.outbox.transact(work)
 
+    async def unsubscribe(self, consumer: str) -> None:
+        """Give no more events to a consumer that is not in the code any more. Starting one of its name again
+        subscribes it anew.
+        """
+        await self.outbox.unsubscribe(consumer)
+
     async def begin_messaging(self, *, publishes: bool) -> Sequence[Relays]:
         """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
         SQL cannot wait for.
@@ -122,7 +152,9 @@ class Messaging:
         """Set the timers of schedules that are new or have changed."""
         for job in self._jobs.values():
             assert self._ticker is not None
-            await self._ticker.at(job.name).arm(fingerprint_of(job))
+            ticker, fingerprint = self._ticker.at(job.name), fingerprint_of(job)
+            if not await ticker.is_armed(fingerprint):
+                await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
 
 
 def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:

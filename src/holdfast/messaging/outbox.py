@@ -6,12 +6,16 @@ and subscriptions ``s#<event>#<consumer>``, which say where an event goes, which
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
+from holdfast.actors.record import actor_of
+from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
+from holdfast.ports import Store
 
 PARTITION_PREFIX: Final = "out#"
 ENTRY_PREFIX: Final = "o#"
@@ -20,10 +24,15 @@ SUBSCRIPTION_PREFIX: Final = "s#"
 WAITING: Final = "SUSPENDED"
 RELAYING: Final = "RUNNING"
 
+HIDDEN_MARK: Final = "!"
+"""Begins the names of the hidden actors that handle events and tick."""
+
+LONGEST_ID_CHARACTERS: Final = 500
+
 
 class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An event on its way. ``group``: those of one group are handled in their order, by ``place`` if it is not 0;
-    others stand alone, and a second one of the same group is a repeat.
+    """An event on its way. ``group``: those of one group are handled in their order, by ``place``. An event without a
+    place stands alone: its group is its id, and a second one of the same group is a repeat.
     """
 
     event: str
@@ -41,6 +50,38 @@ decode_entry: Final = msgspec.json.Decoder(Entry).decode
 def partition_of(app: str) -> str:
     """The partition of an app's outbox."""
     return PARTITION_PREFIX + app
+
+
+def consumer_name(app: str, consumer: str) -> str:
+    """The name of the hidden actors of a consumer. Several apps may share a home, and have consumers of one name."""
+    return f"{HIDDEN_MARK}{app}{HIDDEN_MARK}{consumer}"
+
+
+def schedules_name(app: str) -> str:
+    """The name of the hidden actors of an app's schedules. No consumer has an empty name."""
+    return f"{HIDDEN_MARK}{app}{HIDDEN_MARK}"
+
+
+def is_hidden(partition: str) -> bool:
+    """Whether an actor is one that handles events, or ticks."""
+    return actor_of(partition).startswith(HIDDEN_MARK)
+
+
+def stands_alone(group: str) -> bool:
+    """Whether a group is one event only, under its id; else it is the partition of the actor that published it."""
+    return not group.startswith(ACTOR_PREFIX)
+
+
+def check_id(id: str) -> str:
+    """An event's id becomes a key in the store: bounded, printable, and no group of an actor."""
+    given: Any = id  # whatever its annotation says
+    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID_CHARACTERS or not given.isprintable():
+        raise InvalidInput(
+            f"an event's id is printable text of 1 to {LONGEST_ID_CHARACTERS} characters, not {repr(given)[:60]}"
+        )
+    if not stands_alone(given):
+        raise InvalidInput(f"an event's id does not begin with {ACTOR_PREFIX!r}: {given!r}")
+    return given
 
 
 def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Write, Write]:
@@ -64,3 +105,14 @@ def subscribed(item: Item) -> tuple[str, str]:
     """The event and the consumer of a subscription."""
     event, _, consumer = item.sort[len(SUBSCRIPTION_PREFIX) :].partition("#")
     return event, consumer
+
+
+async def subscriptions(store: Store, partition: str) -> list[Item]:
+    """All subscriptions of an outbox."""
+    found: list[Item] = []
+    after: str | None = None
+    while True:
+        page = await store.query(partition, prefix=SUBSCRIPTION_PREFIX, after=after)
+        found += page.items
+        if (after := page.cursor) is None:
+            return found

@@ -10,15 +10,16 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.actors.scope import Turn
 from holdfast.codec.typed import codec_for, encode_untyped
-from holdfast.errors import ConfigurationError, InvalidInput, Refused
-from holdfast.items import Put, Write, one_per_place
+from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
+from holdfast.items import Delete, Item, Put, Write, one_per_place
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import outbox
-from holdfast.messaging.outbox import Entry, entry_writes
+from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
 from holdfast.ports import SqlCursor
+from holdfast.workflows.scope import step_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ class Outbox:
     """An app's outbox, for whoever publishes."""
 
     def __init__(self, app: str, connect: Callable[[], ActorAccess]) -> None:
+        self.app = app
         self.partition = outbox.partition_of(app)
         self._connect = connect
 
@@ -42,7 +44,7 @@ class Outbox:
         """Publish an event: durable when this returns, or with the commit of the handler that is running."""
         activation = running_activation()
         if activation is not None:
-            name, data = _encoded(event)
+            name, data = self._encoded(event, id)
             fingerprint = ids.fingerprint(name.encode() + b"\0" + data)
             command = Publish(self, name, data, id)
             decode = codec_for(type(None)).decode
@@ -53,7 +55,12 @@ class Outbox:
                 await self.create()
             self.add(event, id)
             return
-        name, data = _encoded(event)
+        if id is None and step_scope.get() is not None:
+            raise NestedDurableCall(
+                "a step may run more than once, and would publish its event as often: give it an id of its own, "
+                "publish(event, id=...); or publish from the body, or by app.outbox.add in a transactional step"
+            )
+        name, data = self._encoded(event, id)
         await self.put(self.entry(name, data, id, None))
 
     def add(self, event: Any, id: str | None = None) -> None:
@@ -67,12 +74,13 @@ class Outbox:
                 "app.transact or in a handler; elsewhere `await app.publish(event)`"
             )
         access = self._connect()
-        name, data = _encoded(event)
+        name, data = self._encoded(event, id)
         entry = self.entry(name, data, id, unit)
-        sender = unit.partition if isinstance(unit, Turn) else None
-        stamp = entry.place or access.sender.next_stamp()
-        label = access.sender.name if sender is None else ids.fingerprint(sender.encode())
-        unit.add(self.partition, *entry_writes(self.partition, stamp, label, entry, access.clock.now_ms()))
+        if entry.place:
+            stamp, sender = entry.place, ids.fingerprint(entry.group.encode())
+        else:
+            stamp, sender = access.sender.next_stamp(), access.sender.name
+        unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, access.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:
         """Write an event by itself."""
@@ -91,6 +99,10 @@ class Outbox:
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
         """Run SQL and publish what it adds, in one transaction."""
+        if running_activation() is not None:
+            raise IOOutsideStep(
+                "a transaction in a workflow body: make it a step, with @app.transaction"
+            )
         access = self._connect()
         if access.home.transactions is None:
             raise ConfigurationError(f"app.transact needs a SQLite home, not {access.home.url}")
@@ -117,27 +129,47 @@ class Outbox:
             await write_for_caller(store, outbox.head(self.partition), ours=lambda _there: True)
         access.has_outbox = True
 
+    async def unsubscribe(self, consumer: str) -> None:
+        """Give a consumer no more events."""
+        access = self._connect()
+        name = outbox.consumer_name(self.app, consumer)
+        for item in await self._subscriptions():
+            if outbox.subscribed(item)[1] == name:
+                await write_for_caller(access.home.store, Delete(item.partition, item.sort), ours=lambda _there: True)
+
     async def subscribe(self, wanted: Sequence[tuple[str, str]]) -> None:
         """See to it that these consumers get these events, whichever process carries them."""
         store = self._connect().home.store
         await self.create()
-        page = await store.query(self.partition, prefix=outbox.SUBSCRIPTION_PREFIX)
-        known = {item.sort for item in page.items}
+        known = {item.sort for item in await self._subscriptions()}
         for event, consumer in wanted:
             item = outbox.subscription(self.partition, event, consumer)
             if item.sort not in known:
                 await write_for_caller(store, Put(item), ours=lambda _there: True)
 
+    async def _subscriptions(self) -> Sequence[Item]:
+        return await outbox.subscriptions(self._connect().home.store, self.partition)
+
     def entry(self, name: str, data: bytes, id: str | None, unit: Unit | None) -> Entry:
-        """The entry of an event that ``unit`` publishes, if one does."""
+        """The entry of an event that ``unit`` publishes, if one does. An actor's events are handled in their order.
+
+        Those of a consumer or a tick are not: a place among them would have to be remembered for every event.
+        """
         access = self._connect()
         now = access.clock.now_ms()
-        if id is None and isinstance(unit, Turn):  # an actor's events are handled in their order
+        if id is None and isinstance(unit, Turn) and not is_hidden(unit.partition):
             stamp = unit.next_stamp()
             label = f"{ids.fingerprint(unit.partition.encode())}/{stamp}"
             return Entry(event=name, id=label, group=unit.partition, data=Raw(data), place=stamp, published_at=now)
         given = id if id is not None else ids.new_ordered_id(now)
         return Entry(event=name, id=given, group=given, data=Raw(data), published_at=now)
+
+    def _encoded(self, event: Any, id: str | None) -> tuple[str, bytes]:
+        """The name of an event's class and its JSON; ids are checked here too."""
+        if id is not None:
+            check_id(id)
+        name = name_of(type(event))
+        return name, encode_untyped(event, f"event {name}", self._connect().limit_bytes)
 
 
 class Publish(Struct, frozen=True):
@@ -165,8 +197,3 @@ def name_of(event: Any) -> str:
     if not isinstance(event, type):
         raise ConfigurationError(f"events are told apart by their class: {event!r} is none")
     return event.__name__
-
-
-def _encoded(event: Any) -> tuple[str, bytes]:
-    name = name_of(type(event))
-    return name, encode_untyped(event, f"event {name}", 256 * 1024)

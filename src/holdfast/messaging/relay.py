@@ -11,27 +11,28 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw, Struct
 
 from holdfast.actors.mail import ring
-from holdfast.actors.record import Call, encode, partition_of
+from holdfast.actors.record import Call, describe_partition, encode, partition_of
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Claimed, Fenced, Held
 from holdfast.coordination.lease import claim as claim_lease
-from holdfast.errors import Refused, StoreError
+from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.persist import write_until_known
 from holdfast.messaging.outbox import (
     ENTRY_PREFIX,
     RELAYING,
-    SUBSCRIPTION_PREFIX,
     WAITING,
     Entry,
     decode_entry,
     subscribed,
+    subscriptions,
 )
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
+    from holdfast.kernel.program import Model
 
 RELAY_BATCH: Final = 200
 """So many events are carried between two marks: a crash repeats at most these."""
@@ -40,13 +41,17 @@ MOST_TRIES: Final = 10
 
 
 class Relay(Entity):
-    """One outbox that this process empties."""
+    """One outbox that this process empties. ``full``: there may be events in it that the last look did not show."""
 
-    __slots__ = ()
+    __slots__ = ("full",)
+
+    def __init__(self, partition: str, model: Model) -> None:
+        super().__init__(partition, model)
+        self.full = True
 
     @property
     def loaded(self) -> bool:
-        return False
+        return self.held  # there is nothing else to have in memory
 
     def interrupt(self) -> None:
         self.wake()
@@ -82,14 +87,11 @@ async def turn(relay: Relay, access: ActorAccess, host: Host) -> None:
     try:
         if not relay.held and not await claim(relay, host):
             return
-        while not host.draining:
-            entries = await host.home.store.query(relay.partition, prefix=ENTRY_PREFIX, limit=RELAY_BATCH)
-            if entries.items:
-                await deliver(await address(entries.items, relay, host), access, host)
-                await mark(entries.items, relay, host)
-            elif not await wait(relay, host):
-                break
-        await settle(relay, host)
+        while True:
+            if not host.draining and await carry(relay, access, host):
+                continue
+            if await settle(relay, host):
+                return
     except Fenced:
         host.telemetry.emit("fenced", partition=relay.partition)
         host.forget(relay)
@@ -100,6 +102,7 @@ async def turn(relay: Relay, access: ActorAccess, host: Host) -> None:
 async def claim(relay: Relay, host: Host) -> bool:
     """Become the one process that empties this outbox."""
     now = host.clock.now_ms()
+    relay.unread = False
     outcome = await claim_lease(
         host.home.store,
         relay.partition,
@@ -113,27 +116,37 @@ async def claim(relay: Relay, host: Host) -> bool:
     match outcome:
         case Claimed(item, takeover):
             host.telemetry.emit("claimed", partition=relay.partition, takeover=takeover)
+            missed = relay.unread
             relay.hold(item)
+            relay.unread, relay.full = missed, True  # what is there now is looked at next
             return True
         case Held(_, until):
             host.look_at(relay.partition, until + 1)
         case _:
             pass
     host.forget(relay)
+    if relay.unread:  # whoever holds it may have let go of it before this came
+        host.look(relay.partition)
     return False
+
+
+async def carry(relay: Relay, access: ActorAccess, host: Host) -> bool:
+    """Carry some events on, or wait for more; false if nothing comes for a while."""
+    entries = await host.home.store.query(relay.partition, prefix=ENTRY_PREFIX, limit=RELAY_BATCH)
+    relay.full = bool(entries.items)
+    if not entries.items:
+        return await wait(relay, host)
+    await deliver(await address(entries.items, relay, host), access, host)
+    await mark(entries.items, relay, host)
+    return True
 
 
 async def address(items: Sequence[Item], relay: Relay, host: Host) -> list[Message]:
     """Who gets what: one message for every consumer of every event."""
     consumers: dict[str, list[str]] = {}
-    after: str | None = None
-    while True:
-        page = await host.home.store.query(relay.partition, prefix=SUBSCRIPTION_PREFIX, after=after)
-        for item in page.items:
-            event, consumer = subscribed(item)
-            consumers.setdefault(event, []).append(consumer)
-        if (after := page.cursor) is None:
-            break
+    for item in await subscriptions(host.home.store, relay.partition):
+        event, consumer = subscribed(item)
+        consumers.setdefault(event, []).append(consumer)
     messages: list[Message] = []
     for item in items:
         entry = decode_entry(item.body)
@@ -156,23 +169,28 @@ async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) 
     by_receiver: dict[str, list[Message]] = {}
     for message in messages:
         by_receiver.setdefault(message.partition, []).append(message)
-    await asyncio.gather(*(_deliver_to(partition, each, access, host) for partition, each in by_receiver.items()))
+    deliveries = [_deliver_to(partition, each, access, host) for partition, each in by_receiver.items()]
+    for failed in await asyncio.gather(*deliveries, return_exceptions=True):
+        if failed is not None:
+            raise failed
 
 
 async def _deliver_to(partition: str, messages: list[Message], access: ActorAccess, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
     head: Item | None = None
     for _ in range(MOST_TRIES + len(puts)):
-        if not puts:
-            return
         try:
             await write_until_known(host.home.store, *puts, ring(partition, head, access), ours=lambda _there: False)
             break
         except Refused as refused:
-            if refused.index < len(puts):  # it was delivered before, and is still there
-                del puts[refused.index]
-            else:
+            if refused.index == len(puts):
                 head = refused.item
+                continue
+            del puts[refused.index]  # it was delivered before, and is still there
+            if not puts:
+                break
+    else:
+        raise StoreUnavailable(f"{describe_partition(partition)} changed all the time: nothing was delivered to it")
     host.home.doorbell.ring(partition)
     host.look(partition)
 
@@ -201,15 +219,15 @@ async def wait(relay: Relay, host: Host) -> bool:
     return await relay.woken(host.limits.linger_seconds)
 
 
-async def settle(relay: Relay, host: Host) -> None:
-    """Let go of the outbox. Whoever published meanwhile rang, and it is looked at again."""
+async def settle(relay: Relay, host: Host) -> bool:
+    """Let go of the outbox. Refused if somebody published meanwhile: then there is more to do."""
     update = Update(
         partition=relay.partition,
         when=AllOf((OwnerIs(host.home.owner, relay.epoch), RevisionIs(relay.revision))),
         status=WAITING,
         owner=None,
         lease_until=None,
-        due_at=host.clock.now_ms() if host.draining else None,
+        due_at=host.clock.now_ms() if relay.full else None,
     )
     try:
         await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, relay))
@@ -217,18 +235,11 @@ async def settle(relay: Relay, host: Host) -> None:
         there = refused.item
         if there is None or there.owner != host.home.owner or there.epoch != relay.epoch:
             raise Fenced(f"{relay.partition}: {refused}") from None
-        relay.unread = True  # the end of the turn sees it, and begins another
-        relay.held = False
-        await host.home.store.write(_released_for_another_turn(relay, host))
-        return
+        relay.revision, relay.full = there.revision, True
+        return False
     relay.held = False
-    host.forget(relay)
-
-
-def _released_for_another_turn(relay: Relay, host: Host) -> Update:
-    now = host.clock.now_ms()
-    when = OwnerIs(host.home.owner, relay.epoch)
-    return Update(partition=relay.partition, when=when, status=WAITING, owner=None, lease_until=None, due_at=now)
+    host.suspended(relay, None)
+    return True
 
 
 def _released_by_us(there: Item | None, relay: Relay) -> bool:

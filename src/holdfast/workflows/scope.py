@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from holdfast import ids
 from holdfast.errors import InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.unit import current_unit
@@ -168,4 +169,4 @@ def current() -> Current:
             "this call has no identity of its own, so a repeat of it could not be told from another call: make it "
             "with a request_id, or send it"
         )
-    return HandlerInfo(unit.request)
+    return HandlerInfo(f"{ids.fingerprint(unit.chain[-1].encode())}/{unit.request}")
