@@ -50,7 +50,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
         _finish(delivery, actor, _answer_again(earlier, call, actor, access), _receipt(delivery, actor))
         return
     if call.method == DELETE_METHOD:
-        _delete(delivery, actor)
+        _delete(delivery, actor, access)
         return
     if delivery.timer is not None and _comes_too_late(delivery.timer, actor, access):
         _skip(delivery.timer, actor, access)
@@ -222,12 +222,13 @@ def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> Non
     _finish(delivery, actor, Replied(), (Put(item), *_receipt(delivery, actor)))
 
 
-def _delete(delivery: Delivery, actor: Resident) -> None:
+def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     kind = actor.kind
     actor.actor = kind.fresh()
     state = kind.encode(actor.actor)
     actor.version = Version(ActorRecord(schema=kind.schema, state=Raw(state)), state, deleted=True)
-    _finish(delivery, actor, Replied(b"null"), _receipt(delivery, actor))
+    outcome = Replied(b"null")
+    _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
 
 
 def _finish(
