@@ -10,12 +10,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.actors.parked import parking
 from holdfast.actors.record import (
-    PARKED_PREFIX,
     REPLY_PREFIX,
     ActorRecord,
     Call,
-    Parked,
     Reply,
     TimerRecord,
     Trouble,
@@ -137,7 +136,7 @@ def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     request = call.id if call.known or delivery.place else None
     record = actor.version.record
     due_at = record.timers[delivery.timer].due_at if delivery.timer is not None else None
-    return Turn(actor.partition, access.clock, record, call.chain, request, due_at=due_at)
+    return Turn(actor.partition, access.clock, record, call.chain, request, due_at=due_at, unparked=call.unparked)
 
 
 def _comes_too_late(timer: str, actor: Resident, access: ActorAccess) -> bool:
@@ -216,10 +215,8 @@ def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> Non
         timers = after_firing(delivery.timer, timers, timers, now)
     others = {name: each for name, each in record.trouble.items() if name != delivery.place}
     actor.version = Version(replace(record, timers=timers, trouble=others), actor.version.state)
-    sort = delivery.sort or f"{delivery.place}:{delivery.call.id}"
-    body = encode(Parked(delivery.call, trouble, now, sort))
-    item = Item(partition=actor.partition, sort=PARKED_PREFIX + sort, status="PARKED", body=body)
-    _finish(delivery, actor, Replied(), (Put(item), *_receipt(delivery, actor)))
+    writes = parking(actor.partition, delivery.place, delivery.call, trouble, now)
+    _finish(delivery, actor, Replied(), (*writes, *_receipt(delivery, actor)))
 
 
 def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:

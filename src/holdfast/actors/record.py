@@ -12,6 +12,9 @@ from holdfast.failure import ErrorRecord
 
 PARTITION_PREFIX: Final = "actor#"
 
+HIDDEN_PREFIX: Final = "!"
+"""How the names of actors begin that are part of something else: they are listed only where they are asked for."""
+
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
@@ -66,6 +69,19 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     missed: Missed = Missed.ONCE
 
 
+TIMER_PREFIX: Final = "timer:"
+
+
+def timer_place(name: str) -> str:
+    """What stands for a timer among the places of messages."""
+    return TIMER_PREFIX + name
+
+
+def timer_of(place: str) -> str | None:
+    """The name of the timer that a place stands for, if it does."""
+    return place.removeprefix(TIMER_PREFIX) if place.startswith(TIMER_PREFIX) else None
+
+
 class Trouble(Struct, frozen=True, omit_defaults=True):
     """How it stands with a message or timer that fails: attempts begun after a takeover, attempts that ended badly."""
 
@@ -101,7 +117,8 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     its sender may send it again much later.
 
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
-    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it.
+    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``unparked`` says that it
+    was set aside and comes out of its order.
     """
 
     id: str
@@ -113,6 +130,13 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     chain: tuple[str, ...] = ()
     not_before: int = 0
     sent_at: int = 0
+    unparked: bool = False
+
+
+def timer_call(name: str, timer: TimerRecord) -> Call:
+    """The message that a timer's firing is."""
+    id = f"timer/{name}/{timer.set_count}/{timer.due_at}"
+    return Call(id=id, method=timer.method, args=timer.args, sent_at=timer.due_at)
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

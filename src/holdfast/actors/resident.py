@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from holdfast.actors.record import ActorRecord, Call, Reply, key_of
+from holdfast.actors.record import ActorRecord, Call, Reply, key_of, timer_call, timer_place
 from holdfast.items import HEAD, Write
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.program import Model
@@ -53,7 +53,7 @@ class Delivery:
     @property
     def place(self) -> str:
         """What identifies it among the durable messages and timers of its actor; empty for a call from memory."""
-        return self.sort or (f"timer:{self.timer}" if self.timer else "")
+        return self.sort or (timer_place(self.timer) if self.timer else "")
 
     def tell(self, outcome: Outcome) -> None:
         """Tell whoever waits in this process."""
@@ -180,7 +180,9 @@ class Resident(Entity):
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""
         assert self.version is not None
-        times = [max(each.due_at, self._again_at(f"timer:{name}")) for name, each in self.version.record.timers.items()]
+        times = [
+            max(each.due_at, self._again_at(timer_place(name))) for name, each in self.version.record.timers.items()
+        ]
         if self.later:
             times.append(self.later[0][0])
         if self.mail:
@@ -192,14 +194,12 @@ class Resident(Entity):
         due = [
             (each.due_at, name)
             for name, each in self.version.record.timers.items()
-            if each.due_at <= now and self._again_at(f"timer:{name}") <= now
+            if each.due_at <= now and self._again_at(timer_place(name)) <= now
         ]
         if not due:
             return None
-        at, name = min(due)
-        record = self.version.record.timers[name]
-        call = Call(id=f"timer/{name}/{record.set_count}/{at}", method=record.method, args=record.args)
-        return Delivery(call, timer=name)
+        _, name = min(due)
+        return Delivery(timer_call(name, self.version.record.timers[name]), timer=name)
 
     def _again_at(self, place: str) -> int:
         assert self.version is not None

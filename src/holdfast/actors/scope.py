@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends."""
 
-    __slots__ = ("due_at", "partition", "reads", "settings", "stamp", "state", "timers")
+    __slots__ = ("due_at", "partition", "reads", "settings", "stamp", "state", "timers", "unparked")
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class Turn(Unit):
         *,
         due_at: int | None = None,
         reads: bool = False,
+        unparked: bool = False,
     ) -> None:
         super().__init__((*chain, partition), request, clock)
         self.partition = partition
@@ -39,6 +40,7 @@ class Turn(Unit):
         self.state = b""
         self.due_at = due_at
         self.reads = reads
+    __slots__ = ("due_at", "partition", "reads", "settings", "stamp", "state", "timers", "unparked")
 
     @property
     def key(self) -> str:

@@ -26,6 +26,10 @@ class EventHandler(Actor):
 
     mark: int = 0
 
+    def has_handled(self, place: int) -> bool:
+        """Whether an event of this group was handled before. One that was set aside comes behind later ones."""
+        return place <= self.mark and not self._turn.unparked
+
 
 def consumer_actor(
     app: Registrar,
@@ -47,10 +51,10 @@ def consumer_actor(
         )
 
     async def handle(self: EventHandler, place: int, id: str, event: Any) -> Any:  # noqa: ARG001 - the id is its request's
-        if place and place <= self.mark:
+        if place and self.has_handled(place):
             return None
         result = await function(event)
-        self.mark = place
+        self.mark = max(self.mark, place)
         return result
 
     hints = typing.get_type_hints(function, include_extras=True)
