@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast import ids
 from holdfast.actors import record
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.actors.definition import Kind
 
-MOST_TRIES: Final = 10
-
 
 async def post(kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
     """Put a message into an actor's inbox, durably, at once; answers its place there."""
@@ -27,7 +25,7 @@ async def post(kind: Kind, partition: str, call: Call, access: ActorAccess) -> s
     sort = access.sender.next_sort()
     put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
     head = await access.home.store.get(partition)
-    for _ in range(MOST_TRIES):
+    while True:
         try:
             await write_for_caller(
                 access.home.store, put, ring(partition, head, access), ours=lambda there: _is(there, put)

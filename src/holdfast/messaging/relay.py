@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 RELAY_BATCH: Final = 200
 """So many events are carried between two marks: a crash repeats at most these."""
 
-MOST_TRIES: Final = 10
-
 
 class Relay(Entity):
     """One outbox that this process empties."""
@@ -162,9 +160,7 @@ async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) 
 async def _deliver_to(partition: str, messages: list[Message], access: ActorAccess, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
     head: Item | None = None
-    for _ in range(MOST_TRIES + len(puts)):
-        if not puts:
-            return
+    while puts:
         try:
             await write_until_known(host.home.store, *puts, ring(partition, head, access), ours=lambda _there: False)
             break
