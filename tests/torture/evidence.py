@@ -15,7 +15,7 @@ from holdfast.workflows.record import ExecutionRecord, decode_record
 
 HEADS: Final = """
 SELECT number, partition, status, owner, lease_until, epoch, due_at, body FROM holdfast_heads
-WHERE revision IS NOT NULL
+WHERE revision IS NOT NULL AND partition GLOB 'wf#*'
 """
 ENTRIES: Final = "SELECT head, sort, status, owner, epoch, body FROM holdfast_entries ORDER BY head, sort"
 MOVES: Final = "SELECT execution, number FROM moves"
