@@ -40,7 +40,7 @@ class Turn(Unit):
         self.state = b""
         self.due_at = due_at
         self.reads = reads
-    __slots__ = ("due_at", "partition", "reads", "settings", "stamp", "state", "timers", "unparked")
+        self.unparked = unparked
 
     @property
     def key(self) -> str:
