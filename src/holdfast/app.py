@@ -13,7 +13,8 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
 from holdfast.actors.access import ActorAccess
 from holdfast.actors.definition import Kind
-from holdfast.actors.handle import ActorHandle, ActorPage, list_actors
+from holdfast.actors.handle import ActorHandle
+from holdfast.actors.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.actors.model import Actors
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
@@ -125,6 +126,10 @@ class App(Declarations, Messaging):
     ) -> ActorPage:
         """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``."""
         return await list_actors(self.actor_access(), actor, status=status, after=after, limit=limit)
+
+    async def parked(self, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
+        """List the messages that actors and consumers have set aside, in the order they were sent, a page at a time."""
+        return await list_parked(self.actor_access(), actor, after=after, limit=limit)
 
     def access(self) -> Access:
         """The open app. Raises ``ConfigurationError`` if it is not open, ``IOOutsideStep`` inside a workflow body."""

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ SHOP = '''
 
     import asyncio
     import os
+    from dataclasses import dataclass
     from pathlib import Path
 
     import holdfast as hf
@@ -88,6 +90,58 @@ SHOP = '''
     @app.workflow
     async def holding() -> str:
         return await hold()
+
+
+    @dataclass
+    class Line:
+        sku: str
+        n: int
+
+
+    twice = hf.Retry(max_attempts=2, initial="1ms")
+
+
+    class Cart(hf.Actor, app=app, retry=twice):
+        items: dict[str, int] = hf.field(default_factory=dict)
+
+        async def add(self, sku: str, n: int = 1) -> Line:
+            if sku.startswith("bad"):
+                raise ValueError(f"{sku} is broken")
+            self.items[sku] = self.items.get(sku, 0) + n
+            return Line(sku, self.items[sku])
+
+        async def remind(self, minutes: int) -> None:
+            self.abandon.after(f"{minutes}m")
+
+        @hf.timer
+        async def abandon(self) -> None:
+            self.items.clear()
+
+        @hf.read
+        async def total(self) -> int:
+            return sum(self.items.values())
+
+
+    class Till(hf.Actor, app=app, retry=twice, poison="halt"):
+        cents: int = 0
+
+        async def pay(self, cents: int) -> int:
+            if cents < 1:
+                raise ValueError("nothing to pay")
+            self.cents += cents
+            return self.cents
+
+
+    @dataclass
+    class Placed:
+        order: str
+
+
+    @app.consumer(Placed, retry=twice)
+    async def bill(event: Placed) -> None:
+        if event.order.startswith("bad"):
+            raise ValueError(f"{event.order} is broken")
+        Path("billed").write_text(event.order)
 '''
 
 
@@ -132,24 +186,28 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     sys.modules.pop("shop", None)
 
 
-def load_twin(folder: Path) -> hf.App:
-    """The shop's app once more, apart from the one the commands import."""
+def load_twin(folder: Path) -> ModuleType:
+    """The shop's module once more, apart from the one the commands import."""
     spec = importlib.util.spec_from_file_location("shop_of_the_worker", folder / "shop.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    app: hf.App = module.app
-    return app
+    return module
 
 
 class Worker:
     """A worker in a thread of this process; ``run`` awaits things there."""
 
-    def __init__(self, app: hf.App, run: SyncBridge, folder: Path) -> None:
-        self.app = app
+    def __init__(self, module: ModuleType, run: SyncBridge, folder: Path) -> None:
+        self.app: hf.App = module.app
         self.run = run
+        self._module = module
         self._token = folder / "token"
+
+    def publish_placed(self, order: str, *, id: str | None = None) -> None:
+        """Publish an event of the shop."""
+        self.run(self.app.publish(self._module.Placed(order), id=id))
 
     def start_parcel(self) -> str:
         """Start execution ``a`` of ``parcel``; answers the token of the callback that it waits for."""
@@ -161,9 +219,9 @@ class Worker:
 
 @pytest.fixture
 def worker(shop: Shop) -> Iterator[Worker]:
-    app = load_twin(shop.folder)
-    with app.sync(worker=True) as run:
-        yield Worker(app, run, shop.folder)
+    module = load_twin(shop.folder)
+    with module.app.sync(worker=True) as run:
+        yield Worker(module, run, shop.folder)
 
 
 @pytest.fixture

@@ -24,11 +24,24 @@ COMMANDS = dict(commands())
 
 def test_all_commands_are_there() -> None:
     assert sorted(" ".join(path) for path in COMMANDS) == [
+        "actor call",
+        "actor delete",
+        "actor discard",
+        "actor ls",
+        "actor park",
+        "actor resume",
+        "actor send",
+        "actor show",
+        "actor unpark",
         "callback complete",
         "callback fail",
         "callback heartbeat",
         "cancel",
         "demo",
+        "dlq discard",
+        "dlq ls",
+        "dlq redrive",
+        "dlq show",
         "doctor",
         "fork",
         "ls",
@@ -41,6 +54,7 @@ def test_all_commands_are_there() -> None:
         "signal",
         "start",
         "terminate",
+        "timers ls",
     ]
 
 
@@ -114,6 +128,14 @@ def test_debug_shows_the_traceback(shop):
         ("signal", "checkout", "a", "go", "NaN"),
         ("start", "checkout", "@nowhere.json"),
         ("result", "checkout", "a", "--timeout", "soon"),
+        ("actor", "ls", "--status", "FINE"),
+        ("actor", "call", "Cart", "u1"),
+        ("actor", "call", "Cart", "u1", "add", "--timeout", "soon"),
+        ("dlq", "redrive"),
+        ("dlq", "redrive", "one", "--all"),
+        ("dlq", "redrive", "one", "two", "--args", "[]"),
+        ("dlq", "discard"),
+        ("dlq", "discard", "one", "--actor", "Cart"),
         ("nothing",),
     ],
     ids=" ".join,

@@ -171,9 +171,9 @@ async def test_events_of_each_actor_come_in_its_order_and_others_beside_them(wor
     seen = []
     shops = [declare(app, seen) for app in apps]
     async with apps[0].worker(), apps[1].worker():
-        await asyncio.gather(*[
-            shops[n % 2].at(key).order(count) for n, key in enumerate("abcd" * 3) for count in (1, 3)
-        ])
+        await asyncio.gather(
+            *[shops[n % 2].at(key).order(count) for n, key in enumerate("abcd" * 3) for count in (1, 3)]
+        )
         await eventually(lambda: len(seen) == 48)
         await eventually(lambda: world_is_empty(apps[0]))
     for key in "abcd":

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.mail import ring, tell
+from holdfast.actors import mending
+from holdfast.actors.mail import halted
 from holdfast.actors.perform import DELETE_METHOD
 from holdfast.actors.record import (
-    DELETED,
     HALTED,
     PARKED_PREFIX,
-    PARTITION_PREFIX,
-    READY,
     ActorRecord,
     Call,
-    Parked,
-    TimerRecord,
     actor_of,
     decode_call,
     decode_parked,
     decode_record,
     describe_partition,
-    encode,
     key_of,
     partition_of,
 )
@@ -36,15 +31,13 @@ from holdfast.actors.reference import Reference
 from holdfast.actors.requests import find_reply, request_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule
-from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused
+from holdfast.duration import Duration
+from holdfast.errors import NotFound
 from holdfast.failure import ErrorRecord
-from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, StatusIn, Update
-from holdfast.kernel.persist import write_for_caller
+from holdfast.items import Item
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
-
-LARGEST_PAGE: Final = 1_000
 
 
 class TimerStatus(Struct, frozen=True):
@@ -66,6 +59,7 @@ class Message(Struct, frozen=True):
     not_before: datetime | None
     attempts: int = 0
     error: ErrorRecord | None = None
+    parked_at: datetime | None = None
 
 
 class ActorStatus(Struct, frozen=True):
@@ -79,13 +73,6 @@ class ActorStatus(Struct, frozen=True):
     timers: tuple[TimerStatus, ...]
     owner: str | None
     halted_by: str | None
-
-
-class ActorPage(Struct, frozen=True):
-    """Some actors, and where to go on: pass ``after``; ``None`` means that was the end."""
-
-    items: tuple[ActorStatus, ...]
-    after: str | None
 
 
 class ActorHandle:
@@ -117,65 +104,48 @@ class ActorHandle:
         found: list[Message] = []
         for item in await self._items(INBOX_PREFIX):
             known = trouble.get(item.sort)
-            failed, error = (0, None) if known is None else (known.failed, known.error)
+            failed, error = (0, None) if known is None else (max(known.failed, known.started), known.error)
             found.append(_message(item.sort, decode_call(item.body), failed, error))
         return tuple(found)
 
     async def parked(self) -> tuple[Message, ...]:
         """The messages that were set aside because their attempts failed."""
-        parked = [(item.sort, decode_parked(item.body)) for item in await self._items(PARKED_PREFIX)]
-        return tuple(_message(sort, each.call, each.trouble.failed, each.trouble.error) for sort, each in parked)
+        return tuple(parked_message(item) for item in await self._items(PARKED_PREFIX))
 
     async def unpark(self, place: str, *, args: Any = None) -> None:
         """Put a message that was set aside back into the inbox, with other arguments if given. Raises ``NotFound``."""
-        access = self._connect()
-        item, parked = await self._parked_at(place)
-        call = parked.call
-        if args is not None:
-            kind = access.kinds.get(self.actor)
-            method = None if kind is None else kind.methods.get(call.method) or kind.timers.get(call.method)
-            if method is None:
-                raise InvalidInput(f"{self.actor} has no method {call.method!r} here: its arguments cannot be checked")
-            call = msgspec.structs.replace(call, args=Raw(method.signature.parse(msgspec.json.encode(args))))
-        call = msgspec.structs.replace(call, not_before=0)
-        put = Put(Item(partition=self._partition, sort=access.sender.next_sort(), body=encode(call)), ABSENT)
-        rings = ring(self._partition, await self._head(), access)
-        try:
-            await write_for_caller(
-                access.home.store, Delete(item.partition, item.sort, EXISTS), put, rings, ours=lambda _there: False
-            )
-        except Refused:
-            raise NotFound(f"{describe_partition(self._partition)} has no parked message {place!r} any more") from None
-        tell(self._partition, access)
+        await mending.unpark(self._partition, place, args, self._connect())
 
     async def discard(self, place: str) -> None:
         """Drop a message that was set aside, for good. Raises ``NotFound``."""
-        item, _ = await self._parked_at(place)
-        await write_for_caller(self._connect().home.store, Delete(item.partition, item.sort), ours=lambda _there: True)
+        await mending.discard(self._partition, place, self._connect())
 
     async def resume(self) -> None:
         """Let an actor that has halted try its message again. Raises ``InvalidState`` if it has not halted."""
-        access, head = self._connect(), await self._head()
-        if head.status != HALTED:
-            raise InvalidState(f"{describe_partition(self._partition)} is {head.status}, not halted")
-        now = access.clock.now_ms()
-        update = Update(partition=self._partition, when=StatusIn((HALTED,)), status=READY, due_at=now, add_revision=1)
-        with contextlib.suppress(Refused):  # somebody else has just done it, or it is our own write, sent again
-            await write_for_caller(access.home.store, update, ours=lambda _there: False)
-        tell(self._partition, access)
+        await mending.resume(self._partition, self._connect())
 
-    async def delete(self) -> None:
+    async def park(self) -> None:
+        """Set aside the message that an actor has halted at, and let it go on with the next. Raises ``InvalidState`` if
+        it has not halted.
+        """
+        await mending.park(self._partition, self._connect())
+
+    async def delete(self, *, timeout: Duration | None = None) -> None:
         """End the actor: its state and timers go, in its turn behind the calls before. A later call begins anew, at a
         higher version: no stale writer can bring the old state back.
+
+        Raises ``NotFound``, ``InvalidState`` if it has halted, and ``WaitTimeout``: it may still be deleted then.
         """
         access = self._connect()
-        await self._head()
+        head = await self._head()
+        if head.status == HALTED:
+            raise halted(self._partition)
         kind = access.kinds.get(self.actor)
         if kind is None:
             raise NotFound(f"no actor is called {self.actor!r} here; there are: {', '.join(access.kinds) or 'none'}")
         now = access.clock.now_ms()
         call = Call(id=ids.new_ordered_id(now), method=DELETE_METHOD, args=Raw(b"{}"), replies=True, sent_at=now)
-        await request_reply(Reference(kind, self.key, None, None), call, None, access)
+        await request_reply(Reference(kind, self.key, None, timeout), call, None, access)
 
     async def _head(self) -> Item:
         head = await self._connect().home.store.get(self._partition)
@@ -192,29 +162,6 @@ class ActorHandle:
             if (after := page.cursor) is None:
                 return found
 
-    async def _parked_at(self, place: str) -> tuple[Item, Parked]:
-        item = await self._connect().home.store.get(self._partition, place)
-        if item is None or not place.startswith(PARKED_PREFIX):
-            raise NotFound(f"{describe_partition(self._partition)} has no parked message {place!r}")
-        return item, decode_parked(item.body)
-
-
-async def list_actors(
-    access: ActorAccess, actor: str | None, *, status: str | None, after: str | None, limit: int
-) -> ActorPage:
-    """One page of actors, newest first; deleted ones only if their status is asked for."""
-    wanted: Any = limit  # whatever its annotation says
-    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
-    prefix = PARTITION_PREFIX if actor is None else partition_of(actor, "")
-    found: list[ActorStatus] = []
-    while True:
-        page = await access.home.store.scan(prefix, status=status, after=after, limit=limit - len(found))
-        found += [status_of(head) for head in page.items if status is not None or head.status != DELETED]
-        after = page.cursor
-        if after is None or len(found) >= limit:
-            return ActorPage(tuple(found), after)
-
 
 def status_of(head: Item) -> ActorStatus:
     """What an actor's head says."""
@@ -225,14 +172,24 @@ def status_of(head: Item) -> ActorStatus:
         status=head.status,
         version=head.epoch,
         state=msgspec.json.decode(bytes(record.state)),
-        timers=tuple(_timer(name, each) for name, each in sorted(record.timers.items())),
+        timers=timers_of(head),
         owner=head.owner,
         halted_by=record.halted_by,
     )
 
 
-def _timer(name: str, record: TimerRecord) -> TimerStatus:
-    return TimerStatus(name, _time(record.due_at), record.schedule)
+def timers_of(head: Item) -> tuple[TimerStatus, ...]:
+    """The timers that are set in an actor, by name."""
+    timers = decode_record(head.body).timers if head.body else {}
+    return tuple(TimerStatus(name, _time(each.due_at), each.schedule) for name, each in sorted(timers.items()))
+
+
+def parked_message(item: Item) -> Message:
+    """A message that was set aside, as it is stored."""
+    parked = decode_parked(item.body)
+    trouble = parked.trouble
+    message = _message(item.sort, parked.call, max(trouble.failed, trouble.started), trouble.error)
+    return replace(message, parked_at=_time(parked.parked_at))
 
 
 def _message(place: str, call: Call, attempts: int, error: ErrorRecord | None) -> Message:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.actors.definition import Kind
 
+
 MOST_TRIES: Final = 10
 
 

@@ -11,13 +11,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.actors.parked import parking
 from holdfast.actors.record import (
     NOT_BEGUN,
-    PARKED_PREFIX,
     REPLY_PREFIX,
     ActorRecord,
     Call,
-    Parked,
     Reply,
     TimerRecord,
     Trouble,
@@ -226,10 +225,8 @@ def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> Non
     others = {name: each for name, each in record.trouble.items() if name != delivery.place}
     state = _told_of_parking(delivery.call, actor)
     actor.version = Version(replace(record, timers=timers, trouble=others), state)
-    sort = delivery.sort or f"{delivery.place}:{delivery.call.id}"
-    body = encode(Parked(delivery.call, trouble, now, sort))
-    item = Item(partition=actor.partition, sort=PARKED_PREFIX + sort, status="PARKED", body=body)
-    _finish(delivery, actor, Replied(), (Put(item), *_receipt(delivery, actor)))
+    writes = parking(actor.partition, delivery.place, delivery.call, trouble, now)
+    _finish(delivery, actor, Replied(), (*writes, *_receipt(delivery, actor)))
 
 
 def _told_of_parking(call: Call, actor: Resident) -> bytes:

@@ -12,6 +12,12 @@ from holdfast.failure import ErrorRecord
 
 PARTITION_PREFIX: Final = "actor#"
 
+HIDDEN_PREFIX: Final = "!"
+"""How the names of actors begin that are part of something else: they are listed only where they are asked for."""
+
+HIDDEN_MARK: Final = "!"
+"""Begins the names of hidden actors, which handle events and tick."""
+
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
@@ -69,6 +75,19 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     missed: Missed = Missed.ONCE
 
 
+TIMER_PREFIX: Final = "timer:"
+
+
+def timer_place(name: str) -> str:
+    """What stands for a timer among the places of messages."""
+    return TIMER_PREFIX + name
+
+
+def timer_of(place: str) -> str | None:
+    """The name of the timer that a place stands for, if it does."""
+    return place.removeprefix(TIMER_PREFIX) if place.startswith(TIMER_PREFIX) else None
+
+
 class Trouble(Struct, frozen=True, omit_defaults=True):
     """How it stands with a message or timer that fails: attempts begun after a takeover, attempts that ended badly."""
 
@@ -116,6 +135,12 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     chain: tuple[str, ...] = ()
     not_before: int = 0
     sent_at: int = 0
+
+
+def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
+    """The message that a timer's firing for a tick is."""
+    id = f"timer/{name}/{timer.set_count}/{tick}"
+    return Call(id=id, method=timer.method, args=timer.args, sent_at=tick)
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

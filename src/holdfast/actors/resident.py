@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from holdfast.actors.record import ActorRecord, Call, Reply, key_of
+from holdfast.actors.record import ActorRecord, Call, Reply, key_of, timer_call, timer_place
 from holdfast.coordination.schedule import ticks_to_run
 from holdfast.items import HEAD, Write
 from holdfast.kernel.entity import Entity
@@ -61,7 +61,7 @@ class Delivery:
     @property
     def place(self) -> str:
         """What identifies it among the durable messages and timers of its actor; empty for a call from memory."""
-        return self.sort or (f"timer:{self.timer}" if self.timer else "")
+        return self.sort or (timer_place(self.timer) if self.timer else "")
 
     def tell(self, outcome: Outcome) -> None:
         """Tell whoever waits in this process."""
@@ -193,7 +193,9 @@ class Resident(Entity):
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""
         assert self.version is not None
-        times = [max(each.due_at, self._again_at(f"timer:{name}")) for name, each in self.version.record.timers.items()]
+        times = [
+            max(each.due_at, self._again_at(timer_place(name))) for name, each in self.version.record.timers.items()
+        ]
         if self.later:
             times.append(self.later[0][0])
         if self.mail:
@@ -205,7 +207,7 @@ class Resident(Entity):
         due = [
             (each.due_at, name)
             for name, each in self.version.record.timers.items()
-            if each.due_at <= now and self._again_at(f"timer:{name}") <= now
+            if each.due_at <= now and self._again_at(timer_place(name)) <= now
         ]
         if not due:
             return None
@@ -214,9 +216,7 @@ class Resident(Entity):
         ticks: tuple[int, ...] = (tick,)
         if record.schedule is not None:
             ticks, _ = ticks_to_run(record.schedule, tick - 1, now, record.missed, 1)
-        call = Call(
-            id=f"timer/{name}/{record.set_count}/{ticks[0] if ticks else tick}", method=record.method, args=record.args
-        )
+        call = timer_call(name, record, ticks[0] if ticks else tick)
         return Delivery(call, timer=name, tick=ticks[0] if ticks else None)
 
     def _again_at(self, place: str) -> int:

@@ -10,9 +10,11 @@ from importlib import import_module
 
 import click
 
+from holdfast.cli.actor import actor
 from holdfast.cli.callback import callback
 from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
 from holdfast.cli.demo import demo
+from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.listing import ls
@@ -20,6 +22,7 @@ from holdfast.cli.run import run
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
+from holdfast.cli.timers import timers
 
 
 def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
@@ -46,7 +49,7 @@ def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: b
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_tell_version, help="Tell it.")
 def main() -> None:
-    """Durable workflows on one file. To see what that means: holdfast demo.
+    """Durable workflows and actors on one file. To see it: holdfast demo.
 
     Commands find the home they are about by --app MODULE:APP (or $HOLDFAST_APP) or by --home URL (or $HOLDFAST_URL).
     Add --json to any of them for a machine-readable answer. Exit status: 0 done, 1 an error, 2 wrong usage.
@@ -67,6 +70,9 @@ for _command in (
     retry,
     fork,
     callback,
+    actor,
+    timers,
+    dlq,
     doctor,
     demo,
 ):

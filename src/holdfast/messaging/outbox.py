@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.actors.record import HIDDEN_MARK, actor_of
 from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
-from holdfast.actors.record import actor_of
 from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
 from holdfast.ports import Store
@@ -23,9 +23,6 @@ SUBSCRIPTION_PREFIX: Final = "s#"
 
 WAITING: Final = "SUSPENDED"
 RELAYING: Final = "RUNNING"
-
-HIDDEN_MARK: Final = "!"
-"""Begins the names of the hidden actors that handle events and tick."""
 
 LONGEST_ID_CHARACTERS: Final = 500
 

@@ -100,9 +100,7 @@ class Outbox:
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
         """Run SQL and publish what it adds, in one transaction."""
         if running_activation() is not None:
-            raise IOOutsideStep(
-                "a transaction in a workflow body: make it a step, with @app.transaction"
-            )
+            raise IOOutsideStep("a transaction in a workflow body: make it a step, with @app.transaction")
         access = self._connect()
         if access.home.transactions is None:
             raise ConfigurationError(f"app.transact needs a SQLite home, not {access.home.url}")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 RELAY_BATCH: Final = 200
 """So many events are carried between two marks: a crash repeats at most these."""
 
+
 MOST_TRIES: Final = 10
 
 

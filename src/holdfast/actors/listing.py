@@ -1,0 +1,138 @@
+"""What a whole home holds of actors: the actors themselves, the messages set aside, the timers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from holdfast.actors.handle import ActorStatus, Message, parked_message, status_of, timers_of
+from holdfast.actors.parked import REGISTER, noted
+from holdfast.actors.record import (
+    DELETED,
+    HIDDEN_PREFIX,
+    PARTITION_PREFIX,
+    actor_of,
+    key_of,
+    partition_of,
+)
+from holdfast.coordination.schedule import Schedule
+from holdfast.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.items import Item
+
+LARGEST_PAGE: Final = 1_000
+
+
+class ActorPage(Struct, frozen=True):
+    """Some actors, and where to go on: pass ``after``; ``None`` means that was the end."""
+
+    items: tuple[ActorStatus, ...]
+    after: str | None
+
+
+class ParkedMessage(Struct, frozen=True):
+    """A message that was set aside, and whose it was. ``id`` names it in its home."""
+
+    id: str
+    actor: str
+    key: str
+    message: Message
+
+
+class ParkedPage(Struct, frozen=True):
+    """Some messages that were set aside, and where to go on: pass ``after``; ``None`` means that was the end."""
+
+    items: tuple[ParkedMessage, ...]
+    after: str | None
+
+
+class SetTimer(Struct, frozen=True):
+    """A timer that is set, and whose it is."""
+
+    actor: str
+    key: str
+    name: str
+    due_at: datetime
+    schedule: Schedule | None
+
+
+async def list_actors(
+    access: ActorAccess, actor: str | None, *, status: str | None, after: str | None, limit: int
+) -> ActorPage:
+    """One page of actors, newest first; deleted ones only if their status is asked for."""
+    check_limit(limit)
+    found: list[ActorStatus] = []
+    while True:
+        page = await access.home.store.scan(_prefix(actor), status=status, after=after, limit=limit - len(found))
+        shown = (head for head in page.items if status is not None or head.status != DELETED)
+        found += [status_of(head) for head in shown if _is_asked_for(head.partition, actor)]
+        after = page.cursor
+        if after is None or len(found) >= limit:
+            return ActorPage(tuple(found), after)
+
+
+async def list_parked(access: ActorAccess, actor: str | None, *, after: str | None, limit: int) -> ParkedPage:
+    """One page of the messages set aside, those of hidden actors too, in the order they were sent."""
+    check_limit(limit)
+    found: list[ParkedMessage] = []
+    while True:
+        page = await access.home.store.query(REGISTER, after=after, limit=limit - len(found))
+        shown = [_parked(note, item) async for note, item in noted(access.home.store, page.items)]
+        found += [each for each in shown if actor is None or each.actor == actor]
+        after = page.cursor
+        if after is None or len(found) >= limit:
+            return ParkedPage(tuple(found), after)
+
+
+async def find_parked(access: ActorAccess, id: str) -> ParkedMessage:
+    """One message that was set aside, by its id in the home. Raises ``NotFound``."""
+    note = await access.home.store.get(REGISTER, id)
+    async for _, item in noted(access.home.store, () if note is None else (note,)):
+        return ParkedMessage(id, actor_of(item.partition), key_of(item.partition), parked_message(item))
+    raise NotFound(f"no message {id!r} is parked here")
+
+
+async def list_timers(access: ActorAccess, actor: str | None, *, limit: int) -> tuple[SetTimer, ...]:
+    """The timers of all actors, or of those of one class, that are due first. Reads every actor."""
+    check_limit(limit)
+    found = [
+        SetTimer(actor_of(head.partition), key_of(head.partition), each.name, each.due_at, each.schedule)
+        async for head in _heads(access, actor)
+        for each in timers_of(head)
+    ]
+    return tuple(nsmallest(limit, found, key=lambda each: (each.due_at, each.actor, each.key, each.name)))
+
+
+def check_limit(limit: int) -> None:
+    """Raise ``InvalidInput`` unless a page may be so large."""
+    wanted: Any = limit  # whatever its annotation says
+    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
+        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
+
+
+async def _heads(access: ActorAccess, actor: str | None) -> AsyncIterator[Item]:
+    after: str | None = None
+    while True:
+        page = await access.home.store.scan(_prefix(actor), after=after, limit=LARGEST_PAGE)
+        for head in page.items:
+            yield head
+        if (after := page.cursor) is None:
+            return
+
+
+def _prefix(actor: str | None) -> str:
+    return PARTITION_PREFIX if actor is None else partition_of(actor, "")
+
+
+def _is_asked_for(partition: str, actor: str | None) -> bool:
+    return actor is not None or not actor_of(partition).startswith(HIDDEN_PREFIX)
+
+
+def _parked(note: Item, item: Item) -> ParkedMessage:
+    return ParkedMessage(note.sort, actor_of(item.partition), key_of(item.partition), parked_message(item))

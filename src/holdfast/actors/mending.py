@@ -1,0 +1,163 @@
+"""Mending actors from outside: what was set aside goes back or is dropped, and what has halted goes on.
+
+Nothing here runs an actor's code, and nothing needs its lease: each change is one write, under a condition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast.actors.mail import ring, tell
+from holdfast.actors.parked import parking, removing
+from holdfast.actors.perform import after_firing
+from holdfast.actors.record import (
+    HALTED,
+    HIDDEN_MARK,
+    PARKED_PREFIX,
+    READY,
+    ActorRecord,
+    Call,
+    Parked,
+    Trouble,
+    actor_of,
+    decode_call,
+    decode_parked,
+    decode_record,
+    describe_partition,
+    encode,
+    encode_record,
+    timer_call,
+    timer_of,
+)
+from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
+from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
+from holdfast.kernel.persist import write_for_caller
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+
+
+async def unpark(partition: str, place: str, args: Any, access: ActorAccess) -> None:
+    """Put a message that was set aside back into the inbox, with other arguments unless they are ``None``."""
+    item, parked = await _find(partition, place, access)
+    call = parked.call if args is None else replace(parked.call, args=_checked(args, parked.call, partition, access))
+    body = encode(replace(call, not_before=0))
+    message = Item(partition=partition, sort=access.sender.next_sort(), body=body)
+    head = await access.home.store.get(partition)
+    while True:
+        writes = (Put(message, ABSENT), *removing(item, parked), ring(partition, head, access))
+        try:
+            await write_for_caller(access.home.store, *writes, ours=lambda there: there == message)
+            break
+        except Refused as refused:
+            if refused.index != len(writes) - 1:
+                raise _gone(partition, place) from None
+            head = refused.item  # it was deleted, halted or resumed since we looked
+    tell(partition, access)
+
+
+async def discard(partition: str, place: str, access: ActorAccess) -> None:
+    """Drop a message that was set aside, for good."""
+    item, parked = await _find(partition, place, access)
+    try:
+        await write_for_caller(access.home.store, *removing(item, parked), ours=lambda _there: False)
+    except Refused:
+        raise _gone(partition, place) from None
+
+
+async def resume(partition: str, access: ActorAccess) -> None:
+    """Let an actor that has halted try its message again."""
+    await _halted(partition, access)
+    when = StatusIn((HALTED,))
+    update = Update(partition=partition, when=when, status=READY, due_at=access.clock.now_ms(), add_revision=1)
+    await write_for_caller(access.home.store, update, ours=lambda _there: True)  # somebody else has resumed it
+    tell(partition, access)
+
+
+async def park(partition: str, access: ActorAccess) -> None:
+    """Set aside the message that an actor has halted at, and let it go on with the next."""
+    head, record = await _halted(partition, access)
+    place, now = record.halted_by or "", access.clock.now_ms()
+    trouble = record.trouble.get(place, Trouble())
+    others = {name: each for name, each in record.trouble.items() if name != place}
+    record = replace(record, halted_by=None, trouble=others)
+    writes: tuple[Write, ...] = ()
+    if (timer := timer_of(place)) is not None:
+        writes = parking(
+            partition, place, timer_call(timer, record.timers[timer], record.timers[timer].due_at), trouble, now
+        )
+        record = replace(record, timers=after_firing(timer, record.timers, record.timers, now))
+    elif (message := await access.home.store.get(partition, place)) is not None:  # else it was withdrawn
+        call = decode_call(message.body)
+        writes = (*parking(partition, place, call, trouble, now), Delete(partition, place, EXISTS))
+        record = replace(record, state=_told_of_parking(call, record, partition, access))
+    body = encode_record(record)
+    update = Update(
+        partition=partition,
+        when=AllOf((StatusIn((HALTED,)), EpochIs(head.epoch))),
+        status=READY,
+        body=body,
+        due_at=now,
+        add_revision=1,
+        add_epoch=1,
+    )
+    try:
+        await write_for_caller(
+            access.home.store, update, *writes, ours=lambda there: there is not None and there.body == body
+        )
+    except Refused:
+        raise InvalidState(f"{describe_partition(partition)} has changed meanwhile: look at it again") from None
+    tell(partition, access)
+
+
+def _told_of_parking(call: Call, record: ActorRecord, partition: str, access: ActorAccess) -> Raw:
+    """The actor's state when it knows that a message was set aside."""
+    kind = access.kinds.get(actor_of(partition))
+    if kind is None:
+        if not actor_of(partition).startswith(HIDDEN_MARK):
+            return record.state
+        raise UnknownName(f"{describe_partition(partition)} keeps book of what is set aside: name the app that has it")
+    if kind.note_parked is None:
+        return record.state
+    actor = kind.load(record.state, record.schema)
+    kind.note_parked(actor, call)
+    return Raw(kind.encode(actor))
+
+
+async def _halted(partition: str, access: ActorAccess) -> tuple[Item, ActorRecord]:
+    head = await access.home.store.get(partition)
+    if head is None:
+        raise NotFound(f"there is no {describe_partition(partition)}")
+    if head.status != HALTED:
+        raise InvalidState(f"{describe_partition(partition)} is {head.status}, not halted")
+    return head, decode_record(head.body)
+
+
+async def _find(partition: str, place: str, access: ActorAccess) -> tuple[Item, Parked]:
+    item = await access.home.store.get(partition, place) if place.startswith(PARKED_PREFIX) else None
+    if item is None:
+        raise NotFound(f"{describe_partition(partition)} has no parked message {place!r}")
+    return item, decode_parked(item.body)
+
+
+def _gone(partition: str, place: str) -> NotFound:
+    return NotFound(f"{describe_partition(partition)} has no parked message {place!r} any more")
+
+
+def _checked(args: Any, call: Call, partition: str, access: ActorAccess) -> Raw:
+    """New arguments for a call, as they are stored."""
+    name = actor_of(partition)
+    kind = access.kinds.get(name)
+    if kind is None:
+        known = ", ".join(access.kinds) or "none"
+        raise UnknownName(
+            f"no actor is called {name!r} here, so arguments for it cannot be checked; there are: {known}"
+        )
+    made = kind.methods.get(call.method) or kind.timers.get(call.method)
+    if made is None:
+        raise InvalidInput(f"{name} has no method {call.method!r} here: its arguments cannot be checked")
+    return Raw(made.signature.parse(msgspec.json.encode(args), limit_bytes=access.limit_bytes))

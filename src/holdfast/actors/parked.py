@@ -1,0 +1,62 @@
+"""Messages set aside: each lies in its actor, and a note of it in one register, where all of a home are found at once.
+
+A message and its note are written together and removed together, so the register is never wrong; and it costs nothing
+as long as nothing is set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.actors.record import PARKED_PREFIX, Call, Parked, Trouble, encode, timer_of
+from holdfast.items import EXISTS, Delete, Item, Put, Write
+
+if TYPE_CHECKING:
+    from holdfast.ports import Store
+
+REGISTER: Final = "parked"
+"""The partition of the notes, in the order in which the messages were sent."""
+
+
+class Note(Struct, frozen=True):
+    """Where a message that was set aside lies."""
+
+    partition: str
+    place: str
+
+
+decode_note: Final = msgspec.json.Decoder(Note).decode
+
+
+def note_id(partition: str, place: str, call: Call) -> str:
+    """What names a parked message in its home. It follows from the message: one that is parked again has one note."""
+    return f"{call.sent_at:012x}{ids.fingerprint(f'{partition} {place}'.encode())}"
+
+
+def parking(partition: str, at: str, call: Call, trouble: Trouble, now: int) -> tuple[Write, ...]:
+    """The writes that set a message aside; ``at`` is its place in the inbox, or its timer's."""
+    sort = at if timer_of(at) is None else f"{at}:{call.id}"
+    place = PARKED_PREFIX + sort
+    message = Item(partition, place, status="PARKED", body=encode(Parked(call, trouble, now, sort)))
+    note = Item(REGISTER, note_id(partition, place, call), body=encode(Note(partition, place)))
+    return Put(message), Put(note)
+
+
+def removing(item: Item, parked: Parked) -> tuple[Write, ...]:
+    """The writes that take away a message that was set aside; refused if it is there no more."""
+    note = note_id(item.partition, item.sort, parked.call)
+    return Delete(item.partition, item.sort, EXISTS), Delete(REGISTER, note)
+
+
+async def noted(store: Store, notes: Iterable[Item]) -> AsyncIterator[tuple[Item, Item]]:
+    """Each note with the message that it names, if that is still there."""
+    for note in notes:
+        found = decode_note(note.body)
+        item = await store.get(found.partition, found.place)
+        if item is not None:
+            yield note, item

@@ -1,0 +1,221 @@
+"""``holdfast actor ls`` and ``holdfast actor show``: what the home holds of actors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+from msgspec import Struct
+
+from holdfast.actors.handle import ActorStatus, Message, TimerStatus
+from holdfast.actors.listing import LARGEST_PAGE
+from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
+from holdfast.app import App
+from holdfast.cli.known import status_of
+from holdfast.cli.output import as_json, between, bold, coloured, duration, masked, plain, shown_moment, table
+from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import now
+from holdfast.coordination.schedule import CronSchedule, Every, Schedule
+from holdfast.failure import ErrorRecord
+
+STATUSES: Final = (*CLAIMABLE, HALTED, DELETED)
+HEADINGS: Final = ("ACTOR", "KEY", "STATUS", "VERSION", "PARKED", "NEXT TIMER (UTC)")
+TIMER_HEADINGS: Final = ("TIMER", "DUE (UTC)", "", "AGAIN")
+MESSAGE_HEADINGS: Final = ("PLACE", "METHOD", "SENT (UTC)", "ATTEMPTS", "ARGUMENTS, LAST ERROR")
+SHOWN_MESSAGES: Final = 20
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """An actor in a list. Its state is not in it."""
+
+    actor: str
+    key: str
+    status: str
+    version: int
+    parked: int
+    timers: tuple[TimerStatus, ...]
+    owner: str | None
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """Some actors, and where to go on."""
+
+    actors: list[Row]
+    cursor: str | None
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """All that ``actor show`` tells about an actor."""
+
+    actor: ActorStatus
+    waiting: tuple[Message, ...]
+    parked: tuple[Message, ...]
+    owner_alive: bool | None
+
+
+# ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command(
+    "ls",
+    epilog=examples(
+        "holdfast actor ls -a shop:app",
+        "holdfast actor ls --home sqlite:///shop.db Cart --status HALTED --json",
+    ),
+)
+@click.argument("name", required=False)
+@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
+@click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
+@on_home
+def ls(session: Session, *, name: str | None, status: str | None, limit: int, after: str | None) -> None:
+    """List actors, newest first: all of them, or those of one class.
+
+    Deleted ones are left out unless --status asks for them, and so are the hidden actors of consumers and schedules,
+    whose names begin with "!", unless NAME does.
+    """
+
+    async def look(app: App) -> Listed:
+        page = await app.list_actors(name, status=status, after=after, limit=limit)
+        parked = await _parked_counts(app)
+        rows = [_row(each, parked[each.actor, each.key]) for each in page.items]
+        return Listed(actors=rows, cursor=page.after)
+
+    listed = session.run(look)
+    session.answer(listed, "\n".join(_list_lines(listed)))
+
+
+async def _parked_counts(app: App) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    after: str | None = None
+    while True:
+        page = await app.parked(after=after, limit=LARGEST_PAGE)
+        counts.update((each.actor, each.key) for each in page.items)
+        if (after := page.after) is None:
+            return counts
+
+
+def _row(status: ActorStatus, parked: int) -> Row:
+    return Row(
+        actor=status.actor,
+        key=status.key,
+        status=status.status,
+        version=status.version,
+        parked=parked,
+        timers=status.timers,
+        owner=status.owner,
+    )
+
+
+def _list_lines(listed: Listed) -> Iterator[str]:
+    if not listed.actors:
+        yield "no actors"
+        return
+    heading, *lines = table(HEADINGS, [_cells(row) for row in listed.actors])
+    yield heading
+    for line, row in zip(lines, listed.actors, strict=True):
+        yield line.replace(f" {row.status} ", f" {coloured(row.status, row.status)} ", 1)
+    if listed.cursor is not None:
+        yield f"there are more: add --after {listed.cursor}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    first = min((timer.due_at for timer in row.timers), default=None)
+    due = "" if first is None else shown_moment(first)
+    return row.actor, row.key, row.status, str(row.version), str(row.parked or ""), due
+
+
+# ── One actor ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "holdfast actor show -a shop:app Cart u1",
+        "holdfast actor show --home sqlite:///shop.db Cart u1 --json",
+    ),
+)
+@click.argument("name")
+@click.argument("key")
+@on_home
+def show(session: Session, *, name: str, key: str) -> None:
+    """Show an actor: its state, its timers, the messages that wait and those that were set aside.
+
+    The state and the arguments of messages are shown; callback tokens never are.
+    """
+
+    async def look(app: App) -> Shown:
+        status, handle = await status_of(app, name, key), app.actor(name, key)
+        alive = None if status.owner is None else app.access().home.doorbell.alive(status.owner)
+        waiting, parked = await handle.messages(), await handle.parked()
+        return Shown(actor=status, waiting=waiting, parked=parked, owner_alive=alive)
+
+    shown = session.run(look)
+    session.answer(shown, "\n".join(_lines(shown)))
+
+
+def _lines(shown: Shown) -> Iterator[str]:
+    status = shown.actor
+    yield f"{bold(f'{status.actor} {plain(status.key)}')}  {coloured(status.status, status.status)}"
+    yield f"  version   {status.version}"
+    if status.owner is not None:
+        yield f"  owner     {status.owner}{'' if shown.owner_alive else ', which is gone'}"
+    if status.halted_by is not None:
+        yield f"  halted    at {status.halted_by}: mend the cause, then actor resume; or actor park to go on without it"
+    yield ""
+    yield "  state"
+    yield from (f"    {plain(line)}" for line in pretty(status.state))
+    if status.timers:
+        yield ""
+        yield from table(TIMER_HEADINGS, [_timer_cells(timer) for timer in status.timers], indent="  ")
+    yield from _message_lines("waiting", shown.waiting)
+    yield from _message_lines("parked: set aside after their attempts failed; see actor unpark, discard", shown.parked)
+
+
+def pretty(value: Any) -> Sequence[str]:
+    """JSON for people, line by line."""
+    return json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+
+
+def _message_lines(title: str, messages: Sequence[Message]) -> Iterator[str]:
+    if not messages:
+        return
+    yield ""
+    yield f"  {len(messages)} {title}"
+    yield from table(MESSAGE_HEADINGS, [_message_cells(each) for each in messages[:SHOWN_MESSAGES]], indent="  ")
+    if len(messages) > SHOWN_MESSAGES:
+        yield f"  and {len(messages) - SHOWN_MESSAGES} more: --json shows all"
+
+
+def _message_cells(message: Message) -> tuple[str, ...]:
+    told = plain(as_json(message.args))
+    if message.not_before is not None:
+        told = f"not before {shown_moment(message.not_before)}: {told}"
+    if message.error is not None:
+        told = f"{told}, {error_line(message.error)}"
+    return message.place, message.method, shown_moment(message.sent_at), str(message.attempts or ""), told
+
+
+def _timer_cells(timer: TimerStatus) -> tuple[str, ...]:
+    ahead = between(now(), timer.due_at)
+    told = f"in {duration(ahead)}" if ahead > 0 else f"for {duration(-ahead)}"
+    return timer.name, shown_moment(timer.due_at), told, again(timer.schedule)
+
+
+def again(schedule: Schedule | None) -> str:
+    """How a timer is set again."""
+    match schedule:
+        case None:
+            return ""
+        case Every(period_ms):
+            return f"every {duration(period_ms)}"
+        case CronSchedule(expression, tz):
+            return f"{expression} {tz}"
+
+
+def error_line(error: ErrorRecord) -> str:
+    """An error on one line."""
+    return plain(masked(f"{error.type.rpartition('.')[2]}: {error.message}"))

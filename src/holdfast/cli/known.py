@@ -1,0 +1,73 @@
+"""Actors as commands name them: found in the home or in the code, or an error that says what is there instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from holdfast.actors.definition import Kind
+from holdfast.actors.handle import ActorStatus, Message
+from holdfast.actors.record import HIDDEN_PREFIX
+from holdfast.actors.reference import BoundMethod, Reference
+from holdfast.app import App
+from holdfast.errors import NotFound, UnknownName
+
+NAMED: Final = 5
+"""So many of what is there are named in an error."""
+
+LOOKED_AT: Final = 100
+
+
+async def status_of(app: App, actor: str, key: str) -> ActorStatus:
+    """An actor as the home holds it. Raises ``NotFound`` that names others."""
+    try:
+        return await app.actor(actor, key).status()
+    except NotFound as error:
+        raise NotFound(f"{error}; {await _what_there_is(app, actor)}") from None
+
+
+async def _what_there_is(app: App, actor: str) -> str:
+    same = await app.list_actors(actor, limit=LOOKED_AT)
+    if same.items:
+        return f"{actor} has: {_some(repr(each.key) for each in same.items)}"
+    others = await app.list_actors(limit=LOOKED_AT)
+    names = sorted({each.actor for each in others.items})
+    return f"there are actors of: {_some(names)}" if names else "there are no actors in this home"
+
+
+async def check_parked(app: App, actor: str, key: str, place: str) -> Message:
+    """A message that an actor has set aside. Raises ``NotFound`` that names those there are."""
+    await status_of(app, actor, key)
+    parked = await app.actor(actor, key).parked()
+    for message in parked:
+        if message.place == place:
+            return message
+    there_are = f"there are: {_some(each.place for each in parked)}" if parked else "none is parked there"
+    raise NotFound(f"{actor} {key!r} has no parked message {place!r}; {there_are}")
+
+
+def method_of(
+    app: App, actor: str, key: str, method: str, *, request_id: str | None = None, timeout: float | None = None
+) -> BoundMethod:
+    """A method of an actor, from the app's code. Raises ``UnknownName`` that names those there are."""
+    kind = kind_of(app, actor)
+    found = kind.methods.get(method)
+    if found is None:
+        raise UnknownName(f"{actor} has no method {method!r}; it has: {', '.join(kind.methods) or 'none'}")
+    return BoundMethod(Reference(kind, key, request_id, timeout), found)
+
+
+def kind_of(app: App, actor: str) -> Kind:
+    """A class of actors, from the app's code. Raises ``UnknownName`` that names those there are."""
+    kind = app.actors.get(actor)
+    if kind is None:
+        names = sorted(name for name in app.actors if not name.startswith(HIDDEN_PREFIX))
+        raise UnknownName(f"the app has no actor {actor!r}; it has: {', '.join(names) or 'none'}")
+    return kind
+
+
+def _some(names: Iterable[str]) -> str:
+    rest = iter(names)
+    first = list(islice(rest, NAMED))
+    return ", ".join(first) + (" and more" if next(rest, None) is not None else "")

@@ -1,0 +1,46 @@
+"""``holdfast timers``: the timers of all actors."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.actors.listing import LARGEST_PAGE, SetTimer, list_timers
+from holdfast.app import App
+from holdfast.cli.actor_show import again
+from holdfast.cli.output import between, duration, shown_moment, table
+from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import now
+
+HEADINGS = ("DUE (UTC)", "", "ACTOR", "KEY", "TIMER", "AGAIN")
+
+
+@click.group("timers")
+def timers() -> None:
+    """Look at the timers of actors, and at the schedules of cron, which are timers of a hidden actor."""
+
+
+@timers.command(
+    "ls",
+    epilog=examples(
+        "holdfast timers ls -a shop:app",
+        "holdfast timers ls --home sqlite:///shop.db Cart --limit 10 --json",
+    ),
+)
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
+@on_home
+def ls(session: Session, *, name: str | None, limit: int) -> None:
+    """List the timers of all actors, or of those of one class, by due time. Reads every actor of the home."""
+
+    async def look(app: App) -> tuple[SetTimer, ...]:
+        return await list_timers(app.actor_access(), name, limit=limit)
+
+    found = session.run(look)
+    lines = table(HEADINGS, [_row(each) for each in found]) if found else ["no timers"]
+    session.answer({"timers": found}, "\n".join(lines))
+
+
+def _row(timer: SetTimer) -> tuple[str, ...]:
+    ahead = between(now(), timer.due_at)
+    told = f"in {duration(ahead)}" if ahead > 0 else f"for {duration(-ahead)}"
+    return shown_moment(timer.due_at), told, timer.actor, timer.key, timer.name, again(timer.schedule)
