@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Self
 
 from holdfast.clock import Clock
@@ -18,7 +18,7 @@ class Unit:
     the app's.
     """
 
-    __slots__ = ("_clock", "_derived", "_token", "chain", "closed", "request", "rings", "writes")
+    __slots__ = ("_clock", "_derived", "_outer", "chain", "closed", "request", "rings", "writes")
 
     def __init__(self, chain: tuple[str, ...], request: str | None, clock: Clock) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class Unit:
         self.rings: list[str] = []
         self.closed = False
         self._derived = 0
-        self._token: Token[Unit | None]
+        self._outer: Unit | None = None
 
     def add(self, partition: str, *writes: Write) -> None:
         """Apply ``writes`` with the commit, and have ``partition`` looked at afterwards."""
@@ -41,11 +41,12 @@ class Unit:
 
     def __enter__(self) -> Self:
         """The handler runs: what it sends within the block comes here, and what comes later is refused."""
-        self._token = current_unit.set(self)
+        self._outer = current_unit.get()
+        current_unit.set(self)
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        current_unit.reset(self._token)
+        current_unit.set(self._outer)
         self.closed = True
 
     def now_ms(self) -> int:

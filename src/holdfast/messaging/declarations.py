@@ -14,7 +14,7 @@ from holdfast.actors.definition import MESSAGE_RETRY, Kind
 from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
-from holdfast.errors import ConfigurationError, DuplicateName
+from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
@@ -112,10 +112,13 @@ class Messaging:
         fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
         ``missed`` says what becomes of ticks that nobody was there for: ``skip``, ``once`` or ``all``.
         """
+        if missed not in tuple(Missed):
+            raise InvalidInput(f"missed is one of {', '.join(Missed)}, not {missed!r}")
         schedule, policy = CronSchedule(expression, tz), Missed(missed)
 
         def declare(target: F) -> F:
             own: str = name or target.__name__
+            check_name("schedule", own)
             if own in self._jobs:
                 raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
             if self._ticker is None:
