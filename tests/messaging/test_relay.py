@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
-from tests.messaging.places import Placed, Place, virtually
+from tests.messaging.places import Place, Placed, virtually
 
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.items import HEAD, Delete, Put, Update, place as place_of
+from holdfast.items import HEAD, Delete, Put, Update
+from holdfast.items import place as place_of
 from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.messaging.relay import Relay
 
