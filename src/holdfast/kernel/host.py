@@ -13,8 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.clock import Clock
-from holdfast.coordination.lease import is_leased, renewal
-from holdfast.errors import InvalidInput, Refused, StoreError
+from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
@@ -249,25 +248,7 @@ class Host:
         if not self.draining:
             self.look_at(entity.partition, self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000))
 
-    # ── Leases and shutdown ─────────────────────────────────────────────────────────────────────────────────────────
-
-    async def renew(self) -> None:
-        """Extend every lease we hold, all in one batch; whoever lost his stops."""
-        until = self.clock.now_ms() + self.limits.lease_ms
-        held = [entity for entity in self.entities.values() if entity.renewable]
-        await asyncio.gather(*(self._renew(entity, until) for entity in held))
-
-    async def _renew(self, entity: Entity, until: int) -> None:
-        epoch = entity.epoch
-        try:
-            await self.home.store.write(renewal(entity.partition, self.home.owner, epoch, until))
-            if entity.epoch == epoch:
-                entity.lease_until = max(entity.lease_until, until)
-        except Refused as refused:
-            if entity.held and entity.epoch == epoch and not is_leased(refused.item, self.home.owner, epoch):
-                entity.lose()
-        except StoreError:
-            return  # not known; the next renewal or write will tell
+    # ── Shutdown ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def drain(self, grace_seconds: float) -> None:
         """Start no more effects, let running ones finish within the grace period, and hand everything over."""
