@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw, Struct
 
 from holdfast.actors.mail import ring
-from holdfast.actors.record import Call, describe_partition, encode, partition_of
+from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Claimed, Fenced, Held
 from holdfast.coordination.lease import claim as claim_lease
@@ -25,6 +25,7 @@ from holdfast.messaging.outbox import (
     WAITING,
     Entry,
     decode_entry,
+    stands_alone,
     subscribed,
     subscriptions,
 )
@@ -178,7 +179,8 @@ async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) 
 
 async def _deliver_to(partition: str, messages: list[Message], access: ActorAccess, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
-    head: Item | None = None
+    # Of an event that stands alone nobody has heard yet, most of the time.
+    head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
     for _ in range(MOST_TRIES + len(puts)):
         try:
             await write_until_known(host.home.store, *puts, ring(partition, head, access), ours=lambda _there: False)
