@@ -74,7 +74,7 @@ def declare(shop, poison):
         async def all(self) -> list[str]:
             return self.items
 
-    @shop.app.consumer(Placed, retry=TWICE)
+    @shop.app.consumer(Placed, retry=TWICE, poison=poison)
     async def bill(event: Placed) -> None:
         if event.order in shop.broken:
             raise ValueError(f"{event.order} is broken")
@@ -264,6 +264,85 @@ def test_a_halted_actor_goes_on_without_the_message_it_stopped_at():
             assert len(shop.notes()) == 1
             with pytest.raises(hf.InvalidState, match="not halted"):
                 await shop.handle().park()
+
+    run_virtual(main)
+
+
+def test_an_event_that_a_halted_consumer_has_set_aside_is_still_handled():
+    async def main():
+        shop = Shop(poison="halt")
+        async with shop.app.worker():
+            for order in ("bad", "1"):
+                await shop.cart.at("u1").place(order)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            (bill,) = (await shop.app.list_actors("!shop!bill", status="HALTED")).items
+            await shop.app.actor(bill.actor, bill.key).park()
+            await asyncio.sleep(A_WHILE_SECONDS)
+            assert shop.billed == ["1"]
+            shop.broken.clear()
+            (parked,) = (await shop.app.parked()).items
+            await shop.app.actor(parked.actor, parked.key).unpark(parked.message.place)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            assert shop.billed == ["1", "bad"]
+
+    run_virtual(main)
+
+
+def test_what_a_halted_consumer_stopped_at_is_set_aside_only_where_its_code_is():
+    async def main():
+        shop = Shop(poison="halt")
+        async with shop.app.worker():
+            await shop.cart.at("u1").place("bad")
+            await asyncio.sleep(A_WHILE_SECONDS)
+            (bill,) = (await shop.app.list_actors("!shop!bill", status="HALTED")).items
+        async with hf.App("bare", home=shop.open) as bare:
+            with pytest.raises(hf.UnknownName, match="code"):
+                await bare.actor(bill.actor, bill.key).park()
+            assert (await bare.actor(bill.actor, bill.key).status()).status == "HALTED"
+
+    run_virtual(main)
+
+
+def test_the_actor_of_an_event_is_forgotten_when_what_it_set_aside_is_discarded():
+    async def main():
+        shop = Shop()
+        async with shop.app.worker():
+            await shop.app.publish(Placed("bad"), id="web-1")
+            await asyncio.sleep(A_WHILE_SECONDS)
+            (parked,) = (await shop.app.parked()).items
+            head = shop.data.find("actor#!shop!bill#web-1", "@")
+            assert head.expires_at is None
+            await shop.app.actor(parked.actor, parked.key).discard(parked.message.place)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            assert shop.data.find("actor#!shop!bill#web-1", "@").expires_at is not None
+
+    run_virtual(main)
+
+
+def test_a_timer_that_was_set_aside_still_knows_when_it_was_due():
+    async def main():
+        seen = []
+        shop = Shop()
+
+        class Clock(hf.Actor, app=shop.app, retry=TWICE):
+            async def start(self) -> None:
+                self.strike.after("1m")
+
+            @hf.timer
+            async def strike(self) -> None:
+                if shop.broken:
+                    raise ValueError("broken")
+                seen.append(self._turn.due_at)
+
+        async with shop.app.worker():
+            await Clock.at("c").start()
+            due = (await shop.app.actor("Clock", "c").status()).timers[0].due_at
+            await asyncio.sleep(90)
+            shop.broken.clear()
+            (message,) = await shop.app.actor("Clock", "c").parked()
+            await shop.app.actor("Clock", "c").unpark(message.place)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            assert seen == [int(due.timestamp() * 1000)]
 
     run_virtual(main)
 

@@ -230,6 +230,7 @@ def test_calling_and_editing_need_the_code(shop):
         ("actor", "delete", "Cart", "u1"),
         ("actor", "unpark", "Cart", "u1", "p#x", "--args", "[]"),
         ("dlq", "redrive", "x", "--args", "[]"),
+        ("actor", "park", "!shop!bill", "x"),
     ):
         result = shop.invoke(*arguments, "--home", shop.home, app=None)
         assert result.exit_code == 2

@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.actors import mending
-from holdfast.actors.mail import halted
 from holdfast.actors.perform import DELETE_METHOD
 from holdfast.actors.record import (
-    HALTED,
     PARKED_PREFIX,
     ActorRecord,
     Call,
@@ -137,9 +135,7 @@ class ActorHandle:
         Raises ``NotFound``, ``InvalidState`` if it has halted, and ``WaitTimeout``: it may still be deleted then.
         """
         access = self._connect()
-        head = await self._head()
-        if head.status == HALTED:
-            raise halted(self._partition)
+        await self._head()
         kind = access.kinds.get(self.actor)
         if kind is None:
             raise NotFound(f"no actor is called {self.actor!r} here; there are: {', '.join(access.kinds) or 'none'}")

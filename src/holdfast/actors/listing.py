@@ -13,7 +13,7 @@ from holdfast.actors.handle import ActorStatus, Message, parked_message, status_
 from holdfast.actors.parked import REGISTER, noted
 from holdfast.actors.record import (
     DELETED,
-    HIDDEN_PREFIX,
+    HIDDEN_MARK,
     PARTITION_PREFIX,
     actor_of,
     key_of,
@@ -131,7 +131,7 @@ def _prefix(actor: str | None) -> str:
 
 
 def _is_asked_for(partition: str, actor: str | None) -> bool:
-    return actor is not None or not actor_of(partition).startswith(HIDDEN_PREFIX)
+    return actor is not None or not actor_of(partition).startswith(HIDDEN_MARK)
 
 
 def _parked(note: Item, item: Item) -> ParkedMessage:

@@ -15,6 +15,7 @@ from holdfast.actors.mail import ring, tell
 from holdfast.actors.parked import parking, removing
 from holdfast.actors.perform import after_firing
 from holdfast.actors.record import (
+    CLAIMABLE,
     HALTED,
     HIDDEN_MARK,
     PARKED_PREFIX,
@@ -61,12 +62,20 @@ async def unpark(partition: str, place: str, args: Any, access: ActorAccess) -> 
 
 
 async def discard(partition: str, place: str, access: ActorAccess) -> None:
-    """Drop a message that was set aside, for good."""
+    """Drop a message that was set aside, for good. The actor looks: without it, it may be one to be forgotten."""
     item, parked = await _find(partition, place, access)
-    try:
-        await write_for_caller(access.home.store, *removing(item, parked), ours=lambda _there: False)
-    except Refused:
-        raise _gone(partition, place) from None
+    head = await access.home.store.get(partition)
+    while True:
+        there = head is not None and head.status in CLAIMABLE
+        writes = (*removing(item, parked), *((ring(partition, head, access),) if there else ()))
+        try:
+            await write_for_caller(access.home.store, *writes, ours=lambda _there: False)
+            break
+        except Refused as refused:
+            if refused.index < len(removing(item, parked)):
+                raise _gone(partition, place) from None
+            head = refused.item
+    tell(partition, access)
 
 
 async def resume(partition: str, access: ActorAccess) -> None:
@@ -86,15 +95,14 @@ async def park(partition: str, access: ActorAccess) -> None:
     others = {name: each for name, each in record.trouble.items() if name != place}
     record = replace(record, halted_by=None, trouble=others)
     writes: tuple[Write, ...] = ()
-    if (timer := timer_of(place)) is not None:
-        writes = parking(
-            partition, place, timer_call(timer, record.timers[timer], record.timers[timer].due_at), trouble, now
-        )
-        record = replace(record, timers=after_firing(timer, record.timers, record.timers, now))
+    if (name := timer_of(place)) is not None:
+        timer = record.timers[name]
+        writes = parking(partition, place, timer_call(name, timer, timer.due_at), trouble, now)
+        record = replace(record, timers=after_firing(name, record.timers, record.timers, now))
     elif (message := await access.home.store.get(partition, place)) is not None:  # else it was withdrawn
         call = decode_call(message.body)
         writes = (*parking(partition, place, call, trouble, now), Delete(partition, place, EXISTS))
-        record = replace(record, state=_told_of_parking(call, record, partition, access))
+        record = _told_of_parking(call, record, partition, access)
     body = encode_record(record)
     update = Update(
         partition=partition,
@@ -114,18 +122,16 @@ async def park(partition: str, access: ActorAccess) -> None:
     tell(partition, access)
 
 
-def _told_of_parking(call: Call, record: ActorRecord, partition: str, access: ActorAccess) -> Raw:
-    """The actor's state when it knows that a message was set aside."""
+def _told_of_parking(call: Call, record: ActorRecord, partition: str, access: ActorAccess) -> ActorRecord:
+    """The record of an actor when it knows that a message was set aside. Hidden ones want to: it takes their code."""
     kind = access.kinds.get(actor_of(partition))
-    if kind is None:
-        if not actor_of(partition).startswith(HIDDEN_MARK):
-            return record.state
-        raise UnknownName(f"{describe_partition(partition)} keeps book of what is set aside: name the app that has it")
-    if kind.note_parked is None:
-        return record.state
+    if kind is None and actor_of(partition).startswith(HIDDEN_MARK):
+        raise UnknownName(f"{describe_partition(partition)} has to note what is set aside, and its code is not here")
+    if kind is None or kind.note_parked is None:
+        return record
     actor = kind.load(record.state, record.schema)
     kind.note_parked(actor, call)
-    return Raw(kind.encode(actor))
+    return replace(record, state=Raw(kind.encode(actor)), schema=kind.schema)
 
 
 async def _halted(partition: str, access: ActorAccess) -> tuple[Item, ActorRecord]:

@@ -23,6 +23,7 @@ from holdfast.actors.record import (
     decode_reply,
     describe_partition,
     encode,
+    timer_place,
 )
 from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
 from holdfast.actors.scope import Turn
@@ -143,7 +144,10 @@ def _unknown(call: Call, actor: Resident) -> UnknownName:
 def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     assert actor.version is not None
     call, record = delivery.call, actor.version.record
-    return Turn(actor.partition, access.clock, record, call.chain, call.id, due_at=delivery.tick)
+    tick = delivery.tick
+    if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
+        tick = call.sent_at
+    return Turn(actor.partition, access.clock, record, call.chain, call.id, due_at=tick)
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:
@@ -185,7 +189,7 @@ def _settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecor
     """The places of timers that were set anew or cancelled: the trouble of the old setting is not that of the new."""
     for name, record in before.items():
         if name not in now or now[name].set_count != record.set_count:
-            yield f"timer:{name}"
+            yield timer_place(name)
 
 
 def _fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:

@@ -12,11 +12,8 @@ from holdfast.failure import ErrorRecord
 
 PARTITION_PREFIX: Final = "actor#"
 
-HIDDEN_PREFIX: Final = "!"
-"""How the names of actors begin that are part of something else: they are listed only where they are asked for."""
-
 HIDDEN_MARK: Final = "!"
-"""Begins the names of hidden actors, which handle events and tick."""
+"""How the names of actors begin that are part of something else: they are listed only where they are asked for."""
 
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
@@ -138,9 +135,8 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
-    """The message that a timer's firing for a tick is."""
-    id = f"timer/{name}/{timer.set_count}/{tick}"
-    return Call(id=id, method=timer.method, args=timer.args, sent_at=tick)
+    """The message that a timer's firing is; it was sent when it was due."""
+    return Call(id=f"timer/{name}/{timer.set_count}/{tick}", method=timer.method, args=timer.args, sent_at=tick)
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
+from holdfast.actors.record import HIDDEN_MARK
 from holdfast.actors.sending import send as send_message
 from holdfast.app import App
 from holdfast.cli.actor_show import ls, show
@@ -228,8 +229,12 @@ def resume(session: Session, *, name: str, key: str) -> None:
 @key_argument
 @on_home
 def park(session: Session, *, name: str, key: str) -> None:
-    """Set aside the message that an actor has halted at, and let it go on with the next."""
-    session.run(_on_halted(name, key, lambda app: app.actor(name, key).park()))
+    """Set aside the message that an actor has halted at, and let it go on with the next.
+
+    For the hidden actor of a consumer it needs the app's code.
+    """
+    app = mending_app(session, with_code=name.startswith(HIDDEN_MARK))
+    session.run(_on_halted(name, key, lambda app: app.actor(name, key).park()), app)
     _done(session, name, key, "park", "has set its message aside and goes on")
 
 

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from holdfast.actors.handle import ActorHandle
 from holdfast.actors.listing import LARGEST_PAGE, ParkedMessage, find_parked
-from holdfast.actors.record import HIDDEN_PREFIX
+from holdfast.actors.record import HIDDEN_MARK
 from holdfast.app import App
 from holdfast.cli.actor import args_option, mending_app
 from holdfast.cli.actor_show import error_line, pretty
@@ -235,7 +235,7 @@ def _arguments(parked: ParkedMessage, text: str) -> Any:
     """The arguments that were given; for a consumer's message they are its event."""
     arguments: dict[str, Any] = parked.message.args
     given = Raw(text.encode())
-    is_event = parked.actor.startswith(HIDDEN_PREFIX) and "event" in arguments
+    is_event = parked.actor.startswith(HIDDEN_MARK) and "event" in arguments
     return arguments | {"event": given} if is_event else given
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.actors.definition import Kind
 from holdfast.actors.handle import ActorStatus, Message
-from holdfast.actors.record import HIDDEN_PREFIX
+from holdfast.actors.record import HIDDEN_MARK
 from holdfast.actors.reference import BoundMethod, Reference
 from holdfast.app import App
 from holdfast.errors import NotFound, UnknownName
@@ -62,7 +62,7 @@ def kind_of(app: App, actor: str) -> Kind:
     """A class of actors, from the app's code. Raises ``UnknownName`` that names those there are."""
     kind = app.actors.get(actor)
     if kind is None:
-        names = sorted(name for name in app.actors if not name.startswith(HIDDEN_PREFIX))
+        names = sorted(name for name in app.actors if not name.startswith(HIDDEN_MARK))
         raise UnknownName(f"the app has no actor {actor!r}; it has: {', '.join(names) or 'none'}")
     return kind
 

@@ -16,7 +16,7 @@ HEADINGS = ("DUE (UTC)", "", "ACTOR", "KEY", "TIMER", "AGAIN")
 
 @click.group("timers")
 def timers() -> None:
-    """Look at the timers of actors, and at the schedules of cron, which are timers of a hidden actor."""
+    """Look at the timers of actors, and at the schedules of cron: they are timers of hidden actors."""
 
 
 @timers.command(
