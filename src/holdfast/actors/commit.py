@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 async def commit(actor: Resident, access: ActorAccess, host: Host) -> None:
     """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more."""
-    if actor.committing is not None:
-        await asyncio.wait((actor.committing,))
+    await commit_under_way(actor)
     if actor.finished and not (actor.lost or actor.redo or actor.broken):
         await _commit(actor, access, host)
     if actor.lost:
@@ -41,6 +40,12 @@ async def commit(actor: Resident, access: ActorAccess, host: Host) -> None:
         raise actor.broken
     if actor.redo:
         actor.reset()
+
+
+async def commit_under_way(actor: Resident) -> None:
+    """Wait until it is known what came of the commit that is made beside the turn, if there is one."""
+    while actor.committing is not None:
+        await asyncio.wait((actor.committing,))
 
 
 def begin_commit(actor: Resident, access: ActorAccess, host: Host) -> None:
@@ -86,6 +91,7 @@ async def _write(batch: Sequence[Finished], actor: Resident, access: ActorAccess
     assert version is not None
     others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
     if version is actor.committed and not others:
+        await _confirm(actor, host)
         return
     rung = int(any(is_message_to(actor.partition, write) for write in others))
     # Of an actor that has ended the stamp stays: what it publishes when it begins anew comes behind all of before.
@@ -123,6 +129,25 @@ async def _write(batch: Sequence[Finished], actor: Resident, access: ActorAccess
     actor.revision += rung
     actor.lease_until = until
     actor.committed = version
+
+
+async def _confirm(actor: Resident, host: Host) -> None:
+    """Nothing was changed, and what was answered is the truth if nobody else has moved the actor meanwhile (G3).
+
+    Nobody has while the lease lasts; whoever was stopped for longer has to look.
+    """
+    if host.clock.now_ms() < actor.lease_until:
+        return
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            head = await host.home.store.get(actor.partition)
+            break
+        except StoreUnavailable:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+    if head is None or head.epoch != actor.epoch:
+        raise Fenced(f"{actor.partition} has a newer owner")
 
 
 def is_message_to(partition: str, write: Write) -> bool:

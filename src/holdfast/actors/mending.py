@@ -80,9 +80,17 @@ async def discard(partition: str, place: str, access: ActorAccess) -> None:
 
 async def resume(partition: str, access: ActorAccess) -> None:
     """Let an actor that has halted try its message again."""
-    await _halted(partition, access)
-    when = StatusIn((HALTED,))
-    update = Update(partition=partition, when=when, status=READY, due_at=access.clock.now_ms(), add_revision=1)
+    head, record = await _halted(partition, access)
+    trouble = {place: each for place, each in record.trouble.items() if place != record.halted_by}
+    update = Update(
+        partition=partition,
+        when=AllOf((StatusIn((HALTED,)), EpochIs(head.epoch))),
+        status=READY,
+        body=encode_record(replace(record, halted_by=None, trouble=trouble)),
+        due_at=access.clock.now_ms(),
+        add_revision=1,
+        add_epoch=1,
+    )
     await write_for_caller(access.home.store, update, ours=lambda _there: True)  # somebody else has resumed it
     tell(partition, access)
 

@@ -28,7 +28,7 @@ from holdfast.actors.record import (
 from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.coordination.schedule import Missed, next_after
-from holdfast.errors import IdempotencyMismatch, UnknownName
+from holdfast.errors import IdempotencyMismatch, StoreUnavailable, UnknownName
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write
 
@@ -52,6 +52,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
     """Run a delivery and leave behind what is to be committed for it."""
     call = delivery.call
     if call.known and (earlier := await _earlier_reply(call, actor, access)) is not None:
+        _end_trouble(delivery, actor)
         _finish(delivery, actor, _answer_again(earlier, call, actor, access), _receipt(delivery, actor))
         return
     if call.method == DELETE_METHOD:
@@ -78,19 +79,18 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
 def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     """After a takeover: note that an attempt begins, so that a message which kills its process is found in the end.
 
-    False if it has been found: it is parked, or its caller hears of it.
+    False if it has been found: it is not to run any more.
     """
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
-    killed = describe(RuntimeError(f"its process died {trouble.started} times while it was handled"))
+    killed = RuntimeError(f"its process died {trouble.started} times while it was handled")
     if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), _attempts(trouble)):
         if delivery.call.replies:
-            outcome = Replied(error=access.rebuilt(killed))
-            _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
-            return False
-        park(delivery, replace(trouble, error=trouble.error or killed), actor, access.clock.now_ms())
-        access.tell("parked", partition=actor.partition, place=delivery.place)
+            _answer_error(delivery, killed, actor, access)
+        else:
+            _give_up(delivery, replace(trouble, error=trouble.error or describe(killed)), actor, access)
         return False
+    delivery.prepared = True
     _set_trouble(delivery, replace(trouble, started=trouble.started + 1), actor)
     _finish(Delivery(delivery.call), actor, Replied(), ())
     return True
@@ -121,6 +121,8 @@ async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) 
         if (task := asyncio.current_task()) is None or not task.cancelling():
             return Replied(error=RuntimeError(f"{kind.name}.{call.method} was cancelled: {error}"))
         raise
+    except StoreUnavailable:
+        raise  # nobody's answer: the turn begins again when the store is back
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
         return Replied(error=error)
     return Replied(data)
@@ -194,12 +196,13 @@ def _settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecor
 
 def _fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
     if delivery.call.replies or not delivery.place:
-        outcome = Replied(error=access.rebuilt(describe(error)))
-        _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
+        _answer_error(delivery, error, actor, access)
         return
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
-    trouble = replace(trouble, failed=trouble.failed + 1, error=describe(error))
+    started = trouble.started - (1 if delivery.prepared else 0)
+    trouble = replace(trouble, started=started, failed=trouble.failed + 1, error=describe(error))
+    delivery.prepared = False
     policy, now = actor.kind.policy, access.clock.now_ms()
     attempts = _attempts(trouble)
     access.tell("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
@@ -209,17 +212,29 @@ def _fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAc
         _finish(Delivery(delivery.call), actor, Replied(), ())
         if delivery.sort is not None:
             actor.mail.appendleft(delivery)
-    elif policy.poison == "halt":
+    else:
+        _give_up(delivery, trouble, actor, access)
+
+
+def _answer_error(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
+    _end_trouble(delivery, actor)
+    outcome = Replied(error=access.rebuilt(describe(error)))
+    _finish(delivery, actor, outcome, _reply_writes(delivery, outcome, actor, access))
+
+
+def _give_up(delivery: Delivery, trouble: Trouble, actor: Resident, access: ActorAccess) -> None:
+    """The message is poison: set it aside, or stop at it."""
+    if actor.kind.policy.poison == "halt":
         access.tell("halted", partition=actor.partition, place=delivery.place)
         _set_trouble(delivery, trouble, actor, halted_by=delivery.place)
         actor.halting = True
         _finish(Delivery(delivery.call), actor, Replied(), ())
     else:
-        park(delivery, trouble, actor, now)
         access.tell("parked", partition=actor.partition, place=delivery.place)
+        _park(delivery, trouble, actor, access.clock.now_ms())
 
 
-def park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> None:
+def _park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> None:
     """Set a message aside, visibly, and go on with the next."""
     assert actor.version is not None
     record = actor.version.record
@@ -270,6 +285,14 @@ def _set_trouble(delivery: Delivery, trouble: Trouble, actor: Resident, halted_b
     record = actor.version.record
     record = replace(record, trouble=record.trouble | {delivery.place: trouble}, halted_by=halted_by)
     actor.version = Version(record, actor.version.state)
+
+
+def _end_trouble(delivery: Delivery, actor: Resident) -> None:
+    version = actor.version
+    assert version is not None
+    if delivery.place in version.record.trouble:
+        trouble = {name: each for name, each in version.record.trouble.items() if name != delivery.place}
+        actor.version = replace(version, record=replace(version.record, trouble=trouble))
 
 
 def after_firing(

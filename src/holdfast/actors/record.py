@@ -86,7 +86,9 @@ def timer_of(place: str) -> str | None:
 
 
 class Trouble(Struct, frozen=True, omit_defaults=True):
-    """How it stands with a message or timer that fails: attempts begun after a takeover, attempts that ended badly."""
+    """How it stands with a message or timer that fails: attempts that ended badly, and attempts that were begun after
+    a takeover and have no end that anybody knows of.
+    """
 
     started: int = 0
     failed: int = 0

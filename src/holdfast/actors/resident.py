@@ -39,9 +39,10 @@ ELSEWHERE: Final = Elsewhere()
 class Delivery:
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is whoever waits for it in this process.
+    ``prepared``: that it begins to run is durable.
     """
 
-    __slots__ = ("answer", "call", "sort", "tick", "timer")
+    __slots__ = ("answer", "call", "prepared", "sort", "tick", "timer")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Delivery:
         self.sort = sort
         self.timer = timer
         self.tick = tick
+        self.prepared = False
 
     @property
     def place(self) -> str:

@@ -11,16 +11,16 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.commit import begin_commit, commit
+from holdfast.actors.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.mail import halted
 from holdfast.actors.perform import prepare, run_one
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
     HALTED,
+    NOT_BEGUN,
     PARKED_PREFIX,
     READY,
     RUNNING,
@@ -38,13 +38,11 @@ from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import (
     ABSENT,
-    UNOWNED,
     AllOf,
     Item,
     OwnerIs,
     Put,
     RevisionIs,
-    StatusIn,
     Update,
 )
 from holdfast.kernel.persist import write_until_known
@@ -53,9 +51,6 @@ from holdfast.kernel.program import Stranded
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
-
-RUN_SECONDS: Final = 0.005
-"""How long one actor's calls run before other actors get their turn."""
 
 STRANDED_RECHECK_MS: Final = 60_000
 
@@ -74,19 +69,21 @@ async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
             if not await wait(actor, host) and await settle(actor, host):
                 return
     except Fenced:
-        fenced(actor, host)
+        await fenced(actor, host)
     except asyncio.CancelledError:
         if not actor.lost:
             raise
-        fenced(actor, host)  # `lose` has cancelled whatever ran
+        await fenced(actor, host)  # `lose` has cancelled whatever ran
     except Stranded as stranded:
         await strand(actor, str(stranded), host)
     except StoreError as error:
+        await commit_under_way(actor)
         host.failed(actor, error)
 
 
-def fenced(actor: Resident, host: Host) -> None:
+async def fenced(actor: Resident, host: Host) -> None:
     """The actor belongs to somebody else: forget it, and send those who call it there."""
+    await commit_under_way(actor)
     host.telemetry.emit("fenced", partition=actor.partition)
     host.forget(actor)
 
@@ -104,7 +101,7 @@ async def claim(actor: Resident, host: Host) -> bool:
         owner=host.home.owner,
         now=now,
         until=until,
-        claimable=CLAIMABLE,
+        claimable=(*CLAIMABLE, DELETED),  # it begins anew; or its owner died before he let go of it
         running=RUNNING,
         alive=host.home.doorbell.alive,
     )
@@ -119,8 +116,8 @@ async def claim(actor: Resident, host: Host) -> bool:
             return True
         case Held(_, until):
             host.look_at(actor.partition, until + 1)
-        case Closed(there) if actor.calls and (there is None or there.status == DELETED):
-            if await begin(actor, there, until, host):
+        case Closed(None) if actor.calls:
+            if await begin(actor, until, host):
                 return True
         case Closed(there) if there is not None and there.status == HALTED:
             for delivery in actor.calls:
@@ -132,25 +129,11 @@ async def claim(actor: Resident, host: Host) -> bool:
     return False
 
 
-async def begin(actor: Resident, there: Item | None, until: int, host: Host) -> bool:
-    """Bring an actor into being with our lease in it; its version goes on where a deleted one's ended."""
+async def begin(actor: Resident, until: int, host: Host) -> bool:
+    """Bring an actor into being with our lease in it."""
     head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
     try:
-        if there is None:
-            await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
-        else:
-            update = Update(
-                partition=actor.partition,
-                when=AllOf((UNOWNED, StatusIn((DELETED,)))),
-                status=RUNNING,
-                owner=host.home.owner,
-                lease_until=until,
-                add_epoch=1,
-                load=True,
-            )
-            (found,) = await host.home.store.write(update)
-            assert found is not None
-            head = found
+        await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
     except Refused:
         return False
     actor.hold(head)
@@ -169,7 +152,7 @@ def load(actor: Resident) -> None:
             record = decode_record(actor.head.body)
             actor.actor = kind.load(record.state, record.schema)
         else:
-            record = ActorRecord(schema=kind.schema, state=Raw(b"{}"))
+            record = ActorRecord(schema=kind.schema, state=NOT_BEGUN)
             actor.actor = kind.fresh()
         state = kind.encode(actor.actor)
     except Exception as error:  # an upcaster is users' code
@@ -177,10 +160,9 @@ def load(actor: Resident) -> None:
             delivery.fail(error)
         actor.calls.clear()
         raise Stranded(str(error)) from error
-    if record.halted_by is not None:  # whoever resumed it wants another try
-        trouble = {name: each for name, each in record.trouble.items() if name != record.halted_by}
-        record = replace(record, halted_by=None, trouble=trouble)
-    actor.version = actor.committed = Version(replace(record, schema=kind.schema), state)
+    deleted = bool(actor.head.body) and record.state == NOT_BEGUN
+    actor.version = actor.committed = Version(replace(record, schema=kind.schema), state, deleted=deleted)
+    actor.halting = record.halted_by is not None  # its owner died before he could say so
     actor.head = None
 
 
@@ -241,7 +223,7 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
         except BaseException:
             delivery.tell(ELSEWHERE)  # it has left nothing behind, and is in no list any more
             raise
-        if elapsed_seconds() - began > RUN_SECONDS or (delivery.sort is not None and actor.careful):
+        if elapsed_seconds() - began > host.limits.slice_seconds or (delivery.sort is not None and actor.careful):
             actor.careful -= 1 if actor.careful else 0
             return
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX
 from holdfast.items import Item
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.testing.faults import (
@@ -28,7 +30,7 @@ from holdfast.testing.faults import (
     WriteFault,
 )
 from holdfast.testing.process import Process
-from holdfast.testing.simulation import Run, Scenario, conclude, run_scenario, told
+from holdfast.testing.simulation import Run, Scenario, Visitor, conclude, run_scenario, told
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import World
 
@@ -228,10 +230,11 @@ async def _overtake(
     result = "nothing"
     try:
         async with asyncio.timeout(scenario.patience_seconds):
-            living = asyncio.create_task(_live(late, world))
+            user = await Visitor.of(world) if scenario.has_client else None
+            living = asyncio.create_task(_live(late, world, user))
             await _first_of(begun.wait(), living)
             heir = await world.boot()
-            result = await told(heir)
+            result = await (told(heir) if user is None else user.told(heir))
             await heir.call(world.quiet)
             before = _substance(await world.database.items())
             end()
@@ -243,14 +246,16 @@ async def _overtake(
                 violations.append(f"the process that came back told its user {its_result}, not {result}")
             await late.stop()
             await heir.stop()
+            if user is not None:
+                await user.leave()
     except TimeoutError:
         violations.append(f"it had not ended after {scenario.patience_seconds:,.0f} virtual seconds (G1)")
     return await conclude(world, scenario, result, violations)
 
 
-async def _live(process: Process, world: World) -> str:
+async def _live(process: Process, world: World, user: Visitor | None) -> str:
     await process.start()
-    result = await told(process)
+    result = await (told(process) if user is None else user.told(process))
     await process.call(world.quiet)
     return result
 
@@ -262,5 +267,12 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
 
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
-    """What is there, without empty segments, which only fence off others: a late terminate() may still write one."""
-    return frozenset(item for item in items if not (item.sort.startswith(SEGMENT_PREFIX) and item.body == b"[]"))
+    """What is there, without empty segments, which only fence off others: a late terminate() may still write one. And
+    without the versions of actors and the replies they gave: whoever calls late is answered, and changes nothing else.
+    """
+    return frozenset(
+        replace(item, epoch=0, revision=0) if item.partition.startswith(PARTITION_PREFIX) else item
+        for item in items
+        if not (item.sort.startswith(SEGMENT_PREFIX) and item.body == b"[]")
+        if not (item.sort.startswith(REPLY_PREFIX) and item.partition.startswith(PARTITION_PREFIX))
+    )

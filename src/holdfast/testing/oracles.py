@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from holdfast.backends.memory import MemoryData
+from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
-from holdfast.items import HEAD, Item
+from holdfast.items import HEAD, Item, Write, place
 from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
 from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.record import (
     CANCELLED,
@@ -148,12 +149,35 @@ def _told(item: Item) -> str:
     return f"{item.sort}{writer}: {item.body.decode()[:LONGEST_TOLD_CHARACTERS]}"
 
 
+class WatchedStore(MemoryStore):
+    """The store of one process on a ``WatchedData``: what must be written together is seen together."""
+
+    def __init__(self, data: WatchedData, actors: ActorWatch) -> None:
+        super().__init__(data)
+        self._violations = data.violations
+        self._actors = actors
+
+    def _apply(self, writes: Sequence[Write]) -> list[Item | None]:
+        places = [place(write) for write in writes]
+        before = [self.data.find(*each) for each in places]
+        answers = super()._apply(writes)
+        after = [self.data.find(*each) for each in places]
+        changes = [Change(*each) for each in zip(before, after, strict=True) if each != (None, None)]
+        waiting = {partition: self._waiting(partition) for partition, _ in places}
+        self._violations += self._actors.look(changes, waiting)
+        return answers
+
+    def _waiting(self, partition: str) -> list[Item]:
+        entity = self.data.partitions.get(partition, {})
+        return [item for sort, item in entity.items() if sort.startswith(INBOX_PREFIX)]
+
+
 def _parts_of(key: str) -> tuple[str, int, str]:
     """The partition, run and operation in an idempotency key: ``wf#name#id/run/op``. Ids may hold slashes too."""
     parts = key.split("/")
-    for place, part in enumerate(parts[1:], start=1):
+    for index, part in enumerate(parts[1:], start=1):
         if part.isdigit():
-            return "/".join(parts[:place]), int(part), "/".join(parts[place + 1 :])
+            return "/".join(parts[:index]), int(part), "/".join(parts[index + 1 :])
     return key, 0, ""
 
 
@@ -164,15 +188,22 @@ def journal_of(items: Iterable[Item], run: int) -> list[Entry]:
     return [entry for segment in segments for entry in decode_entries(segment.body)]
 
 
-def unrest(items: Iterable[Item]) -> list[str]:
+def is_quiet(head: Item) -> bool:
+    """Whether an execution has ended, or an actor or another entity has nothing to do."""
+    return head.status in ENDED if head.partition.startswith(PARTITION_PREFIX) else rests(head)
+
+
+def unrest(items: Sequence[Item]) -> list[str]:
     """What is left over although everything should have ended: leases, due times, unread messages, open executions."""
-    found: list[str] = []
+    found = [*actor_unrest(items)]
     terminated = set[str]()
     messages: list[Item] = []
     for item in items:
+        if not item.partition.startswith(PARTITION_PREFIX):
+            continue
         if item.sort.startswith(INBOX_PREFIX):
             messages.append(item)
-        if item.sort != HEAD or not item.partition.startswith(PARTITION_PREFIX):
+        if item.sort != HEAD:
             continue
         if item.status == TERMINATED:
             terminated.add(item.partition)

@@ -57,6 +57,8 @@ class Process:
         """Whether it may have been overtaken without knowing: it was stopped once, or clocks differ."""
         self.leaving = False
         """Whether it shuts down, or has."""
+        self.is_client = False
+        """Whether it works on nothing."""
         self.died: asyncio.Future[None] = loop.create_future()
         self.stopped = asyncio.Event()
         self.app: App
@@ -85,8 +87,8 @@ class Process:
         raise ProcessDied(f"process {self.name} died")
 
     async def start(self) -> None:
-        """Open the app and its worker."""
-        self._working = self.app.worker()
+        """Open the app and, unless it is a client, its worker."""
+        self._working = self.app if self.is_client else self.app.worker()
         await self.call(self._working.__aenter__)
         self._started = True
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.items import Item
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
 from holdfast.kernel.host import Limits
+from holdfast.testing.actor_oracles import described, is_actor
 from holdfast.testing.faults import NO_FAULTS, FailBefore, FailRead, FaultCounts, FaultPlan, LoseAnswer
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import operations_of, unrest
@@ -41,7 +42,8 @@ class Scenario:
     """Something that users do, to be done again under faults.
 
     ``check`` looks at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database
-    of one run. ``effects_depend_on_time`` says that in a slow world other effects take place.
+    of one run. ``effects_depend_on_time`` says that in a slow world other effects take place. ``has_client``: the user
+    is in a process of his own, to which nothing happens; he does not begin again.
     """
 
     name: str
@@ -52,18 +54,22 @@ class Scenario:
     check: Callable[[Ledger], list[str]] = lambda _ledger: []
     database: Callable[[], Database] = MemoryDatabase
     effects_depend_on_time: bool = False
+    has_client: bool = False
 
     def __str__(self) -> str:
         return self.name
 
 
 class Observation(Struct, frozen=True):
-    """What a run amounts to: what the user got, how each execution ended, what happened in it, and its effects."""
+    """What a run amounts to: what the user got, how each execution ended, what happened in it, its effects, what
+    became of each actor.
+    """
 
     result: str
     statuses: dict[str, str]
     operations: dict[str, list[str]]
     accepted: dict[str, Any]
+    actors: dict[str, str]
 
     def differences(self, other: Observation, histories: Histories) -> list[str]:
         """In what ``other`` differs from this one, in words."""
@@ -74,6 +80,8 @@ class Observation(Struct, frozen=True):
             found.append(f"statuses are {other.statuses}, not {self.statuses}")
         if self.accepted != other.accepted:
             found.append(f"effects are {other.accepted}, not {self.accepted}")
+        if self.actors != other.actors:
+            found.append(f"actors are {other.actors}, not {self.actors}")
         for partition, operations in self.operations.items():
             others = other.operations.get(partition, [])
             if histories is Histories.REORDERED:
@@ -105,15 +113,18 @@ async def _run(scenario: Scenario, plans: Sequence[FaultPlan]) -> Run:
     result = "nothing"
     try:
         async with asyncio.timeout(scenario.patience_seconds):
+            user = await Visitor.of(world) if scenario.has_client else None
             for number in range(MOST_INCARNATIONS):
                 try:
                     process = await world.boot(plans[number] if number < len(plans) else NO_FAULTS)
-                    result = await told(process)
+                    result = await (told(process) if user is None else user.told(process))
                     await alive(process, world)
                     await process.stop()
                     break
                 except ProcessDied:
                     continue
+            if user is not None:
+                await user.leave()
     except TimeoutError:
         violations.append(f"it had not ended after {scenario.patience_seconds:,.0f} virtual seconds (G1)")
     return await conclude(world, scenario, result, violations)
@@ -131,6 +142,30 @@ async def told(process: Process, user: User | None = None) -> str:
     return UNAVAILABLE
 
 
+class Visitor:
+    """A user in a process of his own. He asks once, and waits whoever works for him."""
+
+    def __init__(self, client: Process) -> None:
+        self._client = client
+        self._answer = asyncio.create_task(told(client))
+
+    @classmethod
+    async def of(cls, world: World) -> Self:
+        """One who has just come."""
+        return cls(await world.client())
+
+    async def told(self, worker: Process) -> str:
+        """What he got; raises ``ProcessDied`` if the worker dies before."""
+        both: set[asyncio.Future[Any]] = {self._answer, worker.died}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not self._answer.done():
+            raise ProcessDied(f"process {worker} died")
+        return await self._answer
+
+    async def leave(self) -> None:
+        await self._client.stop()
+
+
 async def alive(process: Process, world: World) -> None:
     """Wait until everything has ended, or the process dies."""
     await process.call(world.quiet)
@@ -139,21 +174,23 @@ async def alive(process: Process, world: World) -> None:
 async def conclude(world: World, scenario: Scenario, result: str, violations: list[str]) -> Run:
     """Look at what is left, and let go of the world."""
     items = await world.database.items()
-    events = sum((process.app.telemetry.counts for process in world.processes), Counter[str]())
+    everybody = (*world.processes, *world.clients)
+    events = sum((process.app.telemetry.counts for process in everybody), Counter[str]())
     violations = [
         *violations,
         *world.violations(),
         *unrest(items),
         *scenario.check(world.ledger),
         *_complaints(events, world.counts),
-        *(f"{process} left {task} behind" for process in world.processes for task in process.unfinished()),
+        *(f"{process} left {task} behind" for process in everybody for task in process.unfinished()),
     ]
     run = Run(
         observation=Observation(
             result=result,
-            statuses={item.partition: item.status for item in items if is_execution(item)},
+            statuses={item.partition: item.status for item in items if is_execution(item) or is_actor(item)},
             operations=_histories(items),
             accepted=dict(world.ledger.accepted),
+            actors=described(items),
         ),
         violations=violations,
         writes=[process.wire.writes for process in world.processes],

@@ -13,13 +13,14 @@ from holdfast.backends.memory import open_memory_home
 from holdfast.items import HEAD, Item
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home
+from holdfast.testing.actor_oracles import ActorWatch
 from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
 from holdfast.testing.faulty import on_wire
 from holdfast.testing.ledger import Ledger
-from holdfast.testing.oracles import WatchedData
+from holdfast.testing.oracles import WatchedData, WatchedStore, is_quiet
 from holdfast.testing.process import Process
 from holdfast.testing.virtual_time import Timeline, VirtualTimeLoop
-from holdfast.workflows.record import ENDED, PARTITION_PREFIX
+from holdfast.workflows.record import PARTITION_PREFIX
 
 User = Callable[[], Coroutine[Any, Any, Any]]
 """What somebody does with an app from outside: starts, signals, waits. Answers what came of it."""
@@ -67,9 +68,11 @@ class MemoryDatabase:
 
     def __init__(self, timeline: Timeline | None = None) -> None:
         self.data = WatchedData(timeline)
+        self._actors = ActorWatch()
 
     async def open(self, owner: str) -> Home:
-        return open_memory_home(data=self.data, owner=owner)
+        store = WatchedStore(self.data, self._actors)
+        return replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store)
 
     async def items(self) -> list[Item]:
         return [item for entity in self.data.partitions.values() for item in entity.values()]
@@ -100,6 +103,7 @@ class World:
         self.ledger = Ledger(self._attempted)
         self.counts = FaultCounts()
         self.processes: list[Process] = []
+        self.clients: list[Process] = []
         self._build = build
         self._limits = limits
         self._timeline = timeline
@@ -115,9 +119,18 @@ class World:
         await process.start()
         return process
 
+    async def client(self) -> Process:
+        """Start a process that works on nothing. It is none of ``processes``."""
+        process = self.admit()
+        self.processes.remove(process)
+        self.clients.append(process)
+        process.is_client = True
+        await process.start()
+        return process
+
     def admit(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
         """A process that has not started yet, with a fresh app on the shared database."""
-        name = f"p{len(self.processes) + 1}"
+        name = f"p{len(self.processes) + len(self.clients) + 1}"
         process = Process(name, self.loop, plan, self.counts, offset_ms=offset_ms, timeline=self._timeline)
         self.processes.append(process)
 
@@ -132,14 +145,14 @@ class World:
         return process
 
     async def quiet(self) -> None:
-        """Wait until every execution has ended, and whatever follows an end has been sent."""
-        while any(item.status not in ENDED for item in await self.database.items() if is_execution(item)):
+        """Wait until every execution has ended, no actor has anything to do, and whatever follows has been sent."""
+        while any(not is_quiet(item) for item in await self.database.items() if item.sort == HEAD):
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.sleep(LOOK_SECONDS)
 
     async def close(self) -> None:
         """Bury the dead, and the living."""
-        for process in self.processes:
+        for process in (*self.processes, *self.clients):
             process.bury()
         await self.database.close()
 
@@ -157,5 +170,5 @@ def is_execution(item: Item) -> bool:
 
 
 def swift(limits: Limits | None = None) -> Limits:
-    """Limits for simulations: the real ones, but bodies may take their time, since the machine's time is not theirs."""
-    return replace(limits or Limits(), blocked_seconds=60.0)
+    """Limits for simulations: the real ones, but code may take its time, since the machine's time is not its own."""
+    return replace(limits or Limits(), blocked_seconds=60.0, slice_seconds=60.0)

@@ -1,13 +1,14 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
-``SCENARIOS`` run on any home. ``transactions.sql_scenarios`` makes those that need SQLite.
+``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors; both run on any home.
+``transactions.sql_scenarios`` makes those that need SQLite.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.testing.scenarios import children, control, messages, sagas, steps, waits
+from holdfast.testing.scenarios import actors, children, control, mail, messages, sagas, steps, waits
 from holdfast.testing.simulation import Scenario
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -19,10 +20,12 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *control.SCENARIOS,
 )
 
+ACTOR_SCENARIOS: Final[tuple[Scenario, ...]] = (*actors.SCENARIOS, *mail.SCENARIOS)
+
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
-    return next(each for each in SCENARIOS if each.name == name)
+    return next(each for each in (*SCENARIOS, *ACTOR_SCENARIOS) if each.name == name)
 
 
-__all__ = ["SCENARIOS", "scenario"]
+__all__ = ["ACTOR_SCENARIOS", "SCENARIOS", "scenario"]

@@ -1,0 +1,188 @@
+"""What must hold of actors at every write and at rest, whatever happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.actors.record import (
+    DELETED,
+    HALTED,
+    NOT_BEGUN,
+    PARKED_PREFIX,
+    PARTITION_PREFIX,
+    READY,
+    REPLY_PREFIX,
+    RUNNING,
+    STRANDED,
+    SUSPENDED,
+    decode_call,
+    decode_parked,
+    decode_record,
+)
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.items import HEAD, Item
+
+TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
+    None: frozenset({READY, RUNNING, SUSPENDED}),  # by a message, by a call, by an optimistic call
+    READY: frozenset({RUNNING, SUSPENDED, STRANDED, HALTED, DELETED}),  # its owner may have it still, as one that ended
+    RUNNING: frozenset({READY, SUSPENDED, STRANDED, HALTED, DELETED}),
+    SUSPENDED: frozenset({RUNNING}),
+    STRANDED: frozenset({RUNNING}),
+    HALTED: frozenset({READY}),
+    DELETED: frozenset({READY, RUNNING, SUSPENDED}),
+}
+"""The statuses an actor may go to next. A status may always stay as it is."""
+
+RESTING: Final = frozenset({SUSPENDED, HALTED, DELETED})
+
+
+class Change(Struct, frozen=True):
+    """What a write did to one item: as it was before, and as it is now (``None``: not there)."""
+
+    before: Item | None
+    after: Item | None
+
+    @property
+    def item(self) -> Item:
+        """The item, as it is or, if it is gone, as it was."""
+        item = self.after or self.before
+        assert item is not None, "a write touches an item"
+        return item
+
+
+class ActorWatch:
+    """Looks at every write, all its changes together, and tells what an engine that keeps its promises would not do."""
+
+    def __init__(self) -> None:
+        self._arrived: dict[tuple[str, str], int] = {}
+
+    def look(self, changes: Sequence[Change], inbox: Mapping[str, Iterable[Item]]) -> Iterator[str]:
+        """``inbox`` tells what waits now in each entity that the write touched."""
+        heads = {each.item.partition: each for each in changes if each.item.sort == HEAD}
+        for change in changes:
+            item = change.item
+            if not item.partition.startswith(PARTITION_PREFIX):
+                continue
+            head = heads.get(item.partition)
+            told: Iterable[str] = ()
+            if item.sort == HEAD:
+                told = _of_head(change)
+            elif item.sort.startswith(INBOX_PREFIX):
+                told = self._of_message(change, head, inbox[item.partition], alone=len(changes) == 1)
+            elif item.sort.startswith(REPLY_PREFIX):
+                told = _of_reply(change, head)
+            elif item.sort.startswith(PARKED_PREFIX) and change.before is None and not _commits(head):
+                told = (f"{item.sort} was set aside without a commit (G4)",)
+            yield from (f"{item.partition}: {each}" for each in told)
+
+    def _of_message(
+        self, change: Change, head: Change | None, waiting: Iterable[Item], *, alone: bool
+    ) -> Iterator[str]:
+        message = change.item
+        if change.after is not None:
+            self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
+            if head is None or (head.before is not None and head.item.revision <= head.before.revision):
+                yield f"{message.sort} came without a ring in the same write (G1)"
+            return
+        if alone:  # its sender took it back
+            return
+        if not _commits(head):
+            yield f"{message.sort} was taken out without a commit (G4)"
+        yield from self._out_of_order(message, waiting)
+
+    def _out_of_order(self, message: Item, waiting: Iterable[Item]) -> Iterator[str]:
+        """G6: what one sender has sent earlier is applied earlier. One that was sent earlier and came later was sent by
+        another of its tasks, and one that was delayed comes when it is time.
+        """
+        for other in waiting:
+            sent_earlier = _sender(other) == _sender(message) and other.sort < message.sort
+            if sent_earlier and self._place(other) < self._place(message) and not decode_call(other.body).not_before:
+                yield f"{message.sort} was applied before {other.sort}, which was sent earlier (G6)"
+
+    def _place(self, message: Item) -> int:
+        return self._arrived[message.partition, message.sort]
+
+
+def _of_head(change: Change) -> Iterator[str]:
+    before, head = change.before, change.after
+    if head is None:
+        yield "its head is gone"
+        return
+    status = None if before is None else before.status
+    if head.status != status and head.status not in TRANSITIONS[status]:
+        yield f"it went from {status} to {head.status}"
+    if head.status == RUNNING if head.owner is None else head.status in {SUSPENDED, STRANDED, HALTED}:
+        yield f"it is {head.status} and owned by {head.owner}"
+    if before is not None and head.epoch <= before.epoch and (head.epoch, head.body) != (before.epoch, before.body):
+        yield f"its state changed under version {before.epoch}, which became {head.epoch} (G3)"
+
+
+def _of_reply(change: Change, head: Change | None) -> Iterator[str]:
+    before, after = change.before, change.after
+    if before is None and not _commits(head):
+        yield f"{change.item.sort} was written without a commit (G4)"
+    if before is not None and after is not None and before.body != after.body:
+        yield f"{after.sort} was {before.body!r} and became {after.body!r} (G5)"
+
+
+def _commits(head: Change | None) -> bool:
+    if head is None or head.after is None:
+        return False
+    return head.before is None or head.after.epoch > head.before.epoch
+
+
+def _sender(message: Item) -> str:
+    return message.sort.rpartition("#")[2]
+
+
+# ── At rest ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_actor(item: Item) -> bool:
+    """Whether an item is the head of an actor."""
+    return item.sort == HEAD and item.partition.startswith(PARTITION_PREFIX)
+
+
+def rests(head: Item) -> bool:
+    """Whether nothing is to come of an actor, or an outbox, by itself."""
+    return head.owner is None and head.due_at is None and (head.status in RESTING or not is_actor(head))
+
+
+def actor_unrest(items: Iterable[Item]) -> Iterator[str]:
+    """What is left of actors although everything should have ended: leases, due times, messages, attempts."""
+    for head, others in _actors(items):
+        if not rests(head):
+            yield f"{head.partition} is still {head.status}, owned by {head.owner}, due at {head.due_at}"
+        if head.status == HALTED:
+            continue
+        record = decode_record(head.body) if head.body else None
+        if record is not None and (record.timers or record.trouble or record.halted_by):
+            yield f"{head.partition} rests with {[*record.timers]}, {[*record.trouble]}, {record.halted_by}"
+        yield from (f"{head.partition} left {each.sort}" for each in others if each.sort.startswith(INBOX_PREFIX))
+
+
+def described(items: Iterable[Item]) -> dict[str, str]:
+    """What each actor has come to, without the times and numbers that differ from run to run."""
+    return {head.partition: _described(head, others) for head, others in _actors(items)}
+
+
+def _described(head: Item, others: Sequence[Item]) -> str:
+    state = decode_record(head.body).state if head.body else NOT_BEGUN
+    if state == NOT_BEGUN:
+        return "nothing"
+    parked = [decode_parked(each.body).call.method for each in others if each.sort.startswith(PARKED_PREFIX)]
+    return f"{bytes(state).decode()}, parked {parked}"
+
+
+def _actors(items: Iterable[Item]) -> Iterator[tuple[Item, Sequence[Item]]]:
+    """Each actor's head, and its other items in order."""
+    entities: dict[str, dict[str, Item]] = {}
+    for item in items:
+        if item.partition.startswith(PARTITION_PREFIX):
+            entities.setdefault(item.partition, {})[item.sort] = item
+    for _, entity in sorted(entities.items()):
+        head = entity.pop(HEAD)
+        yield head, [entity[sort] for sort in sorted(entity)]

@@ -1,0 +1,145 @@
+"""Planted bugs in the engine of actors, to check the checker: each must be found by the crash tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.actors import commit, perform
+from holdfast.actors.record import REPLY_PREFIX
+from holdfast.actors.resident import Finished, Resident, Version
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.items import EXISTS, Delete, Put, Write, place
+from holdfast.kernel.host import Host
+from holdfast.testing import crash_at_every_write, pause_at_every_write
+from holdfast.testing.faulty import FaultyStore
+from holdfast.testing.scenarios import scenario
+
+MOMENT_SECONDS = 0.05
+
+write_really = commit._write
+send_really = FaultyStore.write
+
+
+@contextmanager
+def without_the_epoch() -> Generator[None]:
+    """A commit does not ask whether the lease is still ours."""
+    with mock.patch.object(commit, "OwnerIs", return_value=EXISTS):
+        yield
+
+
+@contextmanager
+def reply_before_its_commit() -> Generator[None]:
+    """Whoever waits for a reply hears it a moment before it is durable."""
+
+    async def early(batch: Sequence[Finished], actor: Resident, host: Host) -> None:
+        for each in batch:
+            each.delivery.tell(each.outcome)
+        await asyncio.sleep(MOMENT_SECONDS)
+        await write_really(batch, actor, host)
+
+    with mock.patch.object(commit, "_write", early):
+        yield
+
+
+@contextmanager
+def timers_apart() -> Generator[None]:
+    """That a timer has fired is written after what it has done."""
+
+    async def apart(batch: Sequence[Finished], actor: Resident, host: Host) -> None:
+        after, before = actor.version, actor.committed
+        if after.record.timers != before.record.timers:
+            actor.version = Version(replace(after.record, timers=before.record.timers), after.state)
+            await write_really(batch, actor, host)
+            actor.version = after
+        await write_really([], actor, host) if after is not before else await write_really(batch, actor, host)
+
+    with mock.patch.object(commit, "_write", apart):
+        yield
+
+
+@contextmanager
+def request_ids_ignored() -> Generator[None]:
+    """Nobody looks for the reply that a request was given before."""
+
+    async def none(*_given: object) -> None:
+        return None
+
+    with mock.patch.object(perform, "_earlier_reply", none):
+        yield
+
+
+@contextmanager
+def written_apart(is_apart: Callable[[Write, Write], bool], *, first: bool) -> Generator[None]:
+    """Some of the writes that belong together are written on their own, ``first`` or last."""
+
+    def write(store: FaultyStore, *writes: Write) -> asyncio.Future[Any]:
+        apart = [each for each in writes if is_apart(each, writes[0])]
+        others = [each for each in writes if each not in apart]
+
+        async def in_parts() -> Any:
+            parts = (apart, others) if first else (others, apart)
+            return [await send_really(store, *part) for part in parts][1 if first else 0]
+
+        return asyncio.ensure_future(in_parts()) if apart and others else send_really(store, *writes)
+
+    with mock.patch.object(FaultyStore, "write", write):
+        yield
+
+
+def is_receipt(write: Write, head: Write) -> bool:
+    return isinstance(write, Delete) and write.sort.startswith(INBOX_PREFIX)
+
+
+def is_reply(write: Write, head: Write) -> bool:
+    return place(write)[1].startswith(REPLY_PREFIX)
+
+
+def is_sent(write: Write, head: Write) -> bool:
+    """A message or a ring to another actor, with a commit; a message from outside has its place first."""
+    return not isinstance(head, Put) and place(write)[0] != place(head)[0]
+
+
+PLANTS = {
+    "a commit without its epoch": (without_the_epoch, pause_at_every_write, "requests"),
+    "a reply before its commit": (reply_before_its_commit, crash_at_every_write, "durable replies"),
+    "a reply after its commit": (partial(written_apart, is_reply, first=False), crash_at_every_write, "requests"),
+    "a message removed before the commit": (
+        partial(written_apart, is_receipt, first=True),
+        crash_at_every_write,
+        "sent by a client",
+    ),
+    "a message removed after the commit": (
+        partial(written_apart, is_receipt, first=False),
+        crash_at_every_write,
+        "sent by a method",
+    ),
+    "a message sent after the commit": (
+        partial(written_apart, is_sent, first=False),
+        crash_at_every_write,
+        "sent by a method",
+    ),
+    "a message sent before the commit": (
+        partial(written_apart, is_sent, first=True),
+        crash_at_every_write,
+        "sent by a method",
+    ),
+    "a timer that fires again": (timers_apart, crash_at_every_write, "timers"),
+    "request ids ignored": (request_ids_ignored, crash_at_every_write, "chain of calls"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_bug_is_found(name: str) -> None:
+    plant, enumerate_faults, victim = PLANTS[name]
+    enumerate_faults(scenario(victim))  # without it all is well
+    with plant(), pytest.raises(AssertionError) as found:
+        enumerate_faults(scenario(victim))
+    print(f"{name}: {str(found.value).splitlines()[0]}")

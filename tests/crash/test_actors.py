@@ -1,0 +1,161 @@
+"""Every scenario of actors, with a crash, an outage, a lost answer or a zombie at each of its writes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+from holdfast.testing import (
+    FaultsAt,
+    Ledger,
+    Scenario,
+    World,
+    crash_at_every_write,
+    crash_twice,
+    pause_at_every_write,
+    run_scenario,
+    run_virtual,
+)
+from holdfast.testing.faults import FailRead, LoseRing, ReadFault, RingFault
+from holdfast.testing.scenarios import ACTOR_SCENARIOS, scenario
+from holdfast.testing.world import User, swift
+
+TWICE = ("requests", "recreated", "optimistic", "timers")
+FENCED_AT_LEAST = 200
+READS_AT_LEAST = 200
+
+
+@pytest.mark.parametrize("each", ACTOR_SCENARIOS, ids=str)
+def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
+    report = crash_at_every_write(each)
+    assert report.points == 4 * report.writes > 0
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_crash_during_the_recovery_changes_nothing(name: str) -> None:
+    assert crash_twice(scenario(name)).points > 0
+
+
+def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
+    fenced = points = 0
+    for each in ACTOR_SCENARIOS:
+        report = pause_at_every_write(each)
+        points += report.points
+        fenced += report.events["fenced"]
+    print(f"{points} zombies came back, {fenced} were fenced")
+    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+
+
+EXPECTED = {
+    "requests": {"Account#a": '{"entries":[1,10,100,1000]}'},
+    "durable replies": {"Urn#u": '{"drawn":4}'},
+    "chain of calls": {
+        "Courier#c": '{"parcels":["book","invoice of book","lamp","invoice of lamp"]}',
+        "Shop#shop": '{"orders":["book 21","lamp 43"]}',
+        "Stock#s": '{"taken":{"book":1,"lamp":1}}',
+    },
+    "calls from outside": {"Account#a": '{"entries":[1,10,100,100,1000]}', "Bank#b": '{"booked":1}'},
+    "recreated": {"Visit#v": "nothing"},
+    "optimistic": {"Counter#c": '{"count":1111}', "Total#t": '{"cents":1111}'},
+    "outdated": {"Purse#p": '{"cents":303,"currency":"EUR"}'},
+    "sent by a client": {"Log#l": '{"lines":[0,1,2,3]}'},
+    "sent by a method": {
+        "Cook#cake": '{"dishes":["cake 0","cake 1","cake 2"]}',
+        "Cook#chef": '{"dishes":["soup 0","cake 0","soup 1","cake 1","soup 2","cake 2"]}',
+        "Cook#soup": '{"dishes":["soup 0","soup 1","soup 2"]}',
+        "Guest#g": '{"ordered":3,"paid":[0,1,2]}',
+    },
+    "delayed": {"Box#b": '{"letters":["at once","after 20 s","after 40 s"]}', "Writer#w": '{"written":1}'},
+    "timers": {"Alarm#a": '{"rung":["once","other"]}'},
+    "periodic": {"Clock#c": '{"ticks":3}', "Display#d": '{"shown":[1,2,3]}'},
+    "parked": {"Till#t": '{"cents":[1,10,5]}'},
+    "halted": {"Ledgerbook#l": '{"pages":[1,2,3]}'},
+    "from a workflow": {"Account#a": '{"entries":[1,10,100]}'},
+    "starts a workflow": {"Desk#d": '{"orders":[1,2],"done":[1,2]}'},
+}
+"""What each scenario comes to: that all runs of one are alike does not say that they are right."""
+
+
+@pytest.mark.parametrize("each", ACTOR_SCENARIOS, ids=str)
+def test_every_effect_happens_exactly_once(each: Scenario) -> None:
+    actors = run_scenario(each).observation.actors
+    states = {partition.removeprefix("actor#"): told.removesuffix(", parked []") for partition, told in actors.items()}
+    assert states == EXPECTED[each.name]
+
+
+class OneReadFails(FaultsAt):
+    """The read of this number is not answered."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.reads = 0
+        self._number = number
+
+    def on_read(self) -> ReadFault | None:
+        self.reads += 1
+        return FailRead() if self.reads == self._number else None
+
+
+def test_a_read_that_fails_anywhere_changes_nothing() -> None:
+    points = 0
+    for each in ACTOR_SCENARIOS:
+        plan = OneReadFails(0)
+        expected = run_scenario(each, (plan,)).observation
+        for number in range(1, plan.reads + 1):
+            run = run_scenario(each, (OneReadFails(number),))
+            wrong = [*run.violations, *expected.differences(run.observation, each.histories)]
+            assert not wrong, f"{each}: read {number}"
+            points += run.faults.counts["FailRead"]
+    print(f"{points} reads failed")
+    assert points >= READS_AT_LEAST
+
+
+class Unheard(FaultsAt):
+    """Its rings are lost."""
+
+    def on_ring(self) -> RingFault | None:
+        return LoseRing()
+
+
+def counting(app: hf.App, ledger: Ledger) -> User:
+    class Count(hf.Actor, app=app):
+        number: int = 0
+
+        async def add(self) -> int:
+            self.number += 1
+            return self.number
+
+        async def tell(self) -> int:
+            return self.number
+
+    async def user() -> type[Count]:
+        return Count
+
+    return user
+
+
+def test_a_process_that_was_stopped_answers_with_nothing_that_is_past() -> None:
+    """Hints of what happened meanwhile are lost or late: a call that changes nothing must not rest on them."""
+
+    async def main() -> list[int]:
+        world = World(counting, limits=swift(hf.Limits(near_seconds=60)))
+        stopped, other = await world.boot(), await world.boot(Unheard())
+        mine, theirs = await stopped.call(stopped.user), await other.call(other.user)
+
+        async def tell_later() -> int:
+            await asyncio.sleep(1)
+            return await mine.at("c").tell()
+
+        heard = [await stopped.call(mine.at("c").add)]
+        later = asyncio.create_task(stopped.call(tell_later))
+        await asyncio.sleep(0.5)
+        stopped.pause()
+        heard.append(await other.call(theirs.at("c").add))
+        stopped.resume()
+        heard.append(await later)
+        await world.close()
+        return heard
+
+    assert run_virtual(main) == [1, 2, 2]
