@@ -65,6 +65,7 @@ swarm: .venv/.dev-installed ## run many seeds of simulated processes under fault
 
 torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers
 	@$(BIN)/python -m tests.torture
+	@$(BIN)/python -m tests.messaging.torture
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done
