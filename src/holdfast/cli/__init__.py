@@ -1,6 +1,6 @@
 """The command line: ``holdfast COMMAND``, one file per group of commands.
 
-Every command takes ``--json`` and ``--debug``; every command but ``run`` and ``demo`` finds its home by ``--app`` or
+Every command takes ``--json`` and ``--debug``; all but ``run``, ``demo`` and ``chaos`` find their home by ``--app`` or
 ``--home`` (see ``session``).
 """
 
@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.actor import actor
 from holdfast.cli.callback import callback
+from holdfast.cli.chaos import chaos
 from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
@@ -75,6 +76,7 @@ for _command in (
     dlq,
     doctor,
     demo,
+    chaos,
 ):
     main.add_command(_command)
 

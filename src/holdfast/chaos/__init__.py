@@ -1,0 +1,5 @@
+"""Stories of chaos: ``holdfast chaos run NAME`` lets one thing go wrong in real processes, then compares the books.
+
+Read ``shop.py`` first: it is all the code a user would write. ``stories/`` has the eight stories. ``points.py`` is how
+a worker dies or stops at a named place, ``bank.py`` the outside world, and ``audit.py`` compares the two at the end.
+"""

@@ -1,0 +1,84 @@
+"""Looking at the shop from outside, as anybody could: its books, its outbox, what was parked, and who holds what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+import holdfast as hf
+from holdfast.actors.handle import LARGEST_PAGE, ActorHandle, Message
+from holdfast.actors.record import PARTITION_PREFIX, actor_of, key_of
+from holdfast.chaos.points import CONSUMER_PREFIX
+from holdfast.chaos.shop import Books, app
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.items import Item
+from holdfast.messaging.outbox import ENTRY_PREFIX
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 0.02
+
+
+class SetAside(Struct, frozen=True):
+    """A parked event: the hidden actor that has it, and the message."""
+
+    actor: ActorHandle
+    message: Message
+
+
+class Entered(Struct, frozen=True):
+    """What the books say."""
+
+    entered: dict[str, int] = {}
+
+
+async def until(look: Callable[[], Awaitable[T]]) -> T:
+    """Look again and again until there is something; answers it."""
+    while True:
+        if found := await look():
+            return found
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def books() -> dict[str, int]:
+    """The shop's own books: how often each order was entered."""
+    try:
+        status = await app.actor(Books.kind.name, "shop").status()
+    except hf.NotFound:
+        return {}
+    return msgspec.convert(status.state or {}, Entered).entered
+
+
+async def in_outbox() -> int:
+    """How many events wait for the relay."""
+    page = await app.access().home.store.query(app.outbox.partition, prefix=ENTRY_PREFIX)
+    return len(page.items)
+
+
+async def is_under_way() -> bool:
+    """Whether anything waits in the outbox or an inbox."""
+    if await in_outbox():
+        return True
+    store = app.access().home.store
+    for head in (await store.scan(PARTITION_PREFIX, limit=LARGEST_PAGE)).items:
+        if (await store.query(head.partition, prefix=INBOX_PREFIX, limit=1)).items:
+            return True
+    return False
+
+
+async def head_of(partition: str) -> Item:
+    """The head of an entity: whose it is, until when, and its state."""
+    head = await app.access().home.store.get(partition)
+    assert head is not None
+    return head
+
+
+async def parked() -> list[SetAside]:
+    """The events that were set aside."""
+    heads = await app.access().home.store.scan(CONSUMER_PREFIX, limit=LARGEST_PAGE)
+    actors = [app.actor(actor_of(head.partition), key_of(head.partition)) for head in heads.items]
+    return [SetAside(actor, message) for actor in actors for message in await actor.parked()]

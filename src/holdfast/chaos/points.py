@@ -1,0 +1,212 @@
+"""Named points at which a worker dies or stops: at a chosen write, just before it leaves or just after it is durable.
+
+The engine knows nothing of them. The store of a worker that plays a part in a story is wrapped; every other is not.
+What happens is real: ``kill -9`` and SIGSTOP, sent by the process to itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.actors.record import PARKED_PREFIX, PARTITION_PREFIX
+from holdfast.backends.sqlite import open_sqlite_home
+from holdfast.clock import SystemClock
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.errors import Refused
+from holdfast.items import Delete, Item, Put, Update, Write
+from holdfast.messaging.outbox import ENTRY_PREFIX
+from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
+from holdfast.ports import Home, Store
+
+PART: Final = "HOLDFAST_CHAOS_PART"
+"""The environment variable with the part of a worker in a story, as JSON."""
+
+CONSUMER_PREFIX: Final = f"{PARTITION_PREFIX}!"
+"""Begins the partitions of the hidden actors that handle events."""
+
+SIGNAL_SECONDS: Final = 0.25
+"""A stop signal sent to oneself may take a moment to arrive."""
+
+
+Moment = Literal["before", "after"]
+Action = Literal["kill", "stop"]
+
+
+class Point(StrEnum):
+    """The writes that a worker can die at, by what they mean."""
+
+    CLAIM = "claim"
+    """A worker becomes the owner of an event: it holds it from here on."""
+    COMMIT = "commit"
+    """The handler has run: the mark that the event is handled, and all that the handler sent."""
+    DELIVERY = "delivery"
+    """The relay puts events into a consumer's inbox."""
+    MARK = "mark"
+    """The relay takes delivered events out of the outbox."""
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """Die (``kill``) or be stopped (``stop``) before or after the first write at one of these points, of the
+    ``number``-th entity that comes to it.
+
+    With ``handled``, not until all that this worker has delivered has also been handled.
+    """
+
+    at: tuple[Point, ...]
+    moment: Moment
+    action: Action
+    number: int = 1
+    handled: bool = False
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """What a worker of a story is told: where its files are, how long its leases are, what is to happen to it."""
+
+    folder: str = "."
+    lease_ms: int = 15_000
+    fault: Fault | None = None
+
+
+def own_part() -> Part:
+    """The part of this process."""
+    return msgspec.json.decode(os.environ.get(PART, "{}"), type=Part)
+
+
+def home_file(folder: Path) -> Path:
+    """Where a story keeps the home of its shop."""
+    return folder / "shop.db"
+
+
+def ledger_file(folder: Path) -> Path:
+    """Where a story keeps the ledger of its bank."""
+    return folder / "ledger.jsonl"
+
+
+async def open_home() -> Home:
+    """The home of this process, with the fault that is to happen to it."""
+    part = own_part()
+    home = await open_sqlite_home(home_file(Path(part.folder)))
+    return replace(home, store=ChaosStore(home.store, part.fault))
+
+
+def tell(**facts: Any) -> None:
+    """One line to the parent. It arrives whole, and even if we die in the next instruction."""
+    os.write(1, json.dumps({**facts, "now": SystemClock().now_ms()}).encode() + b"\n")
+
+
+def point_of(writes: Sequence[Write]) -> tuple[Point, str, int] | None:
+    """Which point a call of the store's ``write`` is, for which entity, and how many events it is about."""
+    events: list[tuple[Point, str]] = []
+    for write in writes:
+        match write:
+            case Put(Item(sort=sort)) if sort.startswith(PARKED_PREFIX):
+                return None
+            case Put(Item(partition=partition, sort=sort)) if _is_message(partition, sort):
+                events.append((Point.DELIVERY, partition))
+            case Delete(partition, sort) if _is_message(partition, sort):
+                events.append((Point.COMMIT, partition))
+            case Delete(partition, sort) if partition.startswith(OUTBOX_PREFIX) and sort.startswith(ENTRY_PREFIX):
+                events.append((Point.MARK, partition))
+            case Update(partition=partition, owner=str()) if partition.startswith(CONSUMER_PREFIX):
+                events.append((Point.CLAIM, partition))
+            case _:
+                pass
+    return (*events[0], len(events)) if events else None
+
+
+def _is_message(partition: str, sort: str) -> bool:
+    return partition.startswith(CONSUMER_PREFIX) and sort.startswith(INBOX_PREFIX)
+
+
+class ChaosStore:
+    """A store that tells what passes the named points, and at one of them lets the fault happen."""
+
+    def __init__(self, store: Store, fault: Fault | None) -> None:
+        self._store = store
+        self._fault = fault
+        self._entities: set[str] = set()
+        self._under_way: set[asyncio.Future[Any]] = set()
+        self._unhandled = 0
+        self._all_handled = asyncio.Event()
+        self.get = store.get
+        self.query = store.query
+        self.due = store.due
+        self.scan = store.scan
+        self.close = store.close
+
+    def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
+        """See ``Store.write``."""
+        point = point_of(writes)
+        fault = self._fault
+        if point is None or fault is None or point[0] not in fault.at:
+            return self._send(writes, point)
+        self._entities.add(point[1])
+        if len(self._entities) < fault.number:
+            return self._send(writes, point)
+        self._fault = None
+        return self._strike_at(fault, writes, point)
+
+    def _send(
+        self, writes: Sequence[Write], point: tuple[Point, str, int] | None
+    ) -> asyncio.Future[Sequence[Item | None]]:
+        sent = asyncio.ensure_future(self._store.write(*writes))
+        self._under_way.add(sent)
+        sent.add_done_callback(lambda done: self._answered(done, point))
+        return sent
+
+    def _answered(self, done: asyncio.Future[Any], point: tuple[Point, str, int] | None) -> None:
+        self._under_way.discard(done)
+        if point is None or done.cancelled():
+            return
+        name, partition, count = point
+        match done.exception():
+            case None:
+                pass
+            case Refused():
+                tell(refused=name, partition=partition)
+                return
+            case _:
+                return
+        tell(passed=name, partition=partition, count=count)
+        self._unhandled += {Point.DELIVERY: count, Point.COMMIT: -count}.get(name, 0)
+        if name is Point.COMMIT and not self._unhandled:
+            self._all_handled.set()
+
+    async def _strike_at(
+        self, fault: Fault, writes: Sequence[Write], point: tuple[Point, str, int]
+    ) -> Sequence[Item | None]:
+        if fault.moment == "before":
+            await self._strike(fault, point)
+            return await self._send(writes, point)
+        try:
+            answer = await self._send(writes, point)
+        except Refused:
+            self._fault = fault  # nothing was written: at the next one then
+            raise
+        await self._strike(fault, point)
+        return answer
+
+    async def _strike(self, fault: Fault, point: tuple[Point, str, int]) -> None:
+        if fault.handled:
+            await self._all_handled.wait()
+        name, partition, count = point
+        tell(struck=name, partition=partition, count=count, action=fault.action)
+        if fault.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while self._under_way:  # stopped in a transaction we would hold the file's lock, and nobody could take over
+            await asyncio.wait(self._under_way)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        threading.Event().wait(SIGNAL_SECONDS)  # the signal is on its way: the event loop does nothing meanwhile
+        tell(resumed=True)

@@ -1,0 +1,157 @@
+"""The stage of a story: a home, a bank, workers that come and go, and a record of what happened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from signal import SIGKILL
+from typing import Final
+
+import holdfast as hf
+from holdfast.actors.record import key_of
+from holdfast.chaos import crew
+from holdfast.chaos.bank import Attempt, Bank
+from holdfast.chaos.crew import Said, Worker
+from holdfast.chaos.looking import books, is_under_way, until
+from holdfast.chaos.points import Fault, Part, ledger_file
+from holdfast.chaos.shop import Books, OrderPlaced, app
+
+CUSTOMERS: Final = ("Ada", "Bram", "Chidi", "Dilek", "Emma")
+LONG_LEASE_MS: Final = 20_000
+"""Longer than any story: whoever takes over before it lapses has noticed a death."""
+
+
+class StoryFailed(Exception):
+    """Something that the story is about did not happen; there is no point in going on."""
+
+
+class Stage:
+    """What a story has to work with."""
+
+    def __init__(self, folder: Path, random: Random, tell: Callable[[str], None]) -> None:
+        self.random = random
+        self.bank = Bank(ledger_file(folder))
+        self.ordered: dict[str, int] = {}
+        self.faults: list[str] = []
+        self.problems: list[str] = []
+        self.told: list[str] = []
+        self._folder = folder
+        self._tell = tell
+        self._orders = 0
+        self._workers: list[Worker] = []
+
+    # ── Telling ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def say(self, text: str) -> None:
+        """One line for whoever watches."""
+        self.told.append(text)
+        self._tell(text)
+
+    def fault(self, text: str) -> None:
+        """Note a fault that was seen to happen."""
+        self.faults.append(text)
+        self.say(text)
+
+    def problem(self, text: str, *, unless: bool) -> None:
+        """Note a problem, unless all is well."""
+        if not unless:
+            self.problems.append(text)
+
+    # ── Acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def worker(self, fault: Fault | None = None, *, lease_ms: int = LONG_LEASE_MS) -> Worker:
+        """A new worker, called A, B, C…, to which ``fault`` is going to happen."""
+        name = chr(ord("A") + len(self._workers))
+        part = Part(folder=str(self._folder), lease_ms=lease_ms, fault=fault)
+        worker = await Worker.start(name, part, crew.CODE)
+        self._workers.append(worker)
+        return worker
+
+    def new_order(self, customer: str | None = None, *, billed: bool = True) -> OrderPlaced:
+        """An order that is to be billed once; or never."""
+        self._orders += 1
+        cents = self.random.randrange(500, 10_000)
+        order = OrderPlaced(f"order-{self._orders}", customer or self.random.choice(CUSTOMERS), cents)
+        if billed:
+            self.ordered[order.order] = cents
+        return order
+
+    async def open(self) -> None:
+        """What is there before any story begins."""
+        await hf.send(Books.at("shop").open)
+
+    async def publish(self, count: int) -> None:
+        """Publish some orders, each by itself, under its own id."""
+        for _ in range(count):
+            order = self.new_order()
+            await app.publish(order, id=order.order)
+        self.say(f"published: {many(count, 'order')}")
+
+    async def killed(self, worker: Worker, where: str) -> Said:
+        """Wait until a worker has killed itself at its point; answers what it said last."""
+        struck = await self._struck(worker)
+        status = await worker.ended()
+        self.problem(f"{worker} was to be killed, and ended with status {status}", unless=status == -SIGKILL)
+        self.fault(f"kill -9: {worker} dies {where}")
+        return struck
+
+    async def stopped(self, worker: Worker, where: str) -> Said:
+        """Wait until a worker has stopped itself at its point; answers what it said last."""
+        struck = await self._struck(worker)
+        self.fault(f"SIGSTOP: {worker} is stopped {where}")
+        return struck
+
+    async def _struck(self, worker: Worker) -> Said:
+        """Its fault; or, if all has been done without it, the end of the story."""
+        struck, quiet = asyncio.ensure_future(worker.struck()), asyncio.ensure_future(self.quiet())
+        try:
+            await asyncio.wait((struck, quiet), return_when=asyncio.FIRST_COMPLETED)
+            if not struck.done():
+                raise StoryFailed(f"all was done, and nothing happened to {worker}")
+            return struck.result()
+        finally:
+            struck.cancel()
+            quiet.cancel()
+
+    # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def quiet(self) -> None:
+        """Wait until every order is in the books and nothing is on its way any more."""
+
+        async def is_quiet() -> bool:
+            return self.ordered.keys() <= (await books()).keys() and not await is_under_way()
+
+        await until(is_quiet)
+
+    async def billed(self, orders: Sequence[OrderPlaced]) -> None:
+        """Wait until these orders are in the books."""
+
+        async def are_billed() -> bool:
+            return {each.order for each in orders} <= (await books()).keys()
+
+        await until(are_billed)
+
+    def attempts(self, order: str) -> list[Attempt]:
+        """What the bank heard of an order."""
+        return [attempt for attempt in self.bank.attempts() if attempt.order == order]
+
+    async def close(self) -> None:
+        """Stop every worker."""
+        await asyncio.gather(*(worker.stop() for worker in self._workers))
+
+
+def many(count: int, what: str) -> str:
+    """So many of something."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def times(count: int) -> str:
+    """How often."""
+    return "once" if count == 1 else f"{count} times"
+
+
+def order_of(said: Said) -> str:
+    """The order that a worker speaks of, if it is of one that was published by itself."""
+    return key_of(said["partition"])

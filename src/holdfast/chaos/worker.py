@@ -1,0 +1,20 @@
+"""The shop as a worker of a story runs it, ``holdfast run holdfast.chaos.worker:app``: telling its parent more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.chaos.points import tell
+from holdfast.chaos.shop import app
+
+TOLD: Final = ("fenced", "parked")
+
+
+def _report(event: str, fields: dict[str, object]) -> None:
+    if event in TOLD:
+        tell(event=event, **fields)
+
+
+app.telemetry.subscribe(_report)
+
+__all__ = ["app"]
