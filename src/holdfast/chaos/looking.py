@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 import holdfast as hf
-from holdfast.actors.handle import LARGEST_PAGE, ActorHandle, Message
+from holdfast.actors.handle import ActorHandle, Message
+from holdfast.actors.listing import LARGEST_PAGE
 from holdfast.actors.record import PARTITION_PREFIX, actor_of, key_of
 from holdfast.chaos.points import CONSUMER_PREFIX
 from holdfast.chaos.shop import Books, app

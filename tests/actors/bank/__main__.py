@@ -22,8 +22,8 @@ from tests.actors.bank.verdict import heal, judge
 
 from holdfast.app import open_home
 
-QUICK = {"accounts": 20, "transfers": 400, "kills": 5, "most_kills": 15}
-FULL = {"accounts": 100, "transfers": 5_000, "kills": 40, "most_kills": 1_000}
+QUICK = {"accounts": 20, "transfers": 1_200, "kills": 5, "most_kills": 15, "every": 0.1}
+FULL = {"accounts": 100, "transfers": 5_000, "kills": 40, "most_kills": 1_000, "every": 0.2}
 REPEATED = 0.2
 """The share of the orders that are given twice from the start, beside those that killed workers leave behind."""
 
@@ -37,7 +37,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, help="at least so many workers are killed, or the run has proven nothing")
     parser.add_argument("--most-kills", type=int, help="after so many the rest is done in peace")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--every", type=float, default=0.2, help="seconds between two kills")
+    parser.add_argument("--every", type=float, help="seconds between two kills")
     parser.add_argument("--plant", choices=["twice"], help="a bug that the run must find: requests without an id")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)

@@ -25,7 +25,6 @@ from tests.messaging.torture.staff import Staff
 from tests.messaging.torture.verdict import judge
 
 import holdfast as hf
-from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.messaging.outbox import ENTRY_PREFIX
 
 QUICK = {"events": 200, "kills": 12, "doubled": 0.1}
