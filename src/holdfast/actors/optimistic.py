@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.actors.commit import is_message_to
 from holdfast.actors.model import Actors
 from holdfast.actors.perform import DELETE_METHOD, run_one
-from holdfast.actors.record import CLAIMABLE, DELETED, HALTED, SUSPENDED, encode_record
+from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.actors.turn import load
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
@@ -18,11 +18,12 @@ from holdfast.items import (
     ABSENT,
     UNOWNED,
     AllOf,
-    AnyOf,
     EpochIs,
     Item,
     LeaseLapsed,
+    OwnerIs,
     Put,
+    RevisionIs,
     StatusIn,
     Update,
     Write,
@@ -102,8 +103,9 @@ def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) 
     due_at = now if rung else actor.next_due()
     if head is None:
         return Put(Item(actor.partition, revision=rung, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT)
-    free = AnyOf((UNOWNED, LeaseLapsed(now)))
-    when = AllOf((EpochIs(head.epoch), free, StatusIn((*CLAIMABLE, DELETED))))
+    # Everything in the head is still as it was read: a ring or a release meanwhile would be written over.
+    free = UNOWNED if head.owner is None else AllOf((OwnerIs(head.owner, head.epoch), LeaseLapsed(now)))
+    when = AllOf((EpochIs(head.epoch), RevisionIs(head.revision), free, StatusIn((head.status,))))
     kept = due_at if head.due_at is None or due_at is None else min(head.due_at, due_at)  # early is harmless
     due_at = kept if kept is not None else head.due_at
     status = SUSPENDED if head.status == DELETED else head.status
