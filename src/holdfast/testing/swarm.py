@@ -105,6 +105,7 @@ class Expectation(Struct, frozen=True):
     result: str
     statuses: dict[str, str]
     accepted: dict[str, Any]
+    actors: dict[str, str]
 
 
 def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
@@ -113,9 +114,9 @@ def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
     for scenario in scenarios:
         app = App("names")
         scenario.build(app, Ledger())
-        names = frozenset({*app.registry.workflows, *app.registry.steps})
+        names = frozenset({*app.registry.workflows, *app.registry.steps, *app.actors})
         seen = run_scenario(scenario).observation
-        found.append(Expectation(scenario, names, seen.result, seen.statuses, seen.accepted))
+        found.append(Expectation(scenario, names, seen.result, seen.statuses, seen.accepted, seen.actors))
     return tuple(found)
 
 
@@ -227,6 +228,9 @@ class _Swarm:
             unexpected = {key: value for key, value in unexpected.items() if key not in accepted}
             if accepted != expected.accepted and not scenario.effects_depend_on_time:
                 found.append(f"{scenario}: effects are {accepted}, not {expected.accepted}")
+            actors = {name: run.observation.actors.get(name) for name in expected.actors}
+            if actors != expected.actors:
+                found.append(f"{scenario}: actors are {actors}, not {expected.actors}")
             if self._chaos.clocks_are_right:
                 found += scenario.check(self._world.ledger)
         if unexpected:

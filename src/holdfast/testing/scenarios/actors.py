@@ -24,17 +24,16 @@ def requests(app: App, ledger: Ledger) -> User:
         entries: list[int] = hf.field(default_factory=list[int])
 
         async def deposit(self, cents: int) -> int:
-            self.entries.append(cents)
+            self.entries = sorted([*self.entries, cents])
             return sum(self.entries)
 
     async def deposit(cents: int) -> int:
         return await Account.at("a", request_id=f"deposit {cents}").deposit(cents)
 
-    async def user() -> list[int]:
+    async def user() -> tuple[int, int, bool, int]:
         first = [await deposit(1), *await asyncio.gather(deposit(10), deposit(100))]
         again = [await deposit(1), *await asyncio.gather(deposit(10), deposit(100))]
-        last = await deposit(1_000)
-        return [*first, *again, last]
+        return first[0], max(first), again == first, await deposit(1_000)
 
     return user
 

@@ -86,7 +86,7 @@ def delayed(app: App, ledger: Ledger) -> User:
 
         async def drop(self, letter: str) -> None:
             ledger.effect(letter, key=f"letter {letter}")
-            self.letters.append(letter)
+            self.letters = sorted([*self.letters, letter])
 
     class Writer(hf.Actor, app=app):
         written: int = 0
@@ -145,8 +145,8 @@ def rung_once(ledger: Ledger) -> list[str]:
     """Only what was to ring has rung, and not early (G8)."""
     found = _early(ledger, {"ring once": 30, "ring other": 60})
     expected = {"ring once", "ring other"}
-    if ledger.accepted.keys() != expected:
-        found.append(f"{sorted(ledger.accepted)} happened, not {sorted(expected)}")
+    if (rung := {key for key in ledger.accepted if key.startswith("ring ")}) != expected:
+        found.append(f"{sorted(rung)} happened, not {sorted(expected)}")
     return found
 
 
