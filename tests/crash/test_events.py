@@ -83,7 +83,9 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def dropping(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was set aside is not remembered: later events make it look handled."""
-    monkeypatch.setattr(EventHandler, "note", lambda self, place, *, handled: setattr(self, "mark", max(self.mark, place)))
+    monkeypatch.setattr(
+        EventHandler, "note", lambda self, place, *, handled: setattr(self, "mark", max(self.mark, place))
+    )
 
 
 def mark_first(monkeypatch: pytest.MonkeyPatch) -> None:
