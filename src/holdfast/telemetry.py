@@ -10,6 +10,11 @@
 | ``stranded`` | partition, reason | no code here may continue this entity |
 | ``body_blocked`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
+| ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
+| ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
+| ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
+| ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
+| ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -26,6 +31,9 @@ from typing import Final
 LOGGED: Final = {
     "fenced": logging.INFO,
     "stranded": logging.WARNING,
+    "parked": logging.WARNING,
+    "halted": logging.WARNING,
+    "message_mismatched": logging.WARNING,
     "body_blocked": logging.WARNING,
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,

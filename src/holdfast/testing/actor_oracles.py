@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdfast.actors.record import (
     DELETED,
     HALTED,
+    HIDDEN_MARK,
     NOT_BEGUN,
     PARKED_PREFIX,
     PARTITION_PREFIX,
@@ -18,6 +19,7 @@ from holdfast.actors.record import (
     RUNNING,
     STRANDED,
     SUSPENDED,
+    actor_of,
     decode_call,
     decode_parked,
     decode_record,
@@ -58,6 +60,7 @@ class ActorWatch:
 
     def __init__(self) -> None:
         self._arrived: dict[tuple[str, str], int] = {}
+        self._applied: set[tuple[str, str]] = set()
 
     def look(self, changes: Sequence[Change], inbox: Mapping[str, Iterable[Item]]) -> Iterator[str]:
         """``inbox`` tells what waits now in each entity that the write touched."""
@@ -92,12 +95,15 @@ class ActorWatch:
         if not _commits(head):
             yield f"{message.sort} was taken out without a commit (G4)"
         yield from self._out_of_order(message, waiting)
+        self._applied.add((message.partition, message.sort))
 
     def _out_of_order(self, message: Item, waiting: Iterable[Item]) -> Iterator[str]:
         """G6: what one sender has sent earlier is applied earlier. One that was sent earlier and came later was sent by
         another of its tasks, and one that was delayed comes when it is time.
         """
         for other in waiting:
+            if (other.partition, other.sort) in self._applied:
+                continue  # a repeat: a relay that died between delivery and mark has a successor
             sent_earlier = _sender(other) == _sender(message) and other.sort < message.sort
             if sent_earlier and self._place(other) < self._place(message) and not decode_call(other.body).not_before:
                 yield f"{message.sort} was applied before {other.sort}, which was sent earlier (G6)"
@@ -174,7 +180,8 @@ def _described(head: Item, others: Sequence[Item]) -> str:
     if state == NOT_BEGUN:
         return "nothing"
     parked = [decode_parked(each.body).call.method for each in others if each.sort.startswith(PARKED_PREFIX)]
-    return f"{bytes(state).decode()}, parked {parked}"
+    told = "hidden" if actor_of(head.partition).startswith(HIDDEN_MARK) else bytes(state).decode()  # it holds a stamp
+    return f"{told}, parked {parked}"
 
 
 def _actors(items: Iterable[Item]) -> Iterator[tuple[Item, Sequence[Item]]]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX
 from holdfast.items import Item
 from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.testing.actor_oracles import is_actor
+from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
 from holdfast.testing.faults import (
     CrashAfter,
     CrashBefore,
@@ -269,11 +269,12 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
     """What is there, without empty segments, which only fence off others: a late terminate() may still write one. And
-    without the leases and versions of actors and the replies they gave: whoever calls late is answered, and changes
-    nothing else.
+    without the leases and versions of actors and outboxes, and the replies they gave: whoever calls, or delivers, late
+    is answered, or known, and changes nothing else.
     """
+    versioned = (PARTITION_PREFIX, OUTBOX_PREFIX)
     return frozenset(
-        _without_hold(item) if is_actor(item) else item
+        _without_hold(item) if item.partition.startswith(versioned) else item
         for item in items
         if not (item.sort.startswith(SEGMENT_PREFIX) and item.body == b"[]")
         if not (item.sort.startswith(REPLY_PREFIX) and item.partition.startswith(PARTITION_PREFIX))

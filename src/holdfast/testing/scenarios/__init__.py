@@ -1,6 +1,6 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
-``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors; both run on any home.
+``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events; all run on any home.
 ``transactions.sql_scenarios`` makes those that need SQLite.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.testing.scenarios import actors, children, control, mail, messages, sagas, steps, waits
+from holdfast.testing.scenarios import actors, children, control, events, mail, messages, sagas, steps, waits
 from holdfast.testing.simulation import Scenario
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -22,10 +22,12 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
 
 ACTOR_SCENARIOS: Final[tuple[Scenario, ...]] = (*actors.SCENARIOS, *mail.SCENARIOS)
 
+EVENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(events.SCENARIOS)
+
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
-    return next(each for each in (*SCENARIOS, *ACTOR_SCENARIOS) if each.name == name)
+    return next(each for each in (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS) if each.name == name)
 
 
-__all__ = ["ACTOR_SCENARIOS", "SCENARIOS", "scenario"]
+__all__ = ["ACTOR_SCENARIOS", "EVENT_SCENARIOS", "SCENARIOS", "scenario"]

@@ -1,0 +1,181 @@
+"""Every scenario of events, with a crash, an outage, a lost answer or a zombie at each of its writes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.app import App
+from holdfast.messaging import relay
+from holdfast.messaging.consumers import EventHandler
+from holdfast.testing import (
+    PATIENT,
+    FaultsAt,
+    Ledger,
+    ProcessDied,
+    Scenario,
+    World,
+    crash_at_every_write,
+    crash_twice,
+    pause_at_every_write,
+    run_scenario,
+    run_virtual,
+)
+from holdfast.testing.faults import NO_FAULTS, CrashAfter, CrashBefore, LoseAnswer
+from holdfast.testing.scenarios import EVENT_SCENARIOS, scenario
+from holdfast.testing.world import User, swift
+
+FENCED_AT_LEAST = 50
+
+
+@pytest.mark.parametrize("each", EVENT_SCENARIOS, ids=str)
+def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
+    report = crash_at_every_write(each)
+    assert report.points == 4 * report.writes > 0
+
+
+def test_a_second_crash_during_the_recovery_changes_nothing() -> None:
+    assert crash_twice(scenario("events of an actor")).points > 0
+
+
+def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
+    fenced = points = 0
+    for each in EVENT_SCENARIOS:
+        report = pause_at_every_write(each)
+        points += report.points
+        fenced += report.events["fenced"]
+    print(f"{points} zombies came back, {fenced} were fenced")
+    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+
+
+EXPECTED = {
+    "events of an actor": {"bill": [1, 2, 3], "ship": [1, 2, 3]},
+    "events of a client": {"pack": [1, 2], "send_off": [1, 2]},
+    "events delivered again": {"pack": [1, 2, 3, 4]},
+    "events set aside": {"pack": [1, 2, 3]},
+    "events that halt": {"pack": [1, 2, 3]},
+}
+
+
+@pytest.mark.parametrize("each", EVENT_SCENARIOS, ids=str)
+def test_what_the_undisturbed_run_amounts_to_is_what_the_scenario_says(each: Scenario) -> None:
+    run = run_scenario(each)
+    assert not run.violations
+    handled: dict[str, list[int]] = {}
+    for label, order in run.observation.accepted.items():
+        consumer = label.split(" ")[0]
+        if consumer in EXPECTED[each.name]:
+            handled.setdefault(consumer, []).append(order)
+    assert {consumer: sorted(orders) for consumer, orders in handled.items()} == EXPECTED[each.name]
+
+
+# ── Bugs that these must find ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers do not remember what they have handled."""
+    monkeypatch.setattr(EventHandler, "is_repeat", lambda _self, _place: False)
+
+
+def dropping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was set aside is not remembered: later events make it look handled."""
+    monkeypatch.setattr(
+        EventHandler, "note", lambda self, place, *, handled: setattr(self, "mark", max(self.mark, place))
+    )
+
+
+def mark_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are taken out of the outbox before they are delivered."""
+    deliver, mark = relay.deliver, relay.mark
+    waiting: list[Any] = []
+
+    async def keep(messages: Any, access: Any, _host: Any) -> None:
+        waiting.append((messages, access))
+
+    async def mark_and_deliver(items: Any, held: Any, host: Any) -> None:
+        messages, access = waiting.pop()
+        await mark(items, held, host)
+        await deliver(messages, access, host)
+
+    monkeypatch.setattr(relay, "deliver", keep)
+    monkeypatch.setattr(relay, "mark", mark_and_deliver)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [(forgetful, "events delivered again"), (dropping, "events set aside"), (mark_first, "events of an actor")],
+)
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Any, name: str) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        crash_at_every_write(scenario(name))
+
+
+# ── Schedules ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+HOUR = 3_600.0
+CRASHES = (CrashBefore(), CrashAfter(), LoseAnswer())
+
+
+def build_schedules(app: App, ledger: Ledger) -> User:
+    class Book(hf.Actor, app=app):
+        hours: list[int] = hf.field(default_factory=list)
+
+        async def enter(self, hour: int) -> None:
+            self.hours.append(hour)
+
+    @app.cron("0 * * * *")
+    async def report(tick: datetime) -> None:
+        ledger.effect(tick.hour, key=hf.current().idempotency_key)
+        await hf.send(Book.at("b").enter, tick.hour)
+
+    @app.cron("30 * * * *")
+    @app.workflow
+    async def close(tick: datetime) -> int:
+        return tick.hour
+
+    async def user() -> tuple[list[int], list[str]]:
+        book = (await app.actor("Book", "b").status()).state["hours"]
+        closed = [f"{each.id} {each.status}" for each in (await app.executions("close")).executions]
+        return book, sorted(closed)
+
+    return user
+
+
+def a_morning(plan: FaultsAt) -> tuple[int, Any, list[str]]:
+    """Three and a half hours, through a crash or not: the writes of the first process, what came of it, complaints."""
+
+    async def main() -> tuple[int, Any, list[str]]:
+        world = World(build_schedules, limits=swift(PATIENT))
+        seconds = 3.5 * HOUR + 60
+        while True:
+            try:
+                process = await world.boot(plan if not world.processes else NO_FAULTS)
+                await process.call(lambda: asyncio.sleep(seconds - world.loop.time()))
+                answer = await process.call(process.user)
+                await process.stop()
+                break
+            except ProcessDied:
+                continue
+        once = len(set(world.ledger.accepted)) == len(world.ledger.accepted.values()) == 3
+        complaints = [*world.violations(), *([] if once else [f"ticks were {world.ledger.accepted}"])]
+        writes = world.processes[0].wire.writes
+        await world.close()
+        return writes, answer, complaints
+
+    return run_virtual(main)
+
+
+def test_a_crash_at_any_write_of_schedules_loses_and_doubles_no_tick() -> None:
+    writes, expected, complaints = a_morning(NO_FAULTS)
+    closed = [f"close@2026-01-01T0{hour}:30:00+00:00 COMPLETED" for hour in range(4)]
+    assert (expected, complaints) == (([1, 2, 3], closed), [])
+    for number in range(1, writes + 1):
+        for fault in CRASHES:
+            _, answer, complaints = a_morning(FaultsAt({number: fault}))
+            assert (answer, complaints) == (expected, []), f"{fault} {number}"
+    print(f"schedules: {len(CRASHES) * writes} points")
