@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 import holdfast as hf
-from holdfast.actors.handle import ActorHandle, Message
-from holdfast.actors.listing import LARGEST_PAGE
-from holdfast.actors.record import PARTITION_PREFIX, actor_of, key_of
-from holdfast.chaos.points import CONSUMER_PREFIX
+from holdfast.actors.listing import LARGEST_PAGE, ParkedMessage
+from holdfast.actors.record import PARTITION_PREFIX
 from holdfast.chaos.shop import Books, app
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import Item
@@ -22,13 +20,6 @@ from holdfast.messaging.outbox import ENTRY_PREFIX
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 0.02
-
-
-class SetAside(Struct, frozen=True):
-    """A parked event: the hidden actor that has it, and the message."""
-
-    actor: ActorHandle
-    message: Message
 
 
 class Entered(Struct, frozen=True):
@@ -78,8 +69,6 @@ async def head_of(partition: str) -> Item:
     return head
 
 
-async def parked() -> list[SetAside]:
+async def parked() -> Sequence[ParkedMessage]:
     """The events that were set aside."""
-    heads = await app.access().home.store.scan(CONSUMER_PREFIX, limit=LARGEST_PAGE)
-    actors = [app.actor(actor_of(head.partition), key_of(head.partition)) for head in heads.items]
-    return [SetAside(actor, message) for actor in actors for message in await actor.parked()]
+    return (await app.parked()).items

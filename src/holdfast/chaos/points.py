@@ -72,10 +72,13 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What a worker of a story is told: where its files are, how long its leases are, what is to happen to it."""
+    """What a worker of a story is told: where its files are, how long its leases are, how often it tries to handle an
+    event, and what is to happen to it.
+    """
 
     folder: str = "."
     lease_ms: int = 15_000
+    attempts: int = 3
     fault: Fault | None = None
 
 

@@ -16,7 +16,7 @@ from holdfast.chaos.bank import Attempt, Bank
 from holdfast.chaos.crew import Said, Worker
 from holdfast.chaos.looking import books, is_under_way, until
 from holdfast.chaos.points import Fault, Part, ledger_file
-from holdfast.chaos.shop import Books, OrderPlaced, app
+from holdfast.chaos.shop import RETRY, Books, OrderPlaced, app
 
 CUSTOMERS: Final = ("Ada", "Bram", "Chidi", "Dilek", "Emma")
 LONG_LEASE_MS: Final = 20_000
@@ -61,10 +61,12 @@ class Stage:
 
     # ── Acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def worker(self, fault: Fault | None = None, *, lease_ms: int = LONG_LEASE_MS) -> Worker:
+    async def worker(
+        self, fault: Fault | None = None, *, lease_ms: int = LONG_LEASE_MS, attempts: int = RETRY.max_attempts
+    ) -> Worker:
         """A new worker, called A, B, C…, to which ``fault`` is going to happen."""
         name = chr(ord("A") + len(self._workers))
-        part = Part(folder=str(self._folder), lease_ms=lease_ms, fault=fault)
+        part = Part(folder=str(self._folder), lease_ms=lease_ms, attempts=attempts, fault=fault)
         worker = await Worker.start(name, part, crew.CODE)
         self._workers.append(worker)
         return worker

@@ -7,15 +7,17 @@ from signal import SIGKILL
 from typing import Final
 
 import holdfast as hf
+from holdfast.actors.listing import ParkedMessage
+from holdfast.actors.perform import DEATHS_PER_ATTEMPT
 from holdfast.chaos.bank import ACCEPTED, REPEAT
 from holdfast.chaos.crew import Worker
-from holdfast.chaos.looking import SetAside, in_outbox, parked, until
+from holdfast.chaos.looking import in_outbox, parked, until
 from holdfast.chaos.points import CONSUMER_PREFIX, Fault, Point
 from holdfast.chaos.shop import BROKEN, RETRY, Customer, Shop, app
 from holdfast.chaos.stage import Stage, StoryFailed, many, times
 
 ORDERS: Final = 3
-MOST_DEATHS: Final = 2 * RETRY.max_attempts
+MOST_DEATHS: Final = 2 * DEATHS_PER_ATTEMPT
 """A message that has killed so many workers was not found."""
 
 
@@ -102,11 +104,12 @@ async def redrive_after_a_manual_fix(stage: Stage) -> None:
     stage.say("the orders behind it are billed")
 
     await Customer.at(customer).move_to("2 Kelp Street")
+    actor = app.actor(aside.actor, aside.key)
     await first.stop()
     stage.say("a person looks the address up and enters it; no worker is up just now")
-    presses = [aside.actor.unpark(aside.message.place) for _ in range(2)]
+    presses = [actor.unpark(aside.message.place) for _ in range(2)]
     refused = [each for each in await asyncio.gather(*presses, return_exceptions=True) if each is not None]
-    waiting = len(await aside.actor.messages())
+    waiting = len(await actor.messages())
     stage.say(f"redrive, pressed twice: {len(refused)} refused, {many(waiting, 'message')} in the inbox")
     stage.problem(
         f"pressing twice: {refused}, {waiting} messages in the inbox", unless=(len(refused), waiting) == (1, 1)
@@ -125,7 +128,7 @@ async def poison_message(stage: Stage) -> None:
     await stage.publish(ORDERS)
     deaths = 0
     while deaths < MOST_DEATHS:
-        worker = await stage.worker()
+        worker = await stage.worker(attempts=1)
         if await _parks(worker):
             break
         status = await worker.ended()
@@ -150,7 +153,7 @@ async def _parks(worker: Worker) -> bool:
     return True
 
 
-async def _set_aside(stage: Stage) -> SetAside:
+async def _set_aside(stage: Stage) -> ParkedMessage:
     """The one event that is parked, when it is."""
     found = await until(parked)
     stage.problem(f"{len(found)} events are parked, not one", unless=len(found) == 1)
