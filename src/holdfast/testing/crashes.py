@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX
-from holdfast.items import Item
+from holdfast.items import HEAD, Item
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
 from holdfast.testing.faults import (
@@ -281,5 +281,7 @@ def _substance(items: Iterable[Item]) -> frozenset[Item]:
     )
 
 
-def _without_hold(head: Item) -> Item:
-    return replace(head, status="", owner=None, lease_until=None, due_at=None, epoch=0, revision=0)
+def _without_hold(item: Item) -> Item:
+    if item.sort != HEAD:
+        return replace(item, expires_at=None)
+    return replace(item, status="", owner=None, lease_until=None, due_at=None, expires_at=None, epoch=0, revision=0)
