@@ -74,7 +74,7 @@ def published_by_an_actor(app: App, ledger: Ledger) -> User:
     """An actor's events, for two consumers, one of which tells another actor."""
 
     class Stock(hf.Actor, app=app):
-        taken: list[int] = hf.field(default_factory=list)
+        taken: list[int] = hf.field(default_factory=list[int])
 
         async def take(self, order: int) -> None:
             self.taken.append(order)
@@ -136,7 +136,7 @@ def delivered_again(app: App, ledger: Ledger) -> User:
     """Events that arrive once more when they are handled, as from a relay that slept after it had read them."""
 
     class Stock(hf.Actor, app=app):
-        taken: list[int] = hf.field(default_factory=list)
+        taken: list[int] = hf.field(default_factory=list[int])
 
         async def take(self, order: int) -> None:
             self.taken.append(order)
@@ -189,7 +189,7 @@ def set_aside(app: App, ledger: Ledger) -> User:
             return self.orders
 
     class Stock(hf.Actor, app=app):
-        taken: list[int] = hf.field(default_factory=list)
+        taken: list[int] = hf.field(default_factory=list[int])
 
         async def take(self, order: int) -> None:
             self.taken.append(order)
