@@ -192,9 +192,7 @@ def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, ho
         if each.delivery.sort is not None:
             actor.known.discard(each.delivery.sort)
             answered = answered or each.delivery.call.replies
-        for partition in each.rings:
-            host.home.doorbell.ring(partition)
-            host.look(partition)
+        host.tell(each.rings)
     if answered:
         host.home.doorbell.ring(actor.partition)
         access.rings.heard(actor.partition)

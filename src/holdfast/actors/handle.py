@@ -26,7 +26,8 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.actors.reference import Reference
-from holdfast.actors.requests import find_reply, request_reply
+from holdfast.actors.replies import find_reply
+from holdfast.actors.requests import request_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule
 from holdfast.duration import Duration

@@ -11,6 +11,7 @@ from holdfast.actors.scope import Turn
 from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
+from holdfast.kernel.host import nudge
 from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.unit import Unit
 
@@ -83,9 +84,7 @@ def halted(partition: str) -> InvalidState:
 
 def tell(partition: str, access: ActorAccess) -> None:
     """Make whoever works on the actor look at it."""
-    access.home.doorbell.ring(partition)
-    if access.host is not None:
-        access.host.look(partition)
+    nudge(partition, access.home, access.host)
 
 
 async def withdraw(partition: str, sort: str, access: ActorAccess) -> bool:

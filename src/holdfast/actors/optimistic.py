@@ -8,6 +8,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.commit import is_message_to
+from holdfast.actors.mail import tell
 from holdfast.actors.model import Actors
 from holdfast.actors.perform import DELETE_METHOD, run_one
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
@@ -71,9 +72,7 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
             raise
         _tell_when_due(actor, head, access)
         for partition in finished.rings:
-            access.home.doorbell.ring(partition)
-            if access.host is not None:
-                access.host.look(partition)
+            tell(partition, access)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast import ids
 from holdfast.actors.parked import parking
 from holdfast.actors.record import (
     NOT_BEGUN,
@@ -20,15 +19,14 @@ from holdfast.actors.record import (
     Reply,
     TimerRecord,
     Trouble,
-    decode_reply,
-    describe_partition,
     encode,
     timer_place,
 )
+from holdfast.actors.replies import find_reply, fingerprint_of, replied
 from holdfast.actors.resident import Delivery, Finished, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.coordination.schedule import Missed, next_after
-from holdfast.errors import IdempotencyMismatch, StoreUnavailable, UnknownName
+from holdfast.errors import StoreUnavailable, UnknownName
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write
 
@@ -311,28 +309,14 @@ def after_firing(
 # ── Replies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fingerprint_of(call: Call) -> str:
-    """What tells two requests under one id apart (G11)."""
-    return ids.fingerprint(f"{call.method}\0".encode() + bytes(call.args))
-
-
 async def _earlier_reply(call: Call, actor: Resident, access: ActorAccess) -> Reply | None:
-    if call.id in actor.replies:
-        return actor.replies[call.id]
-    item = await access.home.store.get(actor.partition, REPLY_PREFIX + call.id)
-    if item is None or (item.expires_at is not None and item.expires_at <= access.clock.now_ms()):
-        return None
-    return decode_reply(item.body)
+    return actor.replies.get(call.id) or await find_reply(actor.partition, call.id, access)
 
 
 def _answer_again(reply: Reply, call: Call, actor: Resident, access: ActorAccess) -> Replied:
     if reply.fingerprint != fingerprint_of(call):
         access.tell("message_mismatched", partition=actor.partition, id=call.id)
-        told = f"request {call.id!r} of {describe_partition(actor.partition)} was made with another method or arguments"
-        return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
-    if reply.error is not None:
-        return Replied(error=access.rebuilt(reply.error))
-    return Replied(bytes(reply.value))
+    return replied(reply, call, actor.partition, access)
 
 
 def _reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: ActorAccess) -> tuple[Write, ...]:

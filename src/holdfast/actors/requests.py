@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
 from holdfast.actors.mail import post, withdraw
 from holdfast.actors.optimistic import call_optimistically
-from holdfast.actors.perform import fingerprint_of
-from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition
+from holdfast.actors.record import Call, describe_partition
+from holdfast.actors.replies import find_reply, replied
 from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
-from holdfast.errors import CallCycle, IdempotencyMismatch, WaitTimeout
+from holdfast.errors import CallCycle, WaitTimeout
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
         sort = await post(reference.kind, partition, request, access)
         while True:
             if (reply := await find_reply(partition, request.id, access)) is not None:
-                return _replied(reply, request, partition, access)
+                return replied(reply, request, partition, access)
             await access.rings.next(event, patience_seconds)
             patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
             if request.chain:
@@ -101,20 +101,3 @@ async def _give_way(partition: str, sort: str, request: Call, access: ActorAcces
     if await withdraw(partition, sort, access) or await find_reply(partition, request.id, access) is None:
         ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
         raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
-
-
-def _replied(reply: Reply, request: Call, partition: str, access: ActorAccess) -> Replied:
-    if reply.fingerprint != fingerprint_of(request):
-        told = f"request {request.id!r} of {describe_partition(partition)} was made with another method or arguments"
-        return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
-    if reply.error is not None:
-        return Replied(error=access.rebuilt(reply.error))
-    return Replied(bytes(reply.value))
-
-
-async def find_reply(partition: str, request_id: str, access: ActorAccess) -> Reply | None:
-    """The reply a request was given, if it is known and not too old."""
-    item = await access.home.store.get(partition, REPLY_PREFIX + request_id)
-    if item is None or (item.expires_at is not None and item.expires_at <= access.clock.now_ms()):
-        return None
-    return decode_reply(item.body)

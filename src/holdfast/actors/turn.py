@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -47,12 +47,11 @@ from holdfast.items import (
 )
 from holdfast.kernel.persist import write_until_known
 from holdfast.kernel.program import Stranded
+from holdfast.kernel.turn import STRANDED_RECHECK_MS
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
-
-STRANDED_RECHECK_MS: Final = 60_000
 
 
 async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:

@@ -109,8 +109,7 @@ class Host:
     def tell(self, partitions: Sequence[str]) -> None:
         """Something was written for these entities: whoever works on them looks at them."""
         for partition in partitions:
-            self.home.doorbell.ring(partition)
-            self.look(partition)
+            nudge(partition, self.home, self)
 
     def look_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
@@ -291,3 +290,10 @@ class Host:
         """Whether we own the entity's lease now."""
         entity = self.entities.get(partition)
         return entity is not None and entity.held
+
+
+def nudge(partition: str, home: Home, host: Host | None) -> None:
+    """Something was written for an entity: whoever works on it, here or elsewhere, looks at it."""
+    home.doorbell.ring(partition)
+    if host is not None:
+        host.look(partition)

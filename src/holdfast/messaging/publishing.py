@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.actors.mail import tell
 from holdfast.actors.scope import Turn
 from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
@@ -93,9 +94,7 @@ class Outbox:
         except Refused:  # there is no outbox yet
             await self.create()
             await write_for_caller(access.home.store, *writes, ours=lambda there: there is not None)
-        access.home.doorbell.ring(self.partition)
-        if access.host is not None:
-            access.host.look(self.partition)
+        tell(self.partition, access)
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
         """Run SQL and publish what it adds, in one transaction."""
@@ -114,9 +113,7 @@ class Outbox:
 
         result, unit = await access.home.transactions.transact(in_unit)
         for partition in unit.rings:
-            access.home.doorbell.ring(partition)
-            if access.host is not None:
-                access.host.look(partition)
+            tell(partition, access)
         return result
 
     async def create(self) -> None:

@@ -18,6 +18,7 @@ from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
 from holdfast.kernel.entity import Entity
+from holdfast.kernel.host import nudge
 from holdfast.kernel.persist import write_until_known
 from holdfast.messaging.outbox import (
     ENTRY_PREFIX,
@@ -194,8 +195,7 @@ async def _deliver_to(partition: str, messages: list[Message], access: ActorAcce
                 break
     else:
         raise StoreUnavailable(f"{describe_partition(partition)} changed all the time: nothing was delivered to it")
-    host.home.doorbell.ring(partition)
-    host.look(partition)
+    nudge(partition, host.home, host)
 
 
 async def mark(items: Sequence[Item], relay: Relay, host: Host) -> None:

@@ -24,6 +24,7 @@ from holdfast.errors import (
 from holdfast.failure import describe
 from holdfast.items import ABSENT, Condition, Expired, Item, Put
 from holdfast.kernel.entries import Cancelled
+from holdfast.kernel.host import nudge
 from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.workflows.record import (
@@ -177,9 +178,7 @@ def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
     if head.lease_until is not None and host is not None and clock.now_ms() < head.lease_until:
         host.adopt(head)
         return
-    home.doorbell.ring(head.partition)
-    if host is not None:
-        host.look(head.partition)
+    nudge(head.partition, home, host)
 
 
 def _same_execution(there: Item, order: Launch) -> Item:

@@ -8,6 +8,7 @@ from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.kernel.entries import Cancelled, Received
+from holdfast.kernel.host import nudge
 from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import load
 from holdfast.workflows.record import CancelRequest, Message, Signal, post
@@ -49,16 +50,9 @@ async def was_received(store: Store, partition: str, message: Signal | CancelReq
             return id in recorded.record.seen or id in ids_here
 
 
-def nudge(partition: str, home: Home, host: Host | None) -> None:
-    """Make whoever works on the execution look at it."""
-    home.doorbell.ring(partition)
-    if host is not None:
-        host.look(partition)
-
-
 def signal_id(given: str | None) -> str:
     """The id by which repeats of a signal are recognised."""
     return given if given is not None else ids.new_id()
 
 
-__all__ = ["Signal", "nudge", "send", "signal_id"]
+__all__ = ["Signal", "send", "signal_id"]

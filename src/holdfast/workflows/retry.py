@@ -25,10 +25,10 @@ from holdfast.kernel.entries import (
     encode_entries,
     standing,
 )
+from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import segment_sort
 from holdfast.kernel.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
-from holdfast.workflows.messages import nudge
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,

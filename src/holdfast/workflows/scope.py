@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast import ids
 from holdfast.errors import InvalidInput, NestedDurableCall
-from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
 
 if TYPE_CHECKING:
@@ -128,9 +127,8 @@ step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=No
 
 def current_activation() -> Activation | None:
     """The workflow body that is running, if one is."""
-    # The public get_running_loop() raises where there is none, which is the common case outside of workflows.
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - documented for loop implementations
-    return loop.activation if isinstance(loop, DurableLoop) else None
+    activation: Activation | None = running_activation()
+    return activation
 
 
 def activation_for(what: str) -> Activation:
