@@ -24,6 +24,8 @@ from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOO
 from holdfast.kernel.host import Limits
 from holdfast.kernel.program import Model
 from holdfast.messaging.declarations import Messaging
+from holdfast.opened import Opened
+from holdfast.patterns.declarations import Patterns
 from holdfast.ports import Home
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
@@ -45,7 +47,7 @@ LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 
 
-class App(Declarations, Messaging):
+class App(Declarations, Messaging, Patterns):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
@@ -151,6 +153,10 @@ class App(Declarations, Messaging):
             self.access()
         assert self._actor_access is not None
         return self._actor_access
+
+    def opened(self) -> Opened:
+        """The open app, as the state patterns see it. Raises as ``access`` does."""
+        return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, Refused, StepFailed
 from holdfast.failure import describe
 from holdfast.kernel.host import nudge
-from holdfast.kernel.persist import write_for_caller
+from holdfast.persist import write_for_caller
 from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.callback import invalid_token, token_scope, verify_token

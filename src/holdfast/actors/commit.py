@@ -19,7 +19,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, Item, OwnerIs, Put, Update, one_per_place, place
-from holdfast.kernel.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

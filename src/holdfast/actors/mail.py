@@ -12,8 +12,8 @@ from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.host import nudge
-from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.unit import Unit
+from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

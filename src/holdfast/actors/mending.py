@@ -36,7 +36,7 @@ from holdfast.actors.record import (
 )
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
-from holdfast.kernel.persist import write_for_caller
+from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

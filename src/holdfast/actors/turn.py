@@ -45,9 +45,9 @@ from holdfast.items import (
     RevisionIs,
     Update,
 )
-from holdfast.kernel.persist import write_until_known
 from holdfast.kernel.program import Stranded
 from holdfast.kernel.turn import STRANDED_RECHECK_MS
+from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

@@ -14,7 +14,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, OwnerIs, Put, Update, Write
 from holdfast.kernel.entries import Entry, decode_entries, encode_entries, standing
-from holdfast.kernel.persist import write_until_known
+from holdfast.persist import write_until_known
 from holdfast.ports import Store
 
 SEGMENT_PREFIX: Final = "j#"

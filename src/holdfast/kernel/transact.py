@@ -10,9 +10,9 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.entries import decode_entries
-from holdfast.kernel.persist import FIRST_PAUSE_SECONDS
 from holdfast.kernel.program import Arrival, Program, SqlEffect
 from holdfast.kernel.unit import Unit
+from holdfast.persist import FIRST_PAUSE_SECONDS
 from holdfast.ports import SqlCursor
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update, one_per_pla
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.persist import write_until_known
 from holdfast.kernel.program import Effect, SqlEffect, Stranded
 from holdfast.kernel.transact import transact
+from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

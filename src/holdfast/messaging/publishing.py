@@ -14,11 +14,11 @@ from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
 from holdfast.items import Delete, Item, Put, Write, one_per_place
 from holdfast.kernel.loop import running_activation
-from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import outbox
 from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
+from holdfast.persist import write_for_caller
 from holdfast.ports import SqlCursor
 from holdfast.workflows.scope import step_scope
 

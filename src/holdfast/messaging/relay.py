@@ -19,7 +19,6 @@ from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import nudge
-from holdfast.kernel.persist import write_until_known
 from holdfast.messaging.outbox import (
     ENTRY_PREFIX,
     RELAYING,
@@ -30,6 +29,7 @@ from holdfast.messaging.outbox import (
     subscribed,
     subscriptions,
 )
+from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

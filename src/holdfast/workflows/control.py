@@ -13,7 +13,7 @@ from holdfast.failure import describe
 from holdfast.items import AllOf, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import Journal
-from holdfast.kernel.persist import write_for_caller
+from holdfast.persist import write_for_caller
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.awaiting import awaiting

@@ -15,7 +15,7 @@ from holdfast.items import ABSENT, Item, Put
 from holdfast.kernel.entries import Done, Entry, Failed, Intended, Marked, Progressed, Tried, encode_entries
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
-from holdfast.kernel.persist import write_for_caller
+from holdfast.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (
     AWAITED_MARK,

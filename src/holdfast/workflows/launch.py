@@ -25,8 +25,8 @@ from holdfast.failure import describe
 from holdfast.items import ABSENT, Condition, Expired, Item, Put
 from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.host import nudge
-from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.unit import Unit, current_unit
+from holdfast.persist import write_for_caller
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,

@@ -9,7 +9,7 @@ from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.kernel.entries import Cancelled, Received
 from holdfast.kernel.host import nudge
-from holdfast.kernel.persist import write_for_caller
+from holdfast.persist import write_for_caller
 from holdfast.workflows.history import load
 from holdfast.workflows.record import CancelRequest, Message, Signal, post
 

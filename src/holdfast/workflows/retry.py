@@ -27,7 +27,7 @@ from holdfast.kernel.entries import (
 )
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import segment_sort
-from holdfast.kernel.persist import write_for_caller
+from holdfast.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (
     CANCELLED,

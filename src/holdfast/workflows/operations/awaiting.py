@@ -17,8 +17,8 @@ from holdfast.errors import NotFound, Refused
 from holdfast.items import Write
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.host import nudge
-from holdfast.kernel.persist import write_for_caller
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
+from holdfast.persist import write_for_caller
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.child import check_again, outcome, watch
 from holdfast.workflows.record import (
