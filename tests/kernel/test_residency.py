@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -164,6 +166,35 @@ async def test_a_body_that_catches_everything_leaves_memory_too(make, ran):
         assert await other() == "fine"
         await handle.terminate()
     assert ran["asked"] == 1
+
+
+STUBBORN = """
+import holdfast as hf
+
+app = hf.App("stubborn", home="memory://")
+
+@app.step
+async def ask() -> None: ...
+
+@app.workflow
+async def stubborn() -> None:
+    while True:
+        try:
+            await ask()
+            await hf.signal("go")
+        except:
+            pass
+
+async def main() -> None:
+    handle = await stubborn.start(id="s")
+    await handle.terminate()
+
+app.run(main())
+"""
+
+
+def test_a_body_that_catches_everything_lets_its_process_end():
+    subprocess.run([sys.executable, "-c", STUBBORN], check=True, timeout=60)
 
 
 async def test_what_arrives_while_it_leaves_is_not_lost(make, ran):

@@ -185,6 +185,7 @@ class Activation:
         self.requested.clear()
         self.context = None
         self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
+        del self._main  # and so does the task that it ended
 
     def _apply_and_advance(self, entry: Delivery, value: Any) -> None:
         self._apply(entry, value)

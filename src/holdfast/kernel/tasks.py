@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.errors import Evicted
 
@@ -34,8 +34,10 @@ class Handle:
         return self._cancelled
 
     def run(self) -> None:
+        """Call it, once. Frames outlive it: from Python 3.13 on those of an error lead back to here."""
         if not self._cancelled:
             self._context.run(self._callback, *self._args)
+            del self._callback, self._args
 
 
 class DurableFuture(asyncio.Future[Any]):
@@ -116,14 +118,14 @@ def close_quietly(coroutine: Any) -> None:
     """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more.
 
     One that never does (``while True`` around a bare ``except``) is kept for good: were it collected, Python would run
-    its handlers once more, outside of its loop, where a step is a plain function.
+    its handlers once more, outside of its loop, where a step is a plain function. So its reference is never given back,
+    not even at the interpreter's exit, as that of a global would be.
     """
     for _ in range(100):
         try:
             coroutine.throw(Evicted())
         except BaseException:  # noqa: BLE001 - whatever it is, the coroutine is closed
             return
-    _STUBBORN.append(coroutine)
+    import ctypes  # noqa: PLC0415 - for this rare case only
 
-
-_STUBBORN: Final[list[Any]] = []
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))
