@@ -181,6 +181,8 @@ class Activation:
 
     def evict(self) -> None:
         """Leave memory. The body's ``finally`` blocks run, their durable operations do not."""
+        if self.loop.evicting:
+            return
         self.loop.evict()
         self.requested.clear()
         self.context = None

@@ -29,7 +29,7 @@ from holdfast.items import (
     Update,
     Write,
 )
-from holdfast.kernel import persist
+from holdfast import persist
 
 LOOP = threading.main_thread().name
 THREAD = "holdfast-writer"

@@ -37,7 +37,7 @@ they would include the wait for the interpreter lock and never look fast."""
 
 LOCK_WAIT_SECONDS: Final = 5.0
 """How long a batch waits for a lock held by another process before its calls fail. Half of a caller's patience
-(``kernel.persist``): he tries twice. Workers try for ever."""
+(``holdfast.persist``): he tries twice. Workers try for ever."""
 
 LOCK_PAUSE_SECONDS: Final = (0.0002, 0.005)
 """The first and the longest pause between two attempts at the lock."""
