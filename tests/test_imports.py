@@ -13,6 +13,7 @@ PUBLIC_NAMES = [
     "Actor",
     "App",
     "Batch",
+    "Blob",
     "CallCycle",
     "CallFailed",
     "Callback",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from holdfast.errors import UnknownName as UnknownName
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
+    from holdfast.patterns.blobs import Blob as Blob
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -99,6 +100,7 @@ _HOMES = {
     "Missed": "coordination.schedule",
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
+    "Blob": "patterns.blobs",
     "SqlCursor": "ports",
     "Jitter": "retry",
     "Retry": "retry",
@@ -130,6 +132,7 @@ __all__ = [
     "Actor",
     "App",
     "Batch",
+    "Blob",
     "CallCycle",
     "CallFailed",
     "Callback",

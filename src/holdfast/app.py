@@ -19,6 +19,7 @@ from holdfast.actors.model import Actors
 from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
+from holdfast.coordination.offload import roomy
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
@@ -71,6 +72,7 @@ class App(Declarations, Messaging, Patterns):
         self.name = name
         Declarations.__init__(self)
         Messaging.__init__(self, name)
+        Patterns.__init__(self)
         self.telemetry = Telemetry()
         self._home = home
         self._limits = limits or Limits()
@@ -196,7 +198,7 @@ class App(Declarations, Messaging, Patterns):
         self._loop = loop
         async with self._opening:
             if self._access is None:
-                home = await (self._home() if callable(self._home) else open_home(self.home_url))
+                home = roomy(await (self._home() if callable(self._home) else open_home(self.home_url)), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
                     home,

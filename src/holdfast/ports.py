@@ -5,8 +5,8 @@ A *home* is one set of backends, named by a URL. Features compose these few verb
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -38,12 +38,16 @@ class Store(Protocol):
         ...
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
-        """The items of one partition whose sort key begins with ``prefix``, in the order of their sort keys."""
+        """The items of one partition whose sort key begins with ``prefix``, in the order of their sort keys.
+
+        ``after`` is a sort key, of an item or not; the cursor is that of the last item.
+        """
         ...
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """Heads somebody should look at, earliest first: leased with ``lease_until``, else with ``due_at``, at or
         before ``before`` (milliseconds). A store whose doorbell redelivers may leave out the leased ones.
+        It is their headers that say so: a body may be left out.
         """
         ...
 
@@ -80,6 +84,25 @@ class Doorbell(Protocol):
         ...
 
 
+BLOB_MARK: Final = b"\0"
+"""What a body begins with that is a reference to a blob: this, and the blob's digest. No other body does."""
+
+INLINE_BYTES: Final = 64 * 1024
+"""The largest body that stays in its item, unless the home says otherwise."""
+
+
+class Blobs(Protocol):
+    """Bytes that are too large for an item, named by their digest. What a digest is of never changes."""
+
+    async def put(self, digest: str, data: bytes, keep_until: int) -> None:
+        """Store it, durably, if it is not there; keep it at least until then (milliseconds) whatever refers to it."""
+        ...
+
+    def read(self, digest: str) -> AsyncIterator[bytes]:
+        """Its bytes, piece by piece; none if it is not there."""
+        ...
+
+
 class SqlCursor(Protocol):
     """What a transactional step is given: the user's own SQL in the transaction that records the step."""
 
@@ -101,17 +124,20 @@ class SqlTransactions(Protocol):
 
 
 class Purges(Protocol):
-    """An extra of stores that do not drop expired items by themselves."""
+    """An extra of stores that do not drop expired items, and blobs that nothing refers to, by themselves."""
 
     async def purge(self, now: int, limit: int) -> int:
         """Delete up to ``limit`` heads with all their items, and other items, that expired at or before ``now``
-        (milliseconds); answers how many.
+        (milliseconds), and blobs without references that need not be kept any more; answers how many.
         """
         ...
 
 
 class Home(Struct, frozen=True):
-    """One set of backends and this process's name in it. ``owner`` is unique per open home."""
+    """One set of backends and this process's name in it. ``owner`` is unique per open home.
+
+    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items.
+    """
 
     url: str
     owner: str
@@ -119,3 +145,5 @@ class Home(Struct, frozen=True):
     doorbell: Doorbell
     transactions: SqlTransactions | None = None
     purges: Purges | None = None
+    blobs: Blobs | None = None
+    inline_bytes: int = INLINE_BYTES

@@ -40,7 +40,7 @@ class Counts:
     """What a store has committed since the last look."""
 
     def __init__(self, app):
-        self._store = app.access().home.store
+        self._store = app.access().home.transactions
         self._app = app
         self._seen = self._store.commits
 

@@ -55,16 +55,16 @@ class Finding(Struct, frozen=True):
 
 async def check_file(home: Home) -> AsyncIterator[Finding]:
     """What can be said about the database file, if there is one."""
-    if not isinstance(home.store, SqliteStore):
+    if not isinstance(home.transactions, SqliteStore):
         yield Finding(OK, "store", f"{home.url} has no file to examine")
         return
-    facts = check_up(home.store)
+    facts = check_up(home.transactions)
     needed = ".".join(map(str, FIRST_SOUND_SQLITE))
     yield Finding(OK, "sqlite", f"version {facts.sqlite_version} ({needed} is the oldest sound one)")
     yield Finding(OK, "schema", f"version {facts.schema_version} (this Holdfast writes {SCHEMA_VERSION})")
     told = " ".join(f"{name}={_setting(name, value)}" for name, value in facts.settings.items())
     yield Finding(OK, "settings", told)
-    wrong = await home.store.integrity()
+    wrong = await home.transactions.integrity()
     for line in wrong:
         yield Finding(FAIL, "integrity", line)
     if not wrong:

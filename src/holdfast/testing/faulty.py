@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Item, Write
-from holdfast.ports import Doorbell, Home, Page, SqlCursor, SqlTransactions, Store
+from holdfast.ports import Blobs, Doorbell, Home, Page, SqlCursor, SqlTransactions, Store
 from holdfast.testing.faults import (
     AnyFault,
     CrashAfter,
@@ -245,6 +245,27 @@ class FaultyTransactions:
         return self._wire.send(lambda: self._transactions.transact(work))
 
 
+class FaultyBlobs:
+    """Blobs behind a ``Wire``: to store one counts as a write."""
+
+    def __init__(self, blobs: Blobs, wire: Wire) -> None:
+        self._blobs = blobs
+        self._wire = wire
+
+    async def put(self, digest: str, data: bytes, keep_until: int) -> None:
+        """See ``Blobs.put``."""
+        await self._wire.send(lambda: self._blobs.put(digest, data, keep_until))
+
+    async def read(self, digest: str) -> AsyncIterator[bytes]:
+        """See ``Blobs.read``."""
+
+        async def pieces() -> list[bytes]:
+            return [piece async for piece in self._blobs.read(digest)]
+
+        for piece in await self._wire.read(pieces):
+            yield piece
+
+
 class FaultyDoorbell:
     """A doorbell behind a ``Wire``: rings get lost, come late or twice. What it hears it hears in its own process."""
 
@@ -314,5 +335,6 @@ def on_wire(home: Home, wire: Wire) -> Home:
         home,
         store=FaultyStore(home.store, wire),
         doorbell=FaultyDoorbell(home.doorbell, wire),
+        blobs=None if home.blobs is None else FaultyBlobs(home.blobs, wire),
         transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
+from holdfast.coordination.offload import reference_in
 from holdfast.items import HEAD, Item, Write, place
 from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
@@ -65,16 +69,26 @@ class WatchedData(MemoryData):
 
     def set(self, item: Item) -> None:
         """See ``MemoryData.set``."""
+        written = self.whole(item)
         if self._timeline is not None:
-            self._timeline(item.partition, _told(item))
-        before = self.find(item.partition, item.sort)
+            self._timeline(item.partition, _told(written))
+        there = self.find(item.partition, item.sort)
+        before = None if there is None else self.whole(there)
         if item.sort == HEAD:
-            self._check_head(before, item)
+            self._check_head(before, written)
         elif item.sort.startswith(SEGMENT_PREFIX):
-            self._check_segment(before, item)
+            self._check_segment(before, written)
         super().set(item)
         if item.sort.startswith(SEGMENT_PREFIX):
             self._note_recorded(item.partition, int(item.sort[len(SEGMENT_PREFIX) :].split("#")[0]))
+
+    def whole(self, item: Item) -> Item:
+        """The item with its body, wherever that is."""
+        reference = reference_in(item.body)
+        if reference is None:
+            return item
+        packed = self.blobs[reference.digest].data
+        return replace(item, body=zlib.decompress(packed) if reference.compressed else packed)
 
     def remove(self, partition: str, sort: str) -> None:
         """See ``MemoryData.remove``."""
@@ -128,7 +142,7 @@ class WatchedData(MemoryData):
                 )
 
     def _note_recorded(self, partition: str, run: int) -> None:
-        entries = standing(journal_of(self.partitions[partition].values(), run))
+        entries = standing(journal_of(map(self.whole, self.partitions[partition].values()), run))
         ops = [entry.op for entry in entries if isinstance(entry, Done | Failed)]
         self._recorded[partition, run] = frozenset(ops)
         if len(ops) > len(set(ops)):

@@ -75,7 +75,7 @@ class MemoryDatabase:
         return replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store)
 
     async def items(self) -> list[Item]:
-        return [item for entity in self.data.partitions.values() for item in entity.values()]
+        return [self.data.whole(item) for entity in self.data.partitions.values() for item in entity.values()]
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         self.data.attempted(key, process, excused=excused)

@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 import holdfast as hf
+from holdfast import persist
 from holdfast.backends.sqlite import SqliteStore, writer
 from holdfast.backends.sqlite.batch import Call, Outcome
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
@@ -29,7 +30,6 @@ from holdfast.items import (
     Update,
     Write,
 )
-from holdfast import persist
 
 LOOP = threading.main_thread().name
 THREAD = "holdfast-writer"
@@ -177,7 +177,7 @@ class TestSharing:
             seen: list[bool] = []
 
             def look(_: Any) -> None:
-                seen.append(bool(two.store._read("SELECT 1 FROM holdfast_heads WHERE partition = 'p'", ())))
+                seen.append(bool(two.store.rows("SELECT 1 FROM holdfast_heads WHERE partition = 'p'", ())))
 
             answer = one.store.write(Put(Item("p"), ABSENT))
             answer.add_done_callback(look)

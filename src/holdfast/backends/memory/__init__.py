@@ -8,6 +8,7 @@ Homes that share a ``MemoryData`` behave like processes that share a database fi
 
 from __future__ import annotations
 
+from holdfast.backends.memory.blobs import MemoryBlobs
 from holdfast.backends.memory.data import MemoryData
 from holdfast.backends.memory.doorbell import MemoryDoorbell
 from holdfast.backends.memory.store import MemoryStore
@@ -30,6 +31,7 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
         store=store,
         doorbell=MemoryDoorbell(shared, owner),
         purges=store,
+        blobs=MemoryBlobs(shared),
     )
 
 

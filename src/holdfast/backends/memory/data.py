@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct
+
 from holdfast.items import HEAD, Item
+
+
+class StoredBlob(Struct, frozen=True):
+    """A blob, and until when it stays though nothing refers to it."""
+
+    data: bytes
+    keep_until: int
 
 
 class MemoryData:
@@ -15,6 +24,8 @@ class MemoryData:
         self.created: dict[str, int] = {}
         """The order in which the heads that are there were created."""
         self.creations: int = 0
+        self.blobs: dict[str, StoredBlob] = {}
+        """By digest."""
         self.listeners: dict[str, Callable[[str | None], None]] = {}
         """The open homes by owner name, and what each does with a ring."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.backends.memory.data import MemoryData
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Item, Put, Update, Write, holds, updated
-from holdfast.ports import Page
+from holdfast.ports import BLOB_MARK, Page
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller names."""
@@ -96,7 +96,7 @@ class MemoryStore:
         return _page(wanted, limit)
 
     async def purge(self, now: int, limit: int = 1000) -> int:
-        """Delete up to ``limit`` items that expired at or before ``now``, heads with all their entries; how many."""
+        """See ``Purges.purge``."""
         self._check_open()
         doomed: list[tuple[str, str]] = []
         for partition, entity in self.data.partitions.items():
@@ -110,7 +110,13 @@ class MemoryStore:
             ]
         for place in doomed[:limit]:
             self.data.remove(*place)
-        return len(doomed[:limit])
+        needed = {_digest(item.body) for entity in self.data.partitions.values() for item in entity.values()}
+        unneeded = [
+            digest for digest, blob in self.data.blobs.items() if blob.keep_until <= now and digest not in needed
+        ][: max(0, limit - len(doomed))]
+        for digest in unneeded:
+            del self.data.blobs[digest]
+        return len(doomed[:limit]) + len(unneeded)
 
     async def close(self) -> None:
         """See ``Store.close``. The data stay with whoever holds the ``MemoryData``."""
@@ -150,6 +156,11 @@ def _due(head: Item) -> int | None:
 
 def _expired(item: Item, now: int) -> bool:
     return item.expires_at is not None and item.expires_at <= now
+
+
+def _digest(body: bytes) -> str:
+    """Of the blob that a body refers to."""
+    return body[len(BLOB_MARK) :][:64].decode() if body.startswith(BLOB_MARK) else ""
 
 
 def _page(found: list[tuple[str, Item]], limit: int) -> Page:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.ports import Home
@@ -31,6 +32,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         doorbell=doorbell,
         transactions=store,
         purges=store,
+        blobs=SqliteBlobs(store),
     )
 
 

@@ -68,8 +68,38 @@ CREATE INDEX holdfast_entries_expired ON holdfast_entries (expires_at) WHERE exp
 # Leads `purge` to placeholders that no entry needs any more.
 PLACEHOLDERS: Final = "CREATE INDEX holdfast_heads_absent ON holdfast_heads (number) WHERE revision IS NULL"
 
+# Large bodies, in pieces, so that a reader never holds a whole one; and until when they stay though nothing refers to
+# them.
+BLOBS: Final = """
+CREATE TABLE holdfast_blobs (
+    number     INTEGER PRIMARY KEY,
+    digest     TEXT NOT NULL UNIQUE,
+    keep_until INTEGER NOT NULL
+) STRICT
+"""
+BLOB_PIECES: Final = """
+CREATE TABLE holdfast_blob_pieces (
+    blob  INTEGER NOT NULL REFERENCES holdfast_blobs (number) ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    data  BLOB NOT NULL,
+    UNIQUE (blob, place)
+) STRICT
+"""
+BLOBS_KEPT: Final = "CREATE INDEX holdfast_blobs_kept ON holdfast_blobs (keep_until)"
+
+# The digest of the blob that a body refers to (``ports.BLOB_MARK``), so that `purge` finds out who needs a blob.
+_REFERENCE: Final = """
+ALTER TABLE {table} ADD COLUMN blob TEXT
+    AS (CASE WHEN substr(body, 1, 1) = x'00' THEN CAST(substr(body, 2, 64) AS TEXT) END) VIRTUAL
+"""
+_REFERRED: Final = "CREATE INDEX {table}_blob ON {table} (blob) WHERE blob IS NOT NULL"
+_REFERENCES: Final = tuple(
+    text.format(table=table) for table in ("holdfast_heads", "holdfast_entries") for text in (_REFERENCE, _REFERRED)
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),
+    (BLOBS, BLOB_PIECES, BLOBS_KEPT, *_REFERENCES),
 )
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

@@ -167,6 +167,19 @@ DELETE FROM holdfast_heads WHERE number IN (
     LIMIT ?)
 """
 
+# Blobs that need not be kept any more and that no item refers to, and their pieces with them; ?1 is now, ?2 the limit.
+COLLECT_BLOBS: Final = """
+DELETE FROM holdfast_blobs WHERE number IN (
+    SELECT number FROM holdfast_blobs AS old
+    WHERE keep_until <= ?1
+      AND NOT EXISTS (SELECT 1 FROM holdfast_heads WHERE blob = old.digest)
+      AND NOT EXISTS (SELECT 1 FROM holdfast_entries WHERE blob = old.digest)
+    LIMIT ?2)
+"""
+
+# The others are needed: not to be asked about again for ?2 milliseconds.
+KEEP_BLOBS: Final = "UPDATE holdfast_blobs SET keep_until = ?1 + ?2 WHERE keep_until <= ?1"
+
 # ── Compiling ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,15 +10,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from holdfast.backends.sqlite.batch import BatchRunner
+from holdfast.backends.sqlite.batch import BatchRunner, Job
 from holdfast.backends.sqlite.connection import WRITER_PRAGMAS, open_connections, settings_in_force
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.integrity import problems
 from holdfast.backends.sqlite.statements import (
+    COLLECT_BLOBS,
     DUE,
     GET_ENTRY,
     GET_HEAD,
+    KEEP_BLOBS,
     PURGE,
     PURGE_PLACEHOLDERS,
     QUERY,
@@ -33,6 +35,9 @@ from holdfast.items import HEAD, Item, Write
 from holdfast.ports import Page, SqlCursor
 
 T = TypeVar("T")
+
+BLOB_CHECK_MS: Final = 24 * 3600 * 1000
+"""How long a blob that is needed is not asked about again."""
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller names."""
@@ -84,18 +89,19 @@ class SqliteStore:
         return self._submit(lambda runner: runner.transact(work))
 
     async def purge(self, now: int, limit: int = PAGE_ITEMS) -> int:
-        """Delete up to ``limit`` items that expired at or before ``now`` (milliseconds), heads with all their entries.
-
-        Answers how many; call again until it is 0.
-        """
+        """See ``Purges.purge``; call again until it is 0."""
         deleted: int = await self._submit(lambda runner: _purge(runner, now, limit))
         return deleted
+
+    def run(self, job: Job) -> asyncio.Future[Any]:
+        """Do something else in the next transaction."""
+        return self._submit(job)
 
     # ── Reads ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
         """See ``Store.get``."""
-        rows = self._read(GET_HEAD, (partition,)) if sort == HEAD else self._read(GET_ENTRY, (partition, sort))
+        rows = self.rows(GET_HEAD, (partition,)) if sort == HEAD else self.rows(GET_ENTRY, (partition, sort))
         return Item(partition, sort, *rows[0]) if rows else None
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
@@ -117,7 +123,7 @@ class SqliteStore:
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``. Newest first. A page may be short, or empty, although there are more."""
         (behind,) = (2**63 - 1,) if after is None else _numbers(after, 1)
-        ((newest, oldest),) = self._read(SCAN_BOUNDS, (behind,))
+        ((newest, oldest),) = self.rows(SCAN_BOUNDS, (behind,))
         if newest is None:
             return Page(())
         last = max(newest - SCAN_ROWS + 1, oldest)
@@ -128,7 +134,8 @@ class SqliteStore:
             return Page(page.items, cursor=str(last))
         return page
 
-    def _read(self, text: str, parameters: Sequence[Any]) -> list[Row]:
+    def rows(self, text: str, parameters: Sequence[Any]) -> list[Row]:
+        """All rows that a statement finds."""
         self._count_read()
         try:
             return self._reader.execute(text, parameters).fetchall()
@@ -194,6 +201,10 @@ def _purge(runner: BatchRunner, now: int, limit: int) -> int:
     for statement in PURGE:
         deleted += runner.change(statement, (now, max(0, limit - deleted)))  # a negative LIMIT would be none at all
     runner.change(PURGE_PLACEHOLDERS, (limit,))
+    if deleted < limit:
+        deleted += runner.change(COLLECT_BLOBS, (now, limit - deleted))
+    if deleted < limit:
+        runner.change(KEEP_BLOBS, (now, BLOB_CHECK_MS))
     return deleted
 
 

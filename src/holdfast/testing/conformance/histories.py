@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from holdfast.backends.memory import open_memory_home
 from holdfast.errors import InvalidInput, Refused
@@ -175,8 +176,9 @@ class History(RuleBasedStateMachine):
 
     @rule(before=st.integers(0, 9), limit=LIMITS)
     def due(self, before: int, limit: int) -> None:
-        """What is due, page by page; at the same time in any order."""
+        """What is due, page by page; at the same time in any order, and without bodies."""
         ours, theirs = self.both(lambda store: pages(partial(store.due, before, limit=limit)))
+        ours, theirs = ([replace(head, body=b"") for head in heads] for heads in (ours, theirs))
         assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
         assert [_due(head) for head in ours] == [_due(head) for head in theirs]
 

@@ -158,7 +158,7 @@ class Finding(Opened):
             Put(Item("never")),
             Put(Item("late", due_at=300)),
             Put(Item("early", due_at=100)),
-            Put(Item("middle", due_at=200, status="waiting", body=b"body")),
+            Put(Item("middle", due_at=200, status="waiting")),
             Put(Item("middle", "j/1", due_at=50)),
         )
         assert (await store.due(99)).items == ()
@@ -166,7 +166,7 @@ class Finding(Opened):
         assert [item.partition for item in (await store.due(200)).items] == ["early", "middle"]
         assert (await store.due(1000)).items == (
             Item("early", due_at=100),
-            Item("middle", due_at=200, status="waiting", body=b"body"),
+            Item("middle", due_at=200, status="waiting"),
             Item("late", due_at=300),
         )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, cast
 
 import holdfast as hf
 from holdfast.app import App
-from holdfast.errors import StepInterrupted
+from holdfast.errors import InvalidState, StepInterrupted
+from holdfast.ports import INLINE_BYTES
 from holdfast.retry import Jitter, Retry
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
@@ -234,6 +237,32 @@ def heartbeats(app: App, ledger: Ledger) -> User:
     return user
 
 
+def large(app: App, ledger: Ledger) -> User:
+    """Values that are too large for an item: an input, a result among others, a message and an outcome."""
+    size = INLINE_BYTES + 1
+
+    @app.step
+    async def draw(letter: str) -> str:
+        await asyncio.sleep(1)
+        return ledger.effect(letter) * size
+
+    @app.workflow
+    async def album(cover: str) -> str:
+        first, second = await asyncio.gather(draw("a"), draw("b"))
+        third = await hf.signal("picture", str)
+        await hf.sleep("1m")
+        return cover + first + second + third
+
+    async def user() -> list[tuple[str, int]]:
+        handle = await album.start("c" * size, id="one")
+        with contextlib.suppress(InvalidState):  # it has ended, with the picture sent before
+            await handle.signal("picture", "d" * size, id="last")
+        whole = await handle
+        return sorted(Counter(whole).items())
+
+    return user
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("sequential", sequential),
     Scenario("blocking", blocking),
@@ -243,4 +272,5 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("durable before next", durable_before_next),
     Scenario("mapped", mapped, histories=Histories.FREE),
     Scenario("heartbeats", heartbeats),
+    Scenario("large", large, histories=Histories.REORDERED),
 )

@@ -1,0 +1,213 @@
+"""Large state: a body above a limit goes to the blobs, and its item keeps a reference. Nobody above notices.
+
+A blob is stored before the item that refers to it is written, so a reference never dangles; one whose item was never
+written is collected after a grace period. Blobs are named by the SHA-256 of what was offloaded, and checked against it
+whenever they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from holdfast.clock import Clock
+from holdfast.errors import Refused, StoreUnusable
+from holdfast.items import HEAD, Delete, Item, Put, Write
+from holdfast.ports import BLOB_MARK, Blobs, Home, Page, Store
+
+T = TypeVar("T")
+
+GRACE_MS: Final = 24 * 3600 * 1000
+"""How long a blob stays that nothing refers to: far longer than a write can be under way, or clocks can be apart."""
+
+PAGE_BYTES: Final = 4 * 2**20
+"""A page ends once its bodies are together larger than this."""
+
+THREAD_BYTES: Final = 256 * 1024
+"""More than this is packed and unpacked in a thread, so that the event loop goes on."""
+
+COMPRESSION_LEVEL: Final = 1
+"""Of zlib: JSON shrinks to a third or so at any level, and this one is several times as fast as the rest."""
+
+DIGEST_CHARACTERS: Final = 64
+
+
+class BlobMissing(StoreUnusable):
+    """What a reference refers to is not there."""
+
+
+class Reference(Struct, frozen=True):
+    """Where a body is. ``size_bytes`` is that of the body itself; a blob is compressed if that makes it smaller."""
+
+    digest: str
+    size_bytes: int
+    compressed: bool
+
+    def encode(self) -> bytes:
+        """The body that stands in for it: the mark, the digest, how it is packed, and its size."""
+        return b"%b%b%b%d" % (BLOB_MARK, self.digest.encode(), b"z" if self.compressed else b"-", self.size_bytes)
+
+
+def reference_in(body: bytes) -> Reference | None:
+    """The reference that a body is; ``None`` if it is a body like any other."""
+    if not body.startswith(BLOB_MARK):
+        return None
+    digest_end = len(BLOB_MARK) + DIGEST_CHARACTERS
+    digest = body[len(BLOB_MARK) : digest_end].decode()
+    return Reference(digest, int(body[digest_end + 1 :]), body[digest_end : digest_end + 1] == b"z")
+
+
+async def offload(body: bytes, blobs: Blobs, now_ms: int) -> Reference:
+    """Store ``body`` as a blob, durably; until something refers to it, it is kept for the grace period.
+
+    Storing the same bytes again stores nothing, and starts the grace period anew.
+    """
+    reference, packed = await _aside(len(body), partial(_pack, body))
+    await blobs.put(reference.digest, packed, now_ms + GRACE_MS)
+    return reference
+
+
+async def fetch(reference: Reference, blobs: Blobs) -> bytes:
+    """The body that was offloaded. Raises ``StoreUnusable`` if it is missing or damaged."""
+    return b"".join([chunk async for chunk in stream(reference, blobs)])
+
+
+async def stream(reference: Reference, blobs: Blobs) -> AsyncIterator[bytes]:
+    """The body piece by piece, never whole in memory. Damage may show only at the end: it raises ``StoreUnusable``."""
+    unpacker = zlib.decompressobj() if reference.compressed else None
+    digest, size_bytes = hashlib.sha256(), 0
+    try:
+        async for packed in blobs.read(reference.digest):
+            piece = packed if unpacker is None else await _aside(len(packed), partial(unpacker.decompress, packed))
+            digest.update(piece)
+            size_bytes += len(piece)
+            yield piece
+    except zlib.error as error:
+        raise _damaged(reference) from error
+    if size_bytes == 0 < reference.size_bytes:
+        raise BlobMissing(f"blob {reference.digest} is missing. Restore it from a backup of the home")
+    if size_bytes != reference.size_bytes or digest.hexdigest() != reference.digest:
+        raise _damaged(reference)
+
+
+def _pack(body: bytes) -> tuple[Reference, bytes]:
+    packed = zlib.compress(body, COMPRESSION_LEVEL)
+    compressed = len(packed) < len(body)
+    reference = Reference(hashlib.sha256(body).hexdigest(), len(body), compressed)
+    return reference, packed if compressed else body
+
+
+def _damaged(reference: Reference) -> StoreUnusable:
+    return StoreUnusable(f"blob {reference.digest} is cut off or damaged. Restore it from a backup of the home")
+
+
+async def _aside(size_bytes: int, work: Callable[[], T]) -> T:
+    if size_bytes <= THREAD_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def roomy(home: Home, clock: Clock) -> Home:
+    """The same home, but its items take bodies of any size."""
+    if home.blobs is None:
+        return home
+    return replace(home, store=OffloadingStore(home.store, home.blobs, clock, home.inline_bytes))
+
+
+class OffloadingStore:
+    """A store whose bodies may be of any size, made of one whose items are small and a place for blobs."""
+
+    def __init__(self, store: Store, blobs: Blobs, clock: Clock, inline_bytes: int) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._clock = clock
+        self._inline_bytes = inline_bytes
+
+    # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
+        """See ``Store.write``. One with large bodies is sent when these are stored, so later calls may overtake it."""
+        for write in writes:
+            if len(_body_of(write)) > self._inline_bytes:
+                return self._write_large(writes)
+        return self._answered(self._store.write(*writes))  # sent now: only its answer is waited for
+
+    async def _write_large(self, writes: Sequence[Write]) -> Sequence[Item | None]:
+        small = await asyncio.gather(*(self._small(write) for write in writes))
+        return await self._answered(self._store.write(*small))
+
+    async def _small(self, write: Write) -> Write:
+        body = _body_of(write)
+        if len(body) <= self._inline_bytes:
+            return write
+        reference = (await offload(body, self._blobs, self._clock.now_ms())).encode()
+        if isinstance(write, Put):
+            return replace(write, item=replace(write.item, body=reference))
+        return replace(write, body=reference)
+
+    async def _answered(self, answer: Awaitable[Sequence[Item | None]]) -> Sequence[Item | None]:
+        try:
+            items = await answer
+        except Refused as refused:
+            if refused.item is None or not refused.item.body.startswith(BLOB_MARK):
+                raise
+            raise Refused(refused.index, await self._whole(refused.item)) from None
+        for item in items:
+            if item is not None and item.body.startswith(BLOB_MARK):
+                return [None if each is None else await self._whole(each) for each in items]
+        return items
+
+    # ── Reads ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """See ``Store.get``."""
+        item = await self._store.get(partition, sort)
+        return None if item is None else await self._whole(item)
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.query``. The page ends early if its bodies are large."""
+        page = await self._store.query(partition, prefix=prefix, after=after, limit=limit)
+        items: list[Item] = []
+        size_bytes = 0
+        for item in page.items:
+            if size_bytes > PAGE_BYTES:
+                return Page(tuple(items), cursor=items[-1].sort)
+            items.append(await self._whole(item))
+            size_bytes += len(items[-1].body)
+        return Page(tuple(items), page.cursor)
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.due``. Large bodies are left out."""
+        page = await self._store.due(before, after=after, limit=limit)
+        heads = [replace(head, body=b"") if reference_in(head.body) else head for head in page.items]
+        return Page(tuple(heads), page.cursor)
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """See ``Store.scan``."""
+        page = await self._store.scan(prefix, status=status, after=after, limit=limit)
+        return Page(tuple([await self._whole(item) for item in page.items]), page.cursor)
+
+    async def close(self) -> None:
+        """See ``Store.close``."""
+        await self._store.close()
+
+    async def _whole(self, item: Item) -> Item:
+        reference = reference_in(item.body)
+        return item if reference is None else replace(item, body=await fetch(reference, self._blobs))
+
+
+def _body_of(write: Write) -> bytes:
+    match write:
+        case Put(item):
+            return item.body
+        case Delete():
+            return b""
+        case _:
+            return b"" if write.body is UNSET else write.body
