@@ -47,6 +47,7 @@ def test_all_commands_are_there() -> None:
         "doctor",
         "fork",
         "ls",
+        "outbox ls",
         "pause",
         "result",
         "resume",

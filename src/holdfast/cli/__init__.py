@@ -19,6 +19,7 @@ from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.listing import ls
+from holdfast.cli.outbox import outbox
 from holdfast.cli.run import run
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
@@ -74,6 +75,7 @@ for _command in (
     actor,
     timers,
     dlq,
+    outbox,
     doctor,
     demo,
     chaos,

@@ -17,6 +17,7 @@ from holdfast.kernel.loop import running_activation
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import outbox
+from holdfast.messaging.listing import WaitingPage, list_waiting
 from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
 from holdfast.persist import write_for_caller
 from holdfast.ports import SqlCursor
@@ -123,6 +124,10 @@ class Outbox:
         if await store.get(self.partition) is None:
             await write_for_caller(store, outbox.head(self.partition), ours=lambda _there: True)
         access.has_outbox = True
+
+    async def waiting(self, *, after: str | None = None, limit: int = 100) -> WaitingPage:
+        """List the events that wait to be carried on, in their order, a page at a time."""
+        return await list_waiting(self._connect().home.store, self.app, after=after, limit=limit)
 
     async def unsubscribe(self, consumer: str) -> None:
         """Give a consumer no more events."""

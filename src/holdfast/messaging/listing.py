@@ -1,0 +1,109 @@
+"""What waits in the outboxes of a home: events that are published and not yet carried on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from holdfast.actors.listing import check_limit
+from holdfast.actors.record import HIDDEN_MARK, describe_partition
+from holdfast.errors import InvalidInput
+from holdfast.items import Item
+from holdfast.messaging.outbox import (
+    ENTRY_PREFIX,
+    PARTITION_PREFIX,
+    decode_entry,
+    partition_of,
+    stands_alone,
+    subscribed,
+    subscriptions,
+)
+from holdfast.ports import Store
+
+CURSOR_MARK = "/"
+"""Between an outbox and a place in it; no app has it in its name."""
+
+
+class WaitingEvent(Struct, frozen=True, kw_only=True):
+    """An event that the relay has not carried on yet. What it says is not in it.
+
+    ``group`` is the actor in whose order it is handled, ``None`` if it stands alone. ``consumers`` are those it goes
+    to as things are now; if there are none it will be dropped.
+    """
+
+    app: str
+    event: str
+    id: str
+    group: str | None
+    published_at: datetime
+    consumers: tuple[str, ...]
+
+
+class WaitingPage(Struct, frozen=True):
+    """Some events that wait, and where to go on: pass ``after``; ``None`` means that was the end."""
+
+    items: tuple[WaitingEvent, ...]
+    after: str | None
+
+
+async def list_waiting(store: Store, app: str | None, *, after: str | None, limit: int) -> WaitingPage:
+    """One page of the events that wait in one app's outbox, or in all of the home, in the order they are carried."""
+    check_limit(limit)
+    first, place = _parts(after)
+    found: list[WaitingEvent] = []
+    for each in await _apps(store) if app is None else [app]:
+        if each < first:
+            continue
+        cursor = place if each == first else None
+        known = await _consumers(store, each)
+        more = True
+        while more:
+            if len(found) >= limit:
+                return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{cursor or ''}")
+            page = await store.query(partition_of(each), prefix=ENTRY_PREFIX, after=cursor, limit=limit - len(found))
+            found += [_waiting(each, item, known) for item in page.items]
+            cursor, more = page.cursor, page.cursor is not None
+    return WaitingPage(tuple(found), None)
+
+
+async def _apps(store: Store) -> list[str]:
+    """The apps that have an outbox, by name."""
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await store.scan(PARTITION_PREFIX, after=after)
+        found += [head.partition[len(PARTITION_PREFIX) :] for head in page.items]
+        if (after := page.cursor) is None:
+            return sorted(found)
+
+
+async def _consumers(store: Store, app: str) -> dict[str, list[str]]:
+    """Who has subscribed to which event, under the names that the app gave them."""
+    known: dict[str, list[str]] = {}
+    for item in await subscriptions(store, partition_of(app)):
+        event, consumer = subscribed(item)
+        known.setdefault(event, []).append(consumer.rpartition(HIDDEN_MARK)[2])
+    return known
+
+
+def _waiting(app: str, item: Item, consumers: dict[str, list[str]]) -> WaitingEvent:
+    entry = decode_entry(item.body)
+    return WaitingEvent(
+        app=app,
+        event=entry.event,
+        id=entry.id,
+        group=None if stands_alone(entry.group) else describe_partition(entry.group),
+        published_at=datetime.fromtimestamp(entry.published_at / 1000, UTC),
+        consumers=tuple(consumers.get(entry.event, ())),
+    )
+
+
+def _parts(after: str | None) -> tuple[str, str | None]:
+    """The outbox and the place in it that a cursor stands for."""
+    if after is None:
+        return "", None
+    app, mark, place = after.partition(CURSOR_MARK)
+    if not mark:
+        raise InvalidInput(f"{after!r} is not a cursor of this list; pass on what a page answered")
+    return app, place or None
