@@ -13,6 +13,7 @@
 | ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
 | ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
+| ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |

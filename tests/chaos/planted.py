@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors import commit, perform, turn
+from holdfast.actors import commit, perform, replies, turn
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import bank, points
 from holdfast.chaos.worker import app
@@ -71,7 +71,7 @@ def uncounted() -> None:
 def unfenced() -> None:
     """Whoever has lost the lease may still commit."""
     commit.OwnerIs = lambda _owner, _epoch: EXISTS
-    perform.EXISTS = ALWAYS  # and its message may be gone
+    replies.EXISTS = ALWAYS  # and its message may be gone
 
 
 PLANTS: Final[dict[str, Callable[[], None]]] = {

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from holdfast.actors.mail import ring, tell
 from holdfast.actors.parked import parking, removing
-from holdfast.actors.perform import after_firing
 from holdfast.actors.record import (
     CLAIMABLE,
     HALTED,
@@ -34,6 +33,7 @@ from holdfast.actors.record import (
     timer_call,
     timer_of,
 )
+from holdfast.actors.timers import after_firing
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
 from holdfast.persist import write_for_caller
@@ -110,6 +110,7 @@ async def park(partition: str, access: ActorAccess) -> None:
     elif (message := await access.home.store.get(partition, place)) is not None:  # else it was withdrawn
         call = decode_call(message.body)
         writes = (*parking(partition, place, call, trouble, now), Delete(partition, place, EXISTS))
+        record = replace(record, parked_up_to=max(record.parked_up_to, place))
         record = _told_of_parking(call, record, partition, access)
     body = encode_record(record)
     update = Update(

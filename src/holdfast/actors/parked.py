@@ -47,6 +47,11 @@ def parking(partition: str, at: str, call: Call, trouble: Trouble, now: int) -> 
     return Put(message), Put(note)
 
 
+async def lies_parked(store: Store, partition: str, sort: str) -> bool:
+    """Whether the message of this place in the inbox lies set aside."""
+    return await store.get(partition, PARKED_PREFIX + sort) is not None
+
+
 def removing(item: Item, parked: Parked) -> tuple[Write, ...]:
     """The writes that take away a message that was set aside; refused if it is there no more."""
     note = note_id(item.partition, item.sort, parked.call)

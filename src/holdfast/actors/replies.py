@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Raw
 
 from holdfast import ids
-from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition
-from holdfast.actors.resident import Replied
+from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition, encode
+from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.errors import IdempotencyMismatch
+from holdfast.failure import describe
+from holdfast.items import EXISTS, Delete, Item, Put, Write
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+
+RESEND_WINDOW_MS: Final = 600_000
+"""How long a message is recognised that its sender's process sends again because the store gave no answer: it does
+so for some seconds only."""
 
 
 def fingerprint_of(call: Call) -> str:
@@ -34,3 +42,26 @@ def replied(reply: Reply, call: Call, partition: str, access: ActorAccess) -> Re
     if reply.error is not None:
         return Replied(error=access.rebuilt(reply.error))
     return Replied(bytes(reply.value))
+
+
+def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: ActorAccess) -> tuple[Write, ...]:
+    """Take the message out of the inbox; keep the reply if it may be asked for: from elsewhere, or again."""
+    call = delivery.call
+    taken_out = receipt(delivery, actor)
+    if not call.known:
+        return taken_out
+    error = None if outcome.error is None else describe(outcome.error)
+    reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
+    actor.replies[call.id] = reply
+    kept = Item(
+        partition=actor.partition,
+        sort=REPLY_PREFIX + call.id,
+        expires_at=access.clock.now_ms() + (actor.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS),
+        body=encode(reply),
+    )
+    return (Put(kept), *taken_out)
+
+
+def receipt(delivery: Delivery, actor: Resident) -> tuple[Write, ...]:
+    """Take the message out of the inbox, if it is one."""
+    return () if delivery.sort is None else (Delete(actor.partition, delivery.sort, EXISTS),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -177,6 +178,12 @@ class Resident(Entity):
     def set_aside(self, due_at: int, delivery: Delivery) -> None:
         """Keep a message for later."""
         heappush(self.later, (due_at, delivery.place, delivery))
+
+    def finish(
+        self, delivery: Delivery, outcome: Outcome, writes: tuple[Write, ...] = (), rings: Iterable[str] = ()
+    ) -> None:
+        """Leave behind what is to be committed for a delivery, beside ``version``."""
+        self.finished.append(Finished(delivery, outcome, writes, tuple(rings)))
 
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, overload
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from holdfast.actors.record import TimerRecord
 from holdfast.codec.signature import Signature, signature_of
@@ -109,3 +110,23 @@ class BoundTimer(Generic[P]):
             method=self._timer.name, due_at=due_at, set_count=0, args=data, schedule=schedule, missed=missed
         )
         self._turn.set_timer(self._name, record)
+
+
+def after_firing(
+    name: str, fired: dict[str, TimerRecord], now_set: dict[str, TimerRecord], now: int
+) -> dict[str, TimerRecord]:
+    """The timers after one of them has fired: set to its next tick, unless its own method has set it anew."""
+    record = now_set.get(name)
+    if record is None or record.set_count != fired[name].set_count:
+        return now_set
+    if record.schedule is None:
+        return {each: other for each, other in now_set.items() if each != name}
+    dealt_with = record.due_at if record.missed is Missed.ALL else max(record.due_at, now)
+    return now_set | {name: replace(record, due_at=next_after(record.schedule, dealt_with))}
+
+
+def settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecord]) -> Iterator[str]:
+    """The timers that were set anew or cancelled: the trouble of the old setting is not that of the new."""
+    for name, record in before.items():
+        if name not in now or now[name].set_count != record.set_count:
+            yield name

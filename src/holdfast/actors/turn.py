@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holdfast.actors.commit import begin_commit, commit, commit_under_way
+from holdfast.actors.failing import prepare
 from holdfast.actors.mail import halted
-from holdfast.actors.perform import prepare, run_one
+from holdfast.actors.perform import run_one
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,

@@ -6,7 +6,6 @@ with a key that is the same every time (G10).
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ LIMITS: Final = hf.Limits(
 RETRY: Final = hf.Retry(max_attempts=own_part().attempts, initial="50ms", backoff=1)
 BROKEN: Final = "broken"
 """The customer whose orders crash whoever handles them."""
-FUSE_SECONDS: Final = 0.2
 
 app = hf.App("chaos", home=open_home, limits=LIMITS)
 
@@ -48,7 +46,6 @@ class NoAddress(Exception):
 async def bill(event: OrderPlaced) -> str:
     """Charge for an order, send the invoice, and enter it into the books."""
     if event.customer == BROKEN:
-        await asyncio.sleep(FUSE_SECONDS)
         os.kill(os.getpid(), signal.SIGKILL)  # as a bug in somebody's C library would
     info = hf.current()
     assert isinstance(info, hf.HandlerInfo)

@@ -1,0 +1,141 @@
+"""What becomes of messages and timers that fail, or kill their process: tried again, then set aside or stopped at."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from holdfast.actors.parked import lies_parked, parking
+from holdfast.actors.record import Call, Trouble
+from holdfast.actors.replies import receipt, reply_writes
+from holdfast.actors.resident import Delivery, Replied, Resident, Version
+from holdfast.actors.timers import after_firing
+from holdfast.failure import describe
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+
+DEATHS_PER_ATTEMPT: Final = 4
+"""So many deaths of its process count as one failed attempt of a message: most of them have nothing to do with it."""
+
+
+def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
+    """After a takeover: note that an attempt begins, so that a message, or a timer, which kills its process is found in
+    the end.
+
+    False if it has been found: it is not to run any more.
+    """
+    assert actor.version is not None
+    trouble = actor.version.record.trouble.get(delivery.place, Trouble())
+    killed = RuntimeError(f"its process died {trouble.started} times while it was handled")
+    if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), _attempts(trouble)):
+        if delivery.call.replies:
+            answer_error(delivery, killed, actor, access)
+        else:
+            _give_up(delivery, replace(trouble, error=trouble.error or describe(killed)), actor, access)
+        return False
+    delivery.prepared = True
+    _set_trouble(delivery, replace(trouble, started=trouble.started + 1), actor)
+    actor.finish(Delivery(delivery.call), Replied())
+    return True
+
+
+def fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
+    """An attempt ended badly: tell the caller, or try again later, or give up."""
+    if delivery.call.replies or not delivery.place:
+        answer_error(delivery, error, actor, access)
+        return
+    assert actor.version is not None
+    trouble = actor.version.record.trouble.get(delivery.place, Trouble())
+    started = trouble.started - (1 if delivery.prepared else 0)
+    trouble = replace(trouble, started=started, failed=trouble.failed + 1, error=describe(error))
+    delivery.prepared = False
+    policy, now = actor.kind.policy, access.clock.now_ms()
+    attempts = _attempts(trouble)
+    access.tell("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
+    if policy.retry.retries(error, attempts):
+        delay = policy.retry.delay_seconds(attempts, Random(f"{delivery.place}/{attempts}"))
+        _set_trouble(delivery, replace(trouble, again_at=now + int(delay * 1000)), actor)
+        actor.finish(Delivery(delivery.call), Replied())
+        if delivery.sort is not None:
+            actor.mail.appendleft(delivery)
+    else:
+        _give_up(delivery, trouble, actor, access)
+
+
+def answer_error(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
+    """Whoever called is told, and it is over."""
+    end_trouble(delivery, actor)
+    outcome = Replied(error=access.rebuilt(describe(error)))
+    actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, access))
+
+
+async def was_set_aside(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
+    """Whether this very message was set aside: it has come once more, from somebody who had no answer."""
+    assert actor.version is not None
+    if delivery.sort is None or delivery.sort > actor.version.record.parked_up_to:
+        return False
+    return await lies_parked(access.home.store, actor.partition, delivery.sort)
+
+
+def end_trouble(delivery: Delivery, actor: Resident) -> None:
+    """Forget the attempts of what is over."""
+    version = actor.version
+    assert version is not None
+    if delivery.place in version.record.trouble:
+        trouble = {name: each for name, each in version.record.trouble.items() if name != delivery.place}
+        actor.version = replace(version, record=replace(version.record, trouble=trouble))
+
+
+def _attempts(trouble: Trouble) -> int:
+    return trouble.failed + trouble.started // DEATHS_PER_ATTEMPT
+
+
+def _set_trouble(delivery: Delivery, trouble: Trouble, actor: Resident, halted_by: str | None = None) -> None:
+    assert actor.version is not None
+    record = actor.version.record
+    record = replace(record, trouble=record.trouble | {delivery.place: trouble}, halted_by=halted_by)
+    actor.version = Version(record, actor.version.state)
+
+
+# ── Poison ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _give_up(delivery: Delivery, trouble: Trouble, actor: Resident, access: ActorAccess) -> None:
+    """The message is poison: set it aside, or stop at it."""
+    if actor.kind.policy.poison == "halt":
+        access.tell("halted", partition=actor.partition, place=delivery.place)
+        _set_trouble(delivery, trouble, actor, halted_by=delivery.place)
+        actor.halting = True
+        actor.finish(Delivery(delivery.call), Replied())
+    else:
+        access.tell("parked", partition=actor.partition, place=delivery.place)
+        _park(delivery, trouble, actor, access.clock.now_ms())
+
+
+def _park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> None:
+    """Set a message aside, visibly, and go on with the next."""
+    assert actor.version is not None
+    record = actor.version.record
+    timers = record.timers
+    if delivery.timer is not None:
+        timers = after_firing(delivery.timer, timers, timers, now)
+    others = {name: each for name, each in record.trouble.items() if name != delivery.place}
+    parked_up_to = max(record.parked_up_to, delivery.sort or "")
+    state = _told_of_parking(delivery.call, actor)
+    actor.version = Version(replace(record, timers=timers, trouble=others, parked_up_to=parked_up_to), state)
+    writes = parking(actor.partition, delivery.place, delivery.call, trouble, now)
+    actor.finish(delivery, Replied(), (*writes, *receipt(delivery, actor)))
+
+
+def _told_of_parking(call: Call, actor: Resident) -> bytes:
+    """The actor's state when it knows that a message was set aside."""
+    assert actor.version is not None
+    kind = actor.kind
+    if kind.note_parked is None:
+        return actor.version.state
+    actor.actor = kind.restore(kind.state.decode(actor.version.state))
+    kind.note_parked(actor.actor, call)
+    return kind.encode(actor.actor)
