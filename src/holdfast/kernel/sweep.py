@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item
@@ -131,11 +133,17 @@ def _in_memory(host: Host, partition: str) -> bool:
 
 
 async def _extend(entity: Entity, until: int, host: Host) -> None:
+    """Extend a lease. The head that comes back shows whether somebody rang unheard, which whoever never rests would not
+    find out.
+    """
     epoch = entity.epoch
     try:
-        await host.home.store.write(renewal(entity.partition, host.home.owner, epoch, until))
+        update = replace(renewal(entity.partition, host.home.owner, epoch, until), load=True)
+        (head,) = await host.home.store.write(update)
         if entity.epoch == epoch:
             entity.lease_until = max(entity.lease_until, until)
+            if head is not None and head.revision > entity.revision:
+                entity.look()
     except Refused as refused:
         # One that is being written now may have moved its epoch on itself: that write will tell.
         if entity.renewable and entity.epoch == epoch and not is_leased(refused.item, host.home.owner, epoch):
