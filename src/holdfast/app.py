@@ -94,6 +94,7 @@ class App(Declarations, Messaging, Patterns):
         check_name("actor", kind.name)
         if kind.name in self.actors:
             raise DuplicateName(f"two actors are called {kind.name!r}; give one of them another: name=...")
+        self._register_errors(kind.policy.raises)
         self.actors[kind.name] = kind
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -174,7 +174,9 @@ class StepInterrupted(StepError):
 
 
 class CallFailed(StepFailed):
-    """An actor's method raised an error whose class is not registered with the app, so only its name came back."""
+    """An actor's method raised an error whose class is not registered with the app (``raises=``), so only its name came
+    back.
+    """
 
     code = "call_failed"
 

@@ -92,7 +92,7 @@ class ErrorRegistry:
         """
         given: Any = cls  # whatever its annotation says
         if not (isinstance(given, type) and issubclass(given, Exception)):
-            raise ConfigurationError(f"only classes derived from Exception can be raised by a step, not {cls!r}")
+            raise ConfigurationError(f"only classes derived from Exception can be named in raises=, not {cls!r}")
         known = self._classes.setdefault(_name_of(cls), cls)
         if known is not cls:
             raise DuplicateName(

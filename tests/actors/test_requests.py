@@ -248,3 +248,24 @@ async def test_an_id_is_printable_text(world, bad):
             till.at("t", request_id=bad)
         with pytest.raises(hf.InvalidInput, match="request_id"):
             await hf.send(till.at("t").pay, 1, request_id=bad)
+
+
+@pytest.mark.parametrize("options", [{}, {"optimistic": True}])
+async def test_errors_that_a_class_names_arrive_as_themselves_from_wherever_it_runs(world, options):
+    worker, client = world.app(), world.app()
+    till, _ = declare(worker, raises=(Odd,), **options)
+    of_client, _ = declare(client, raises=(Odd,), **options)
+    async with worker.worker(), client:
+        for each in (till, of_client):
+            for _ in range(2):  # the second time it is a stored reply
+                with pytest.raises(Odd, match="no 5") as caught:
+                    await each.at("t", request_id=f"r {each is till}").refuse(5)
+                assert type(caught.value) is Odd
+
+
+async def test_a_class_names_classes_of_errors(app):
+    wrong = (KeyError("k"),), ValueError, (BaseException,), ("Odd",)
+    for raises in wrong:
+        with pytest.raises(hf.ConfigurationError, match="raises"):
+            declare(app, raises=raises)
+    assert app.actors == {}

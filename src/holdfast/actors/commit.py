@@ -188,6 +188,7 @@ def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, ho
     answered = False
     for each in batch:
         actor.replies.pop(each.delivery.call.id, None)
+        actor.kept(each)
         each.delivery.tell(each.outcome)
         if each.delivery.sort is not None:
             actor.known.discard(each.delivery.sort)

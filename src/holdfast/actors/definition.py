@@ -74,13 +74,17 @@ class Method(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """How an actor's messages are treated. ``poison`` is ``park`` (set aside) or ``halt`` (stop, keep the order)."""
+    """How an actor's messages are treated. ``poison`` is ``park`` (set aside) or ``halt`` (stop, keep the order).
+
+    ``raises`` are the classes of errors that come to callers as themselves.
+    """
 
     optimistic: bool = False
     mailbox: int = MAILBOX_MESSAGES
     reply_window_ms: int = REPLY_WINDOW_MS
     retry: Retry = MESSAGE_RETRY
     poison: str = "park"
+    raises: tuple[type[Exception], ...] = ()
 
 
 class Kind:
@@ -165,7 +169,8 @@ class Actor:
 
     ``optimistic`` runs calls without a lease, and again if another was faster: for handlers without effects.
     ``mailbox`` bounds the messages that wait, ``reply_window`` how long replies are kept for repeats, ``retry`` and
-    ``poison`` (``"park"`` or ``"halt"``) say what becomes of a message that fails. ``upcasters`` maps a schema version
+    ``poison`` (``"park"`` or ``"halt"``) say what becomes of a message that fails. ``raises`` lists the error classes
+    that come back to callers as themselves; others arrive as ``CallFailed``. ``upcasters`` maps a schema version
     to the function that turns its state into the next version's; the class is then one version ahead of them.
     """
 
@@ -175,7 +180,7 @@ class Actor:
     _state: Any
     _turn: Any
 
-    def __init_subclass__(
+    def __init_subclass__(  # noqa: PLR0913 - each is an option of the class, and given by its name
         cls,
         *,
         app: Registrar | None = None,
@@ -185,6 +190,7 @@ class Actor:
         reply_window: Duration = REPLY_WINDOW_MS / 1000,
         retry: Retry = MESSAGE_RETRY,
         poison: str = "park",
+        raises: tuple[type[Exception], ...] = (),
         upcasters: Mapping[int, Upcaster] | None = None,
     ) -> None:
         super().__init_subclass__()
@@ -205,6 +211,7 @@ class Actor:
             reply_window_ms=milliseconds(reply_window),
             retry=retry,
             poison=poison,
+            raises=raises,
         )
         cls.kind = Kind(cls, name or cls.__name__, app, policy, upcasters or {})
         for each in cls.kind.state.hint.__struct_fields__:

@@ -48,6 +48,7 @@ async def post(kind: Kind, partition: str, call: Call, access: ActorAccess) -> s
 
 async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
     """Put a message into an actor's inbox with the commit of the handler that is running (G5, G6)."""
+    unit.refuse_elsewhere(access.home, describe_partition(partition))
     await _refuse_if_full(kind, partition, access)
     if isinstance(unit, Turn):
         sort = inbox_sort(unit.next_stamp(), ids.fingerprint(unit.partition.encode()))

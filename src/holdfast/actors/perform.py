@@ -104,7 +104,7 @@ def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     tick = delivery.tick
     if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
         tick = call.sent_at
-    return Turn(actor.partition, access.clock, record, call.chain, call.id, due_at=tick)
+    return Turn(actor.partition, access, record, call.chain, call.id, due_at=tick, promised=actor.promised)
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:

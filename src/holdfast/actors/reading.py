@@ -25,7 +25,7 @@ async def read_now(
     resident = _in_memory(reference, access)
     actor, record = await _load(reference, access) if resident is None else _view(resident)
     before = kind.encode(actor)
-    turn = Turn(reference.partition, access.clock, record, chain, None, reads=True)
+    turn = Turn(reference.partition, access, record, chain, None, reads=True)
     with turn:
         result: Any = await kind.run(method, actor, turn, args)
     data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", access.limit_bytes)

@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct
 
 from holdfast.actors.record import ActorRecord, Call, Reply, key_of, timer_call, timer_place
 from holdfast.coordination.schedule import ticks_to_run
-from holdfast.items import HEAD, Write
+from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.program import Model
 
@@ -110,6 +110,7 @@ class Resident(Entity):
         "later",
         "mail",
         "mail_first",
+        "promised",
         "redo",
         "replies",
         "running",
@@ -131,6 +132,7 @@ class Resident(Entity):
         self.later: list[tuple[int, str, Delivery]] = []
         self.known: set[str] = set()
         self.finished: list[Finished] = []
+        self.promised: dict[str, Item] = {}
         self.replies: dict[str, Reply] = {}
         self.running: Delivery | None = None
         self.waits_for: set[str] = set()
@@ -184,6 +186,13 @@ class Resident(Entity):
     ) -> None:
         """Leave behind what is to be committed for a delivery, beside ``version``."""
         self.finished.append(Finished(delivery, outcome, writes, tuple(rings)))
+        self.promised.update((each.item.partition, each.item) for each in writes if _puts_head(each))
+
+    def kept(self, finished: Finished) -> None:
+        """What was left behind is durable: what it puts is to be found in the store now."""
+        for each in finished.writes:
+            if _puts_head(each):
+                self.promised.pop(each.item.partition, None)
 
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,6 +248,7 @@ class Resident(Entity):
         """Back to what is durable. Messages are read again; calls of this process begin anew, in their order."""
         again = [each.delivery for each in self.finished]
         self.finished.clear()
+        self.promised.clear()
         self.replies.clear()
         self.calls.extendleft(delivery for delivery in reversed(again) if delivery.answer is not None)
         self.mail.clear()
@@ -271,3 +281,7 @@ class Resident(Entity):
 
     def interrupt(self) -> None:
         self.wake()
+
+
+def _puts_head(write: Write) -> TypeGuard[Put]:
+    return isinstance(write, Put) and write.item.sort == HEAD

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -11,30 +13,35 @@ from holdfast import ids
 from holdfast.actors.record import ActorRecord, TimerRecord, describe_partition, key_of
 from holdfast.coordination.inbox import STAMPS_PER_MS
 from holdfast.errors import InvalidState
-from holdfast.items import Write
+from holdfast.items import Item, Write
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
-    from holdfast.clock import Clock
+    from holdfast.actors.access import ActorAccess
 
 
 class Turn(Unit):
-    """One run of one method: the timers as it leaves them, and what it sends."""
+    """One run of one method: the timers as it leaves them, and what it sends.
 
-    __slots__ = ("due_at", "partition", "reads", "settings", "stamp", "state", "timers")
+    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet.
+    """
+
+    __slots__ = ("_promised", "due_at", "partition", "reads", "settings", "stamp", "state", "timers")
 
     def __init__(
         self,
         partition: str,
-        clock: Clock,
+        access: ActorAccess,
         record: ActorRecord,
         chain: tuple[str, ...],
         request: str | None,
         *,
         due_at: int | None = None,
         reads: bool = False,
+        promised: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
-        super().__init__((*chain, partition), request, clock)
+        super().__init__((*chain, partition), request, access.clock, access.home)
+        self._promised = promised
         self.partition = partition
         self.timers = record.timers
         self.settings = record.settings
@@ -47,6 +54,9 @@ class Turn(Unit):
         """As ``Unit.derive_id``, and another one than any other actor derives from a request of the same id."""
         id = super().derive_id()
         return None if id is None else f"{ids.fingerprint(self.partition.encode())}/{id}"
+
+    def head_to_be(self, partition: str) -> Item | None:
+        return super().head_to_be(partition) or self._promised.get(partition)
 
     def add(self, partition: str, *writes: Write) -> None:
         self.refuse_if_reading()

@@ -27,7 +27,7 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
     assert transactions is not None
 
     def work(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[Arrival, Unit]]:
-        unit = Unit((), None, host.clock)
+        unit = Unit((), None, host.clock, host.home)
         with unit:
             arrival = effect.work(cursor)
         return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), (arrival, unit)

@@ -6,8 +6,9 @@ from contextvars import ContextVar
 from typing import Self
 
 from holdfast.clock import Clock
-from holdfast.errors import InvalidState
-from holdfast.items import Write
+from holdfast.errors import ConfigurationError, InvalidState
+from holdfast.items import HEAD, Item, Put, Write
+from holdfast.ports import Home
 
 
 class Unit:
@@ -15,13 +16,14 @@ class Unit:
 
     ``chain`` are the entities that wait for this run, outermost first, itself included. ``request`` is what identifies
     the run on every repeat of it, if anything does: what it calls derives its own identity from that. ``clock`` is
-    the app's.
+    the app's, ``home`` where the commit will be.
     """
 
-    __slots__ = ("_clock", "_derived", "_outer", "chain", "closed", "request", "rings", "writes")
+    __slots__ = ("_clock", "_derived", "_home", "_outer", "chain", "closed", "request", "rings", "writes")
 
-    def __init__(self, chain: tuple[str, ...], request: str | None, clock: Clock) -> None:
+    def __init__(self, chain: tuple[str, ...], request: str | None, clock: Clock, home: Home) -> None:
         self._clock = clock
+        self._home = home
         self.chain = chain
         self.request = request
         self.writes: list[Write] = []
@@ -38,6 +40,21 @@ class Unit:
             )
         self.writes += writes
         self.rings.append(partition)
+
+    def refuse_elsewhere(self, home: Home, what: str) -> None:
+        """Raise ``ConfigurationError`` if ``what`` would be written to another home: no commit reaches two of them."""
+        if home.url != self._home.url:
+            raise ConfigurationError(
+                f"{what} is on {home.url}, and the handler that is running commits on {self._home.url}: nothing can "
+                "leave with that commit for another home. Do it from a step, or outside the handler"
+            )
+
+    def head_to_be(self, partition: str) -> Item | None:
+        """The head that this run, or one that commits with it or before it, is going to put there."""
+        for write in self.writes:
+            if isinstance(write, Put) and write.item.partition == partition and write.item.sort == HEAD:
+                return write.item
+        return None
 
     def __enter__(self) -> Self:
         """The handler runs: what it sends within the block comes here, and what comes later is refused."""

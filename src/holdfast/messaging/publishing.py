@@ -52,7 +52,8 @@ class Outbox:
             decode = codec_for(type(None)).decode
             await activation.request("publish", name, command, fingerprint=fingerprint, decode=decode)
             return
-        if current_unit.get() is not None:
+        if (unit := current_unit.get()) is not None:
+            self._refuse_elsewhere(unit)
             if not self._connect().has_outbox:
                 await self.create()
             self.add(event, id)
@@ -75,6 +76,7 @@ class Outbox:
                 "outbox.add publishes with a commit, and none is being made here: use it in a transactional step, in "
                 "app.transact or in a handler; elsewhere `await app.publish(event)`"
             )
+        self._refuse_elsewhere(unit)
         access = self._connect()
         name, data = self._encoded(event, id)
         entry = self.entry(name, data, id, unit)
@@ -107,7 +109,7 @@ class Outbox:
         await self.create()
 
         def in_unit(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[T, Unit]]:
-            unit = Unit((), None, access.clock)
+            unit = Unit((), None, access.clock, access.home)
             with unit:
                 result = work(cursor)
             return one_per_place(unit.writes), (result, unit)
@@ -163,6 +165,9 @@ class Outbox:
             return Entry(event=name, id=label, group=unit.partition, data=Raw(data), place=stamp, published_at=now)
         given = id if id is not None else ids.new_ordered_id(now)
         return Entry(event=name, id=given, group=given, data=Raw(data), published_at=now)
+
+    def _refuse_elsewhere(self, unit: Unit) -> None:
+        unit.refuse_elsewhere(self._connect().home, f"the outbox of app {self.app!r}")
 
     def _encoded(self, event: Any, id: str | None) -> tuple[str, bytes]:
         """The name of an event's class and its JSON; ids are checked here too."""

@@ -37,6 +37,7 @@ from holdfast.workflows.record import (
     ExecutionRecord,
     Parent,
     decode_record,
+    describe_partition,
     encode_record,
     partition_of,
 )
@@ -80,7 +81,10 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
 
 async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
     """Create the head with the commit of the handler that is running, unless the execution is there already (G5)."""
-    there = await home.store.get(partition_of(workflow.name, order.id))
+    partition = partition_of(workflow.name, order.id)
+    unit.refuse_elsewhere(home, describe_partition(partition))
+    there = await home.store.get(partition)
+    there = unit.head_to_be(partition) or there
     if there is None:
         head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
         unit.add(head.partition, Put(head, ABSENT))
