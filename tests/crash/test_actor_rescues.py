@@ -217,3 +217,56 @@ def test_who_waits_for_a_call_that_kills_its_process_hears_so():
     attempts, error = run_in_world(play, deadly("halt"))
     assert attempts["kill"] == DEATHS_PER_ATTEMPT + 1
     assert "its process died" in error
+
+
+@pytest.mark.parametrize("poison", ["park", "halt"])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_timer_that_kills_its_process_is_found(poison, again):
+    def bomb(app: hf.App, world: World) -> type[hf.Actor]:
+        class Bomb(hf.Actor, app=app, retry=ONCE, poison=poison):
+            ticks: int = 0
+
+            async def light(self) -> None:
+                if again:
+                    self.fuse.every("1h")
+                else:
+                    self.fuse.after("1h")
+                self.clock.every("1h")
+
+            @hf.timer
+            async def fuse(self) -> None:
+                attempts["fuse"] += 1
+                world.processes[-1].crash()
+                await asyncio.sleep(1)
+
+            @hf.timer
+            async def clock(self) -> None:
+                self.ticks += 1
+
+        return Bomb
+
+    async def play(world: World) -> tuple[str, int, int, int]:
+        first = await world.boot()
+        kinds = await first.call(first.user)
+        await first.call(kinds["Bomb"].at("b").light)
+        await first.died
+        for _ in range(DEATHS_PER_ATTEMPT + 3):
+            process = await world.boot()
+            await asyncio.sleep(60)
+            if not process.dead:
+                break
+        status = (await process.call(process.app.actor("Bomb", "b").status)).status
+        parked = (await process.call(process.app.parked)).items
+        state = (await process.call(process.app.actor("Bomb", "b").status)).state
+        told = process.app.telemetry.counts["parked"] + process.app.telemetry.counts["halted"]
+        await process.stop()
+        return status, len(parked), state["ticks"], told
+
+    attempts: Counter[str] = Counter()
+    status, parked, ticks, told = run_in_world(play, bomb)
+    assert attempts["fuse"] == DEATHS_PER_ATTEMPT + 1, "the first was in no takeover"
+    assert told == 1
+    if poison == "park":
+        assert (status, parked, ticks) == ("SUSPENDED", 1, 1)
+    else:
+        assert (status, parked) == ("HALTED", 0)

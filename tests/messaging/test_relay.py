@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from tests.messaging.places import Place, Placed, virtually
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Delete, Put, Update
 from holdfast.items import place as place_of
 from holdfast.messaging.outbox import ENTRY_PREFIX
@@ -259,3 +261,40 @@ async def test_a_relay_in_memory_is_told_at_once_by_other_processes(place):
         await other.publish(Placed("1"))
         await asyncio.sleep(0.1)
         assert not place.items(ENTRY_PREFIX)
+
+
+@pytest.mark.usefixtures("errors_expected")
+@virtually
+async def test_a_relay_that_fails_again_and_again_holds_back_whoever_rings_and_goes_on_when_all_is_well(place):
+    app, store = hooked(place, sweep_seconds=1_000)
+    client = place.app()
+    seen, tries = [], []
+    declare(app, seen)
+    async with client, app.worker():
+        query, down = store().query, True
+
+        async def fail(partition, **options):
+            if partition == OUTBOX and options["prefix"] == ENTRY_PREFIX and down:
+                tries.append(place.now())
+                raise StoreUnavailable("gone")
+            return await query(partition, **options)
+
+        store().query = fail
+        for number in range(120):
+            await client.publish(Placed(str(number)))
+            await asyncio.sleep(1)
+        gaps = [later - earlier for earlier, later in pairwise(tries)]
+        assert 12 <= len(tries) <= 40, "ten and more seconds for nothing, or each second"
+        assert gaps[0] <= 0.6
+        assert max(gaps) <= 9
+        assert len(set(gaps[-5:])) > 1, "jitter"
+        down = False
+        await asyncio.sleep(10)
+        assert len(seen) == 120
+        tries.clear()
+        down = True
+        await client.publish(Placed("x"))
+        await asyncio.sleep(3)
+        assert len(tries) >= 2, "what went well is forgotten"
+        down = False
+        await place.rest()

@@ -37,7 +37,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
     if call.method == DELETE_METHOD:
         _delete(delivery, actor, access)
         return
-    if delivery.timer is not None and delivery.tick is None:
+    if delivery.timer is not None and delivery.skips:
         _skip(delivery.timer, actor, access)
         return
     actor.running = delivery

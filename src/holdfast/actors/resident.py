@@ -66,6 +66,11 @@ class Delivery:
         """What identifies it among the durable messages and timers of its actor; empty for a call from memory."""
         return self.sort or (timer_place(self.timer) if self.timer else "")
 
+    @property
+    def skips(self) -> bool:
+        """Whether it is a timer's whose tick was missed, and is to be dropped."""
+        return self.timer is not None and self.tick is None
+
     def tell(self, outcome: Outcome) -> None:
         """Tell whoever waits in this process."""
         if self.answer is not None and not self.answer.done():
@@ -100,7 +105,6 @@ class Resident(Entity):
     __slots__ = (
         "actor",
         "calls",
-        "careful",
         "committed",
         "committing",
         "finished",
@@ -114,6 +118,7 @@ class Resident(Entity):
         "redo",
         "replies",
         "running",
+        "suspects",
         "version",
         "view",
         "waits_for",
@@ -137,7 +142,7 @@ class Resident(Entity):
         self.running: Delivery | None = None
         self.waits_for: set[str] = set()
         self.committing: asyncio.Task[None] | None = None
-        self.careful = 0
+        self.suspects: set[str] = set()
         self.halting = self.redo = self.writing = False
         self.mail_first = True
 
@@ -193,6 +198,12 @@ class Resident(Entity):
         for each in finished.writes:
             if _puts_head(each):
                 self.promised.pop(each.item.partition, None)
+
+    def suspect(self, now: int) -> None:
+        """The last owner has died, perhaps of one of the messages and timers that are there to be run."""
+        assert self.version is not None
+        due = (name for name, each in self.version.record.timers.items() if each.due_at <= now)
+        self.suspects = {*(each.place for each in self.mail), *map(timer_place, due)}
 
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -188,17 +188,22 @@ async def receive(actor: Resident, host: Host) -> None:
         if head is None or head.epoch != actor.epoch:
             raise Fenced(f"{actor.partition} has a newer owner")
         actor.revision = head.revision
-    if actor.revision == UNRUNG:
-        return
+    if actor.revision != UNRUNG:
+        await read_inbox(actor, host)
+    if actor.taken_over:  # its last owner may have died of what he did last
+        actor.suspect(host.clock.now_ms())
+        actor.taken_over = False
+
+
+async def read_inbox(actor: Resident, host: Host) -> None:
+    """Take in every message that is new."""
     after: str | None = None
     while True:
         page = await host.home.store.query(actor.partition, prefix=INBOX_PREFIX, after=after)
         for message in page.items:
             _take_in(message, actor, host.clock.now_ms())
         if (after := page.cursor) is None:
-            break
-    if actor.taken_over:  # its last owner may have died of one of these
-        actor.careful, actor.taken_over = len(actor.mail), False
+            return
 
 
 def _take_in(message: Item, actor: Resident, now: int) -> None:
@@ -223,26 +228,29 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
             return
+        suspect = delivery.place in actor.suspects and not delivery.skips
         try:
-            if delivery.sort is not None and actor.careful and not await attempt(delivery, actor, access, host):
+            if suspect and not await attempt(delivery, actor, access, host):
                 continue
             begin_commit(actor, access, host)  # what has run before need not wait for this one
             await run_one(delivery, actor, access)
         except BaseException:
             delivery.tell(ELSEWHERE)  # it has left nothing behind, and is in no list any more
             raise
-        if elapsed_seconds() - began > host.limits.slice_seconds or (delivery.sort is not None and actor.careful):
-            actor.careful -= 1 if actor.careful else 0
+        actor.suspects.discard(delivery.place)
+        if suspect or elapsed_seconds() - began > host.limits.slice_seconds:
             return
 
 
 async def attempt(delivery: Delivery, actor: Resident, access: ActorAccess, host: Host) -> bool:
-    """Write down that a message is tried, before it is; false if it is not to be."""
+    """Write down that a message or a timer is tried, before it is; false if it is not to be."""
     begins = prepare(delivery, actor, access)
+    version = actor.version
     await commit(actor, access, host)
     if not begins:
-        actor.careful -= 1
-    return begins and delivery.sort in actor.known  # else all has begun anew, and it will be read again
+        actor.suspects.discard(delivery.place)
+    begun_anew = actor.version is not version or (delivery.sort is not None and delivery.sort not in actor.known)
+    return begins and not begun_anew  # else it comes again
 
 
 # ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────

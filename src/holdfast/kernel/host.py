@@ -242,13 +242,14 @@ class Host:
         if self.entities.get(entity.partition) is entity:
             del self.entities[entity.partition]
 
-    def failed(self, entity: Entity, error: BaseException) -> None:
-        """A turn could not be finished: forget the entity and look again soon."""
+    def failed(self, entity: Entity, error: BaseException, *, again_at: int | None = None) -> None:
+        """A turn could not be finished: forget the entity and look again soon, or at a time (milliseconds)."""
         detail = "" if isinstance(error, StoreError) else "".join(traceback.format_exception(error))
         self.telemetry.emit("turn_failed", partition=entity.partition, error=f"{error!r} {detail}")
         self.forget(entity)
         if not self.draining:
-            self.look_at(entity.partition, self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000))
+            soon = self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000)
+            self.look_at(entity.partition, soon if again_at is None else again_at)
 
     # ── Shutdown ────────────────────────────────────────────────────────────────────────────────────────────────────
 

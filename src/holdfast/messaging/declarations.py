@@ -19,7 +19,7 @@ from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
-from holdfast.messaging.relay import Relays
+from holdfast.messaging.relay import Patience, Relays
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
 from holdfast.workflows.definition import Workflow
@@ -149,7 +149,7 @@ class Messaging:
         """
         if publishes or self._wanted:
             await self.outbox.subscribe(self._wanted)
-        return (Relays(self.outbox.partition, self.actor_access()),)
+        return (Relays(self.outbox.partition, self.actor_access(), Patience()),)
 
     async def arm_schedules(self) -> None:
         """Set the timers of schedules that are new or have changed."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
@@ -15,7 +16,7 @@ from holdfast.actors.record import Call, describe_partition, encode, key_of, par
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Claimed, Fenced, Held
 from holdfast.coordination.lease import claim as claim_lease
-from holdfast.errors import Refused, StoreError, StoreUnavailable
+from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import nudge
@@ -30,6 +31,7 @@ from holdfast.messaging.outbox import (
     subscriptions,
 )
 from holdfast.persist import write_until_known
+from holdfast.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -41,6 +43,28 @@ RELAY_BATCH: Final = 200
 
 
 MOST_TRIES: Final = 10
+
+AGAIN: Final = Retry(initial="500ms", backoff=2, max_delay="8s")
+"""How long a relay whose turn has failed holds back, more with each failure in a row. It never gives up."""
+
+
+class Patience:
+    """How often in a row the turns of an outbox have failed in this process, and until when it holds back."""
+
+    __slots__ = ("_failures", "until_ms")
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self.until_ms = 0
+
+    def failed(self, now: int, owner: str) -> None:
+        """Hold back, longer than before; the processes of a home each by another while."""
+        self._failures += 1
+        self.until_ms = now + int(AGAIN.delay_seconds(self._failures, Random(f"{owner}/{self._failures}")) * 1000)
+
+    def got_on(self) -> None:
+        """It works."""
+        self._failures = self.until_ms = 0
 
 
 class Relay(Entity):
@@ -65,6 +89,7 @@ class Relays(Struct, frozen=True):
 
     partition: str
     access: ActorAccess
+    patience: Patience
     stranded: str = ""
 
     def serves(self, partition: str) -> bool:
@@ -74,7 +99,7 @@ class Relays(Struct, frozen=True):
         return Relay(partition, self)
 
     def turn(self, entity: Relay, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, self.access, host)
+        return turn(entity, self.access, self.patience, host)
 
 
 class Message(Struct, frozen=True):
@@ -85,21 +110,28 @@ class Message(Struct, frozen=True):
     call: Call
 
 
-async def turn(relay: Relay, access: ActorAccess, host: Host) -> None:
+async def turn(relay: Relay, access: ActorAccess, patience: Patience, host: Host) -> None:
     """Carry events on until there are none."""
+    if host.clock.now_ms() < patience.until_ms:  # somebody rang: they are not to be tried more often for it
+        host.look_at(relay.partition, patience.until_ms)
+        host.forget(relay)
+        return
     try:
         if not relay.held and not await claim(relay, host):
             return
         while True:
             if not host.draining and await carry(relay, access, host):
+                patience.got_on()
                 continue
             if await settle(relay, host):
+                patience.got_on()
                 return
     except Fenced:
         host.telemetry.emit("fenced", partition=relay.partition)
         host.forget(relay)
-    except StoreError as error:
-        host.failed(relay, error)
+    except Exception as error:  # noqa: BLE001 - the store's or ours: it comes again, and is not to be tried each moment
+        patience.failed(host.clock.now_ms(), host.home.owner)
+        host.failed(relay, error, again_at=patience.until_ms)
 
 
 async def claim(relay: Relay, host: Host) -> bool:
