@@ -7,12 +7,14 @@ write sent again and refused by its own earlier self is recognised as done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import Item, Write
 from holdfast.ports import Store
+
+T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 5.0
@@ -51,3 +53,17 @@ async def write_until_known(
 async def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
     """``write_until_known``, for somebody who waits: after a while he is told that the store does not answer."""
     await write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
+
+
+async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavailable], object]) -> T:
+    """Do ``work``, which may be repeated, as often as it takes until the store answers; tell once that this waits."""
+    pause, told = FIRST_PAUSE_SECONDS, False
+    while True:
+        try:
+            return await work()
+        except StoreUnavailable as error:
+            if not told:
+                waits(error)
+            told = True
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

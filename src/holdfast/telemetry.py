@@ -16,6 +16,7 @@
 | ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
+| ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -36,6 +37,7 @@ LOGGED: Final = {
     "halted": logging.WARNING,
     "message_mismatched": logging.WARNING,
     "body_blocked": logging.WARNING,
+    "store_awaited": logging.WARNING,
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,
 }

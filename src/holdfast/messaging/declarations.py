@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -14,12 +15,13 @@ from holdfast.actors.definition import MESSAGE_RETRY, Kind
 from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
-from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput
+from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
 from holdfast.messaging.relay import Patience, Relays
+from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
 from holdfast.workflows.definition import Workflow
@@ -145,19 +147,25 @@ class Messaging:
 
     async def begin_messaging(self, *, publishes: bool) -> Sequence[Relays]:
         """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
-        SQL cannot wait for.
+        SQL cannot wait for. A store that does not answer is waited for.
         """
         if publishes or self._wanted:
-            await self.outbox.subscribe(self._wanted)
+            await sit_out(lambda: self.outbox.subscribe(self._wanted), self._tell_waiting)
         return (Relays(self.outbox.partition, self.actor_access(), Patience()),)
 
     async def arm_schedules(self) -> None:
         """Set the timers of schedules that are new or have changed."""
         for job in self._jobs.values():
             assert self._ticker is not None
-            ticker, fingerprint = self._ticker.at(job.name), fingerprint_of(job)
-            if not await ticker.is_armed(fingerprint):
-                await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
+            await sit_out(partial(_arm, self._ticker.at(job.name), fingerprint_of(job)), self._tell_waiting)
+
+    def _tell_waiting(self, error: StoreUnavailable) -> None:
+        self.actor_access().tell("store_awaited", error=str(error))
+
+
+async def _arm(ticker: Ticker, fingerprint: str) -> None:
+    if not await ticker.is_armed(fingerprint):
+        await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
 
 
 def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:
