@@ -179,3 +179,20 @@ def test_a_file_of_a_newer_version_fails(started):
         db.execute("PRAGMA user_version = 99")
     found = findings(started, exit_code=1)
     assert "newer" in found["file"]["told"]
+
+
+def test_actors_that_halted_and_messages_that_are_parked_are_counted(shop, worker):
+    found = findings(shop)
+    assert [found[each]["level"] for each in ("halted", "parked")] == ["ok", "ok"]
+    shop.json("actor", "send", "Till", "t 1", "pay", "[0]")
+    for order in ("1", "2"):
+        worker.publish_placed(f"bad {order}", id=order)
+    while True:
+        found = findings(shop)
+        if found["halted"]["level"] == "warn" and found["parked"]["told"].startswith("2 messages"):
+            break
+    assert found["parked"]["level"] == "warn"
+    assert "holdfast dlq ls" in found["parked"]["told"]
+    assert found["halted"]["told"].startswith("1 halted at a message that fails, Till 't 1'")
+    assert "holdfast actor show Till 't 1'" in found["halted"]["told"]
+    findings(shop, "--strict", exit_code=1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from shlex import join
 from typing import Final
 
 from msgspec import Struct
 
+from holdfast.actors import record as actors
+from holdfast.actors.parked import REGISTER
 from holdfast.backends.sqlite.checkup import Checkup, check_up
 from holdfast.backends.sqlite.connection import FIRST_SOUND_SQLITE
 from holdfast.backends.sqlite.schema import SCHEMA_VERSION
@@ -120,6 +123,8 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
     findings = [_counted(census), *_check_stranded(census)]
     if known is not None:
         findings.append(_check_known(census, known))
+    findings.append(await _check_halted(home.store))
+    findings.append(await _check_parked(home.store))
     findings.append(await _check_overdue(home, clock.now_ms()))
     findings.append(_check_peers(peers, census))
     return findings
@@ -138,10 +143,10 @@ async def _census(store: Store) -> Census:
     return census
 
 
-async def _heads(store: Store) -> AsyncIterator[Item]:
+async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:
     after: str | None = None
     while True:
-        page = await store.scan(PARTITION_PREFIX, after=after, limit=1000)
+        page = await store.scan(prefix, status=status, after=after, limit=1000)
         for head in page.items:
             yield head
         if (after := page.cursor) is None:
@@ -172,6 +177,32 @@ def _check_known(census: Census, known: Collection[str]) -> Finding:
         told = ", ".join(f"{name!r} ({count} unfinished)" for name, count in sorted(unknown.items()))
         return Finding(WARN, "unknown", f"the app has no code for {told}")
     return Finding(OK, "unknown", "the app has code for every unfinished execution")
+
+
+async def _check_halted(store: Store) -> Finding:
+    halted = [head.partition async for head in _heads(store, actors.PARTITION_PREFIX, actors.HALTED)]
+    if not halted:
+        return Finding(OK, "halted", "no actor or consumer has stopped at a message")
+    named = _named(halted, actors.describe_partition)
+    show = join(("holdfast", "actor", "show", actors.actor_of(halted[0]), actors.key_of(halted[0])))
+    told = (
+        f"{len(halted):,} halted at a message that fails, {named}: look with {show}, mend, then holdfast actor resume"
+    )
+    return Finding(WARN, "halted", told)
+
+
+async def _check_parked(store: Store) -> Finding:
+    count = 0
+    after: str | None = None
+    while True:
+        page = await store.query(REGISTER, after=after)
+        count += len(page.items)
+        if (after := page.cursor) is None:
+            break
+    if not count:
+        return Finding(OK, "parked", "no message or event was set aside")
+    told = f"{count:,} messages were set aside because they fail: look with holdfast dlq ls"
+    return Finding(WARN, "parked", f"{told}, mend, then holdfast dlq redrive")
 
 
 async def _check_overdue(home: Home, now: int) -> Finding:
@@ -211,8 +242,8 @@ def _check_peers(peers: Collection[str], census: Census) -> Finding:
     return Finding(OK, "peers", "no other process has it open, and nothing is unfinished")
 
 
-def _named(partitions: Iterable[str]) -> str:
+def _named(partitions: Iterable[str], describe: Callable[[str], str] = describe_partition) -> str:
     everyone = list(partitions)
-    told = ", ".join(describe_partition(partition) for partition in everyone[:EXAMPLES])
+    told = ", ".join(describe(partition) for partition in everyone[:EXAMPLES])
     more = len(everyone) - EXAMPLES
     return f"{told} and {more} more" if more > 0 else told
