@@ -23,6 +23,7 @@ from holdfast.testing import (
     crash_twice,
     pause_at_every_write,
     run_scenario,
+    run_swarm,
     run_virtual,
 )
 from holdfast.testing.faults import NO_FAULTS, CrashAfter, CrashBefore, LoseAnswer
@@ -30,9 +31,13 @@ from holdfast.testing.scenarios import EVENT_SCENARIOS, scenario
 from holdfast.testing.world import User, swift
 
 FENCED_AT_LEAST = 50
+SWARM_SEEDS = 80
+
+ENUMERATED = [each for each in EVENT_SCENARIOS if each.name != "events of many"]
+"""That one is for the swarm: it has so many writes that to fail at each of them takes a minute, and shows no more."""
 
 
-@pytest.mark.parametrize("each", EVENT_SCENARIOS, ids=str)
+@pytest.mark.parametrize("each", ENUMERATED, ids=str)
 def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
     report = crash_at_every_write(each)
     assert report.points == 4 * report.writes > 0
@@ -44,12 +49,20 @@ def test_a_second_crash_during_the_recovery_changes_nothing() -> None:
 
 def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
     fenced = points = 0
-    for each in EVENT_SCENARIOS:
+    for each in ENUMERATED:
         report = pause_at_every_write(each)
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")
     assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+
+
+def test_a_swarm_of_processes_publishes_carries_and_handles_each_event_once_in_the_order_of_its_group() -> None:
+    report = run_swarm(EVENT_SCENARIOS, range(SWARM_SEEDS))
+    report.require_every_fault(10)
+    for event in ("message_failed", "fenced", "turn_failed"):
+        assert report.events[event] >= SWARM_SEEDS // 4, event
+    assert len(report.schedules) == SWARM_SEEDS
 
 
 EXPECTED = {
@@ -58,6 +71,7 @@ EXPECTED = {
     "events delivered again": {"pack": [1, 2, 3, 4]},
     "events set aside": {"pack": [1, 2, 3]},
     "events that halt": {"pack": [1, 2, 3]},
+    "events of many": {},
 }
 
 
@@ -103,6 +117,14 @@ def mark_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(relay, "deliver", keep)
     monkeypatch.setattr(relay, "mark", mark_and_deliver)
+
+
+@pytest.mark.parametrize("plant", [forgetful, mark_first])
+def test_a_planted_bug_is_found_by_a_swarm(monkeypatch: pytest.MonkeyPatch, plant: Any) -> None:
+    scenarios = [scenario("events of many"), scenario("events of a client")]
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match="seeds failed"):
+        run_swarm(scenarios, range(40))
 
 
 @pytest.mark.parametrize(

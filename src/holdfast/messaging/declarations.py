@@ -66,6 +66,11 @@ class Messaging:
         """The open app, as actors see it."""
         raise NotImplementedError
 
+    @property
+    def consumed(self) -> frozenset[str]:
+        """The names of the events that consumers of this app are given."""
+        return frozenset(event for event, _ in self._wanted)
+
     async def publish(self, event: Any, *, id: str | None = None) -> None:
         """Publish an event to its consumers: durable when this returns; inside an actor, a consumer or a tick it leaves
         with the commit, or not at all (G5).

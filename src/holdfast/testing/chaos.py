@@ -30,6 +30,7 @@ MOST_PROCESSES: Final = 4
 LONGEST_PAUSE_LEASES: Final = 3
 LONGEST_OUTAGE_LEASES: Final = 2
 LONGEST_RESTART_LEASES: Final = 2
+LONGEST_DELAY_LEASES: Final = 3
 FARTHEST_CLOCK_MS: Final = 5_000
 SLOW_SHARE: Final = 0.15
 
@@ -65,6 +66,7 @@ class Chaos:
         self._healed = False
         self._plans: list[RandomFaults] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._starting: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         """Let the processes start. Whatever happens to them from now on, there will be others."""
@@ -84,15 +86,16 @@ class Chaos:
         for place in places:
             place.cancel()
         await asyncio.gather(*places, return_exceptions=True)
-        if leaving:
-            await asyncio.wait(leaving)
+        for changing in (leaving, self._starting):  # who is just starting has begun to work before he is open
+            if changing:
+                await asyncio.wait(changing)
         for process in self._world.processes:
             if process.is_open:
                 await process.stop()
 
     def abandon(self) -> None:
         """Let everything be, as it is."""
-        for task in self._tasks:
+        for task in (*self._tasks, *self._starting):
             task.cancel()
         for process in self._world.processes:
             if not process.leaving:
@@ -105,6 +108,8 @@ class Chaos:
         while True:
             process, plan = self._admit()
             starting = asyncio.create_task(self._start(process))
+            self._starting.add(starting)
+            starting.add_done_callback(self._starting.discard)
             await self._accompany(process, plan)
             starting.cancel()
             await self._sleep(LONGEST_RESTART_LEASES)
@@ -194,5 +199,5 @@ def _drawn(random: Random, lease_seconds: float) -> Rates:
         for name in HARDEST.__struct_fields__
         if name != "longest_delay_seconds"
     }
-    longest = random.choice((0.1, 1.0, lease_seconds, 3 * lease_seconds))
+    longest = random.choice((0.1, 1.0, lease_seconds, LONGEST_DELAY_LEASES * lease_seconds))
     return Rates(**drawn, longest_delay_seconds=longest)

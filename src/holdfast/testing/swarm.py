@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.app import App
 from holdfast.kernel.host import Limits
-from holdfast.testing.chaos import Chaos
+from holdfast.testing.chaos import LONGEST_DELAY_LEASES, Chaos
 from holdfast.testing.faults import EVERY_FAULT, FaultCounts
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.process import ProcessDied
@@ -30,6 +30,9 @@ from holdfast.workflows.record import PARTITION_PREFIX, workflow_of
 CHAOS_SECONDS: Final = 90.0
 HEALING_SECONDS: Final = 3_600.0
 LEASE_SECONDS: Final = 5.0
+LATEST_WRITE_SECONDS: Final = 2 * LONGEST_DELAY_LEASES * LEASE_SECONDS
+"""So long a write, and its answer, may be under way."""
+
 MOST_SCENARIOS: Final = 5
 TWIN_SHARE: Final = 0.3
 """How often two users do the same at the same time, in processes of their own."""
@@ -114,7 +117,7 @@ def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
     for scenario in scenarios:
         app = App("names")
         scenario.build(app, Ledger())
-        names = frozenset({*app.registry.workflows, *app.registry.steps, *app.actors})
+        names = frozenset({*app.registry.workflows, *app.registry.steps, *app.actors, *app.consumed})
         seen = run_scenario(scenario).observation
         found.append(Expectation(scenario, names, seen.result, seen.statuses, seen.accepted, seen.actors))
     return tuple(found)
@@ -196,6 +199,8 @@ class _Swarm:
             async with asyncio.timeout(HEALING_SECONDS):
                 for user, expected in zip(users, doing, strict=True):
                     violations += _wrong(await user, expected)
+                await self._world.quiet()
+                await asyncio.sleep(LATEST_WRITE_SECONDS)  # what the dead have sent may still be on its way
                 await self._world.quiet()
                 await self._chaos.end()
         except TimeoutError:

@@ -248,10 +248,72 @@ def halting(app: App, ledger: Ledger) -> User:
     return user
 
 
+@dataclass
+class Sold:
+    """Something was sold at a till, or on the web."""
+
+    till: str
+    number: int
+
+
+WEB: Final = "web"
+
+
+def of_many(app: App, ledger: Ledger) -> User:
+    """Events of several actors and of clients, for two consumers that fail at times.
+
+    What each consumer has handled is in a journal of its own, an actor that it tells with its commit: once each, those
+    of a till in their order, those that stand alone in any.
+    """
+
+    class Journal(hf.Actor, app=app):
+        entries: list[int] = hf.field(default_factory=list[int])
+
+        async def enter(self, number: int) -> None:
+            self.entries.append(number)
+            if self.key.endswith(WEB):
+                self.entries.sort()
+
+    class Till(hf.Actor, app=app):
+        sales: int = 0
+
+        async def sell(self, count: int) -> int:
+            for _ in range(count):
+                self.sales += 1
+                await app.publish(Sold(self.key, self.sales))
+            return self.sales
+
+    async def enter(consumer: str, event: Sold) -> None:
+        label = f"{consumer} {event.till} {event.number}"
+        await hf.send(Journal.at(f"{consumer} {event.till}").enter, event.number)
+        tried: set[str] = ledger.notes.setdefault("tried", set())
+        if event.number % 3 == 0 and label not in tried:
+            tried.add(label)
+            raise ConnectionError("try again")
+
+    @app.consumer(Sold)
+    async def count(event: Sold) -> None:
+        await enter("count", event)
+
+    @app.consumer(Sold)
+    async def reorder(event: Sold) -> None:
+        await enter("reorder", event)
+
+    async def user() -> list[int]:
+        totals: list[int] = []
+        for number in (1, 2, 3):
+            totals += [await Till.at(till, request_id=f"{till} {number}").sell(2) for till in ("north", "south")]
+            await app.publish(Sold(WEB, number), id=f"web {number}")
+        return totals
+
+    return user
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("events of an actor", published_by_an_actor, check=in_order),
     Scenario("events of a client", published_by_a_client, histories=Histories.REORDERED, check=one_key_each),
     Scenario("events delivered again", delivered_again),
     Scenario("events set aside", set_aside, check=one_key_each),
     Scenario("events that halt", halting, check=in_order),
+    Scenario("events of many", of_many),
 )
