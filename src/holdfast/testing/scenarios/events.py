@@ -51,6 +51,11 @@ def handle(ledger: Ledger, consumer: str, event: Any) -> None:
     ledger.effect(event.order, key=label)
 
 
+def packed(ledger: Ledger) -> list[str]:
+    """What the consumer ``pack`` has done, of all that was done in a world."""
+    return [label for label in ledger.accepted if label.startswith("pack ")]
+
+
 def one_key_each(ledger: Ledger) -> list[str]:
     """Each event has one key for each of its consumers, on every attempt."""
     keys: dict[str, set[str]] = ledger.notes.get("keys", {})
@@ -158,7 +163,7 @@ def delivered_again(app: App, ledger: Ledger) -> User:
     async def user() -> int:
         await Shop.at("s", request_id="first").order(2)
         handler = app.actor(consumer_name("simulation", "pack"), "actor#Shop#s")
-        while len(ledger.accepted) < 2 or await handler.messages():
+        while len(packed(ledger)) < 2 or await handler.messages():
             await asyncio.sleep(LOOK_SECONDS)
         if "mark" not in ledger.notes:
             ledger.notes["mark"] = (await handler.status()).state["mark"]
@@ -197,17 +202,17 @@ def set_aside(app: App, ledger: Ledger) -> User:
     @app.consumer(Placed, retry=TWICE)
     async def pack(event: Placed) -> None:
         await hf.send(Stock.at("s").take, event.order)
-        if event.order < 3 and not ledger.notes.get("mended"):
+        if event.order < 3 and not ledger.notes.get("pack is mended"):
             raise ValueError("it does not fit")
         handle(ledger, "pack", event)
 
     async def user() -> str:
         await Shop.at("s", request_id="order").order()
         pack = app.actor(consumer_name("simulation", "pack"), "actor#Shop#s")
-        while len(ledger.accepted) < 3:
+        while len(packed(ledger)) < 3:
             with suppress(NotFound):
                 if not await pack.messages():
-                    ledger.notes["mended"] = True
+                    ledger.notes["pack is mended"] = True
                     for message in reversed(await pack.parked()):
                         await pack.unpark(message.place)
             await asyncio.sleep(LOOK_SECONDS)
@@ -230,17 +235,17 @@ def halting(app: App, ledger: Ledger) -> User:
 
     @app.consumer(Placed, retry=TWICE, poison="halt")
     async def pack(event: Placed) -> None:
-        if event.order == 2 and not ledger.notes.get("mended"):
+        if event.order == 2 and not ledger.notes.get("pack is mended"):
             raise ValueError("it does not fit")
         handle(ledger, "pack", event)
 
     async def user() -> str:
         await Shop.at("s", request_id="order").order()
         pack = app.actor(consumer_name("simulation", "pack"), "actor#Shop#s")
-        while len(ledger.accepted) < 3:
+        while len(packed(ledger)) < 3:
             with suppress(NotFound, InvalidState):
                 if (await pack.status()).status == HALTED:
-                    ledger.notes["mended"] = True
+                    ledger.notes["pack is mended"] = True
                     await pack.resume()
             await asyncio.sleep(LOOK_SECONDS)
         return "packed"
