@@ -51,3 +51,16 @@ async def write_until_known(
 async def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
     """``write_until_known``, for somebody who waits: after a while he is told that the store does not answer."""
     await write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
+
+
+async def write_fresh(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
+    """``write_for_caller``, of writes that nobody has sent before: if the first attempt is refused, that is final.
+
+    So ``ours`` is asked only after an attempt that was not answered. It may raise ``StoreUnavailable`` itself, if what
+    is there does not tell.
+    """
+    try:
+        await store.write(*writes)
+    except StoreUnavailable:
+        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await write_for_caller(store, *writes, ours=ours)

@@ -14,6 +14,7 @@
 | ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
+| ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
