@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from holdfast.coordination.document.handle import Document as Document
     from holdfast.coordination.document.record import Versioned as Versioned
     from holdfast.coordination.schedule import Missed as Missed
+    from holdfast.coordination.stream.collection import Streams as Streams
+    from holdfast.coordination.stream.fold import Fold as Fold
+    from holdfast.coordination.stream.handle import Stream as Stream
+    from holdfast.coordination.stream.record import Recorded as Recorded
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
     from holdfast.errors import CompensationFailed as CompensationFailed
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.atomic import Transaction as Transaction
     from holdfast.patterns.blobs import Blob as Blob
+    from holdfast.patterns.projection import Projection as Projection
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -108,6 +113,11 @@ _HOMES = {
     "Versioned": "coordination.document.record",
     "Missed": "coordination.schedule",
     "Transaction": "patterns.atomic",
+    "Projection": "patterns.projection",
+    "Streams": "coordination.stream.collection",
+    "Fold": "coordination.stream.fold",
+    "Stream": "coordination.stream.handle",
+    "Recorded": "coordination.stream.record",
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
@@ -163,6 +173,7 @@ __all__ = [
     "ExecutionFailed",
     "ExecutionTerminated",
     "ExecutionTimedOut",
+    "Fold",
     "Handle",
     "HandlerInfo",
     "HoldfastError",
@@ -179,6 +190,8 @@ __all__ = [
     "NondeterminismError",
     "NotFound",
     "PayloadTooLarge",
+    "Projection",
+    "Recorded",
     "Retry",
     "Sent",
     "SerializationError",
@@ -191,6 +204,8 @@ __all__ = [
     "StepInterrupted",
     "StepTimeout",
     "StoreError",
+    "Stream",
+    "Streams",
     "Terminal",
     "Transaction",
     "UnknownName",

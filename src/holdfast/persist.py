@@ -7,7 +7,7 @@ write sent again and refused by its own earlier self is recognised as done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.errors import Refused, StoreUnavailable
@@ -30,11 +30,18 @@ async def write_until_known(
     Raises ``Refused`` if it is not. Outages are sat out, for ever or as long as there is patience: fencing makes a late
     write harmless.
     """
+    await send_until_known(lambda: store.write(*writes), ours=ours, patience_seconds=patience_seconds)
+
+
+async def send_until_known(
+    send: Callable[[], Awaitable[object]], *, ours: Callable[[Item | None], bool], patience_seconds: float | None
+) -> None:
+    """``write_until_known`` of whatever ``send`` sends."""
     pause = FIRST_PAUSE_SECONDS
     began = asyncio.get_running_loop().time()
     while True:
         try:
-            await store.write(*writes)
+            await send()
             return
         except Refused as refused:
             if ours(refused.item):

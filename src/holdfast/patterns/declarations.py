@@ -11,10 +11,16 @@ from holdfast.codec.typed import codec_for
 from holdfast.codec.upcasting import Schema, Upcaster, check_upcasters
 from holdfast.coordination.document.collection import Documents
 from holdfast.coordination.document.handle import Document
+from holdfast.coordination.stream.collection import Streams
+from holdfast.coordination.stream.handle import Stream
+from holdfast.coordination.stream.kinds import Kinds, Upcasters
+from holdfast.coordination.stream.record import Recorded
 from holdfast.opened import Opened
 from holdfast.patterns.atomic import Transaction, repeat
+from holdfast.patterns.bell import AppBell
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.declared import Declared
+from holdfast.patterns.projection import BATCH_EVENTS, CHECKPOINTS, Projection
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -36,6 +42,8 @@ class Patterns:
     def __init__(self) -> None:
         self.blobs = BlobShelf(self.opened)
         self._documents: Declared[Documents[Any]] = Declared("documents")
+        self._streams: Declared[Streams[Any]] = Declared("streams")
+        self._checkpoints = Documents(CHECKPOINTS, Schema(codec_for(int), {}), None, self.opened)
         self._random = Random(ids.new_seed())
 
     def opened(self) -> Opened:
@@ -116,3 +124,51 @@ class Patterns:
         others are faster all the time.
         """
         return await repeat(self.atomic, work, self._random)
+
+    # ── Streams ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def streams(
+        self, hint: type[T], /, *, name: str | None = ..., ordered: bool = ..., upcasters: Upcasters | None = ...
+    ) -> Streams[T]: ...
+    @overload
+    def streams(
+        self, hint: Any, /, *, name: str | None = ..., ordered: bool = ..., upcasters: Upcasters | None = ...
+    ) -> Streams[Any]: ...
+    def streams(
+        self, hint: Any, /, *, name: str | None = None, ordered: bool = False, upcasters: Upcasters | None = None
+    ) -> Streams[Any]:
+        """The streams of a type of events, or of a union of classes, declared here or earlier.
+
+        ``name`` is theirs in the store: that of the class, if it is one. ``ordered`` gives the events of all of them
+        one order, on homes that have one writer. ``upcasters`` maps a class of events to what ``documents`` takes.
+        """
+
+        def make(own: str) -> Streams[Any]:
+            bell = AppBell(self.actor_access)
+            return Streams(own, Kinds(hint, upcasters or {}), self.opened, bell, ordered=ordered)
+
+        return self._streams.declare(hint, name, make, plain=not ordered and upcasters is None)
+
+    @overload
+    def stream(self, hint: type[T], /, *key: str) -> Stream[T]: ...
+    @overload
+    def stream(self, hint: Any, /, *key: str) -> Stream[Any]: ...
+    def stream(self, hint: Any, /, *key: str) -> Stream[Any]:
+        """The stream of a type under a key, of one part or several; short for ``app.streams(T).at(*key)``."""
+        return self.streams(hint).at(*key)
+
+    def projection(
+        self,
+        name: str,
+        source: Streams[T] | Stream[T],
+        apply: Callable[[Transaction, Recorded[T]], Awaitable[Any]],
+        *,
+        batch: int = BATCH_EVENTS,
+    ) -> Projection[T]:
+        """Documents made of events: ``apply(tx, recorded)`` changes them, once for each event, in order.
+
+        What it does through ``tx`` commits together with how far it has come; ``batch`` events share a transaction. The
+        checkpoint belongs to ``name``: give it another one to begin anew.
+        """
+        return Projection(source, apply, self._checkpoints.at(name), self.atomically, batch)
