@@ -8,7 +8,15 @@ import holdfast as hf
 from holdfast.app import App
 from holdfast.coordination.document import handle, record
 from holdfast.patterns import atomic
-from holdfast.testing import Ledger, Scenario, crash_at_every_write, crash_twice, pause_at_every_write, run_scenario
+from holdfast.testing import (
+    Ledger,
+    Scenario,
+    crash_at_every_write,
+    crash_twice,
+    lag_at_every_write,
+    pause_at_every_write,
+    run_scenario,
+)
 from holdfast.testing.crashes import FAULTS
 from holdfast.testing.faults import Delay, FailBefore, LoseAnswer
 from holdfast.testing.scenarios import DOCUMENT_SCENARIOS, scenario
@@ -28,6 +36,11 @@ def test_a_second_crash_during_the_recovery_changes_nothing() -> None:
 @pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
 def test_a_zombie_at_any_write_changes_nothing(each: Scenario) -> None:
     assert pause_at_every_write(each).points > 0
+
+
+@pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
+def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing(each: Scenario) -> None:
+    assert lag_at_every_write(each).points > 0
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.coordination.stream import handle, record
-from holdfast.coordination.stream.handle import Stream
+from holdfast.coordination.stream import appending, handle, record
 from holdfast.items import ALWAYS, Item, Put
 from holdfast.patterns.atomic import Transaction
-from holdfast.testing import crash_at_every_write, crash_twice, pause_at_every_write, run_scenario
+from holdfast.testing import crash_at_every_write, crash_twice, lag_at_every_write, pause_at_every_write, run_scenario
 from holdfast.testing.scenarios import STREAM_SCENARIOS
 
 (PROJECTED,) = STREAM_SCENARIOS
@@ -27,6 +26,10 @@ def test_a_zombie_at_any_write_changes_nothing() -> None:
     assert pause_at_every_write(PROJECTED).points > 0
 
 
+def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing() -> None:
+    assert lag_at_every_write(PROJECTED).points > 0
+
+
 def test_what_the_undisturbed_run_amounts_to_is_what_the_scenario_says() -> None:
     run = run_scenario(PROJECTED)
     assert not run.violations
@@ -43,17 +46,17 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> None:
         item = Item(partition=place.partition, sort=record.event_sort(version), body=record.encode(event))
         return Put(item, ALWAYS)
 
-    monkeypatch.setattr(handle, "event_put", put)
+    monkeypatch.setattr(appending, "event_put", put)
 
 
 def oblivious(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that comes again is not known."""
+    """An append that comes again is not known."""
 
     async def nothing(*_):
         return None
 
-    monkeypatch.setattr(Stream, "_repeated", nothing)
-    monkeypatch.setattr(Stream, "_earlier", nothing)
+    monkeypatch.setattr(handle, "earlier", lambda *_: None)
+    monkeypatch.setattr(handle.Stream, "_request", nothing)
 
 
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:

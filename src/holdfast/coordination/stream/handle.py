@@ -8,13 +8,9 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from msgspec import Raw
-from msgspec.structs import replace
-
-from holdfast import ids
+from holdfast.coordination.stream.appending import earlier, encoded, write_events
 from holdfast.coordination.stream.fold import Fold, load, snapshot
 from holdfast.coordination.stream.following import follow
-from holdfast.coordination.stream.log import Pointer, write_numbered
 from holdfast.coordination.stream.record import (
     EVENT_PREFIX,
     REQUEST_PREFIX,
@@ -22,19 +18,14 @@ from holdfast.coordination.stream.record import (
     Recorded,
     Request,
     StoredEvent,
-    decode_event,
     decode_request,
-    encode,
-    event_put,
     event_sort,
-    is_there,
     recorded,
     version_of,
 )
-from holdfast.errors import Conflict, IdempotencyMismatch, InvalidInput, Refused, StoreUnavailable
-from holdfast.items import ABSENT, Item, Put, Write
+from holdfast.errors import Conflict, InvalidInput, Refused
+from holdfast.items import Item
 from holdfast.keys import check_key
-from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, send_until_known
 from holdfast.retry import Jitter, Retry
 
 if TYPE_CHECKING:
@@ -45,9 +36,6 @@ S = TypeVar("S")
 
 CONFLICT_RETRY: Final = Retry(max_attempts=25, initial=0.005, backoff=2, max_delay=0.25, jitter=Jitter.FULL)
 """How often an append at the end, or a decision, is made anew because others were faster."""
-
-MOST_EVENTS: Final = 48
-"""One append. With the places in the log, a request id and a guard it stays below the 100 items of one write."""
 
 PAGE_EVENTS: Final = 200
 
@@ -98,97 +86,24 @@ class Stream(Generic[T]):
             checked_version(version)
         if id is not None:
             check_key("request", (id,))
-        if not 1 <= len(events) <= MOST_EVENTS:
-            raise InvalidInput(f"one append takes 1 to {MOST_EVENTS} events, not {len(events)}")
-        stored, copies = self._encoded(events, id)
+        stored, copies = encoded(self._streams, self.place, events, id)
         base = await self.version() if version is None else version
         for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
             try:
-                numbered = await self._write(base, stored, id)
-                found = tuple(
-                    self._recorded(base + n, *each) for n, each in enumerate(zip(numbered, copies, strict=True), 1)
-                )
+                numbered = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._seen)
             except Refused as refused:
-                if (repeated := await self._repeated(refused.item, stored, id)) is not None:
-                    return repeated
+                if (request := earlier(refused.item, self.place, stored, id)) is not None:
+                    return await self._appended(request)
             else:
                 self.reached(base + len(events))
-                return found
+                both = zip(numbered, copies, strict=True)
+                return tuple(self._recorded(base + n, *each) for n, each in enumerate(both, start=1))
             there = await self.version()
             if version is not None:
                 raise Conflict(f"stream {self.place} is at version {there}, not at version {version}", there)
             base = there
-            self._streams.opened().tell("conflicted", partition=self.place.partition)
-            await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._streams.random))
-        raise Conflict(f"others appended to stream {self.place} {CONFLICT_RETRY.max_attempts} times in a row", base)
-
-    def _encoded(self, events: Sequence[T], id: str | None) -> tuple[list[StoredEvent], list[T]]:
-        opened = self._streams.opened()
-        now = opened.clock.now_ms()
-        stored: list[StoredEvent] = []
-        copies: list[T] = []
-        for n, event in enumerate(events, start=1):
-            what = f"an event of stream {self.place}"
-            kind, schema, data, copy = self._streams.kinds.encode(event, what, opened.limit_bytes)
-            own = ids.new_ordered_id(now) if id is None else id if len(events) == 1 else f"{id}/{n}"
-            stored.append(StoredEvent(id=own, kind=kind, data=Raw(data), at_ms=now, schema=schema))
-            copies.append(copy)
-        return stored, copies
-
-    async def _write(self, base: int, events: Sequence[StoredEvent], id: str | None) -> Sequence[StoredEvent]:
-        """Append the events behind ``base``; answers them with their positions. Raises ``Refused``."""
-        opened, place = self._streams.opened(), self.place
-        numbered = events
-
-        def writes() -> list[Write]:
-            found: list[Write] = []
-            if id is not None:
-                body = encode(Request(base, len(events), fingerprint_of(events)))
-                found.append(Put(Item(partition=place.partition, sort=REQUEST_PREFIX + id, body=body), ABSENT))
-            found += [event_put(place, base + n, each) for n, each in enumerate(numbered, start=1)]
-            if base > self._seen:
-                found.append(is_there(place, base))
-            return found
-
-        def in_order(last: int) -> tuple[Sequence[Write], Sequence[Pointer]]:
-            nonlocal numbered
-            numbered = [replace(each, position=last + n) for n, each in enumerate(events, start=1)]
-            return writes(), [Pointer(place.key, base + n) for n in range(1, len(events) + 1)]
-
-        async def send() -> None:
-            if self._streams.ordered:
-                await write_numbered(opened.home, self._streams.name, in_order)
-            else:
-                await opened.home.store.write(*writes())
-
-        try:
-            await send()
-        except StoreUnavailable:
-            await asyncio.sleep(FIRST_PAUSE_SECONDS)
-            # If the first attempt was applied, this one is refused by its own events: `append` will know them.
-            await send_until_known(send, ours=lambda _there: False, patience_seconds=CALLER_PATIENCE_SECONDS)
-        self._streams.bell.ring(place.partition)
-        if self._streams.ordered:
-            self._streams.ring_log()
-        return numbered
-
-    async def _repeated(
-        self, there: Item | None, events: Sequence[StoredEvent], id: str | None
-    ) -> tuple[Recorded[T], ...] | None:
-        """What was recorded, if these very events were appended before."""
-        if there is None:
-            return None
-        if there.sort.startswith(REQUEST_PREFIX):
-            request = decode_request(there.body)
-            if request.fingerprint != fingerprint_of(events):
-                raise IdempotencyMismatch(f"stream {self.place} has other events under the id {id!r}")
-            first, count = request.version, request.count
-        elif there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
-            first, count = version_of(there) - 1, len(events)
-        else:
-            return None
-        found = [each async for each in self.read(after=first, upto=first + count)]
-        return tuple(found)
+            await self._give_way(attempt)
+        raise self._overtaken()
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,8 +187,8 @@ class Stream(Generic[T]):
         faster all the time.
         """
         opened, found = self._streams.opened(), None
-        if id is not None and (earlier := await self._earlier(id)) is not None:
-            return earlier
+        if id is not None and (request := await self._request(id)) is not None:
+            return await self._appended(request)
         for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
             found = await load(self, fold, opened, on=found)
             if not (events := tuple(decide(found.state))):
@@ -281,21 +196,31 @@ class Stream(Generic[T]):
             try:
                 appended = await self.append(*events, version=found.version, id=id)
             except Conflict:
-                opened.tell("conflicted", partition=self.place.partition)
-                await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._streams.random))
+                await self._give_way(attempt)
                 continue
             await snapshot(self, fold, found, appended, opened)
             return appended
-        raise Conflict(f"others appended to stream {self.place} {CONFLICT_RETRY.max_attempts} times in a row")
+        raise self._overtaken()
 
-    async def _earlier(self, id: str) -> tuple[Recorded[T], ...] | None:
+    # ── Within ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _request(self, id: str) -> Request | None:
         check_key("request", (id,))
         item = await self._streams.opened().home.store.get(self.place.partition, REQUEST_PREFIX + id)
-        if item is None:
-            return None
-        request = decode_request(item.body)
+        return None if item is None else decode_request(item.body)
+
+    async def _appended(self, request: Request) -> tuple[Recorded[T], ...]:
+        """What an earlier append has recorded."""
         found = [each async for each in self.read(after=request.version, upto=request.version + request.count)]
         return tuple(found)
+
+    async def _give_way(self, attempt: int) -> None:
+        self._streams.opened().tell("conflicted", partition=self.place.partition)
+        await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._streams.random))
+
+    def _overtaken(self) -> Conflict:
+        times = CONFLICT_RETRY.max_attempts
+        return Conflict(f"others appended to stream {self.place} {times} times in a row", self._seen)
 
     def reached(self, version: int) -> None:
         """Note that the stream is at least this long."""
@@ -321,11 +246,6 @@ def _at_ms(at: datetime | None) -> int | None:
     if at.tzinfo is None:
         raise InvalidInput(f"{at} has no time zone: give a datetime such as datetime(2026, 11, 5, 12, 30, tzinfo=UTC)")
     return int(at.timestamp() * 1000)
-
-
-def fingerprint_of(events: Sequence[StoredEvent]) -> str:
-    """Tells the events of one append from those of another."""
-    return ids.fingerprint(b"\0".join(each.kind.encode() + b" " + bytes(each.data) for each in events))
 
 
 def checked_version(version: int) -> int:
