@@ -48,6 +48,10 @@ class Touched:
         """What the transaction sees now; ``MISSING``: nothing."""
         self.put: Put | None = None
 
+    def is_at(self, item: Item) -> bool:
+        """Whether an item is where the document is kept."""
+        return (item.partition, item.sort) == (self.document.place.partition, self.document.place.sort)
+
     @property
     def write(self) -> Write:
         """Its change, or the guard that it has not changed."""
@@ -166,14 +170,11 @@ class Transaction:
                 "the store did not answer a transaction that only publishes, and has changed since: its events may or "
                 "may not have been published"
             )
-        for each in changes:
-            if there is None:
-                break
-            place = each.document.place
-            if (there.partition, there.sort) == (place.partition, place.sort):
-                assert each.put is not None
-                return is_ours(there, each.put.item.revision, self._writer)
-        return False  # a guard that does not hold; had this been applied, a change would have been refused first
+        if there is None:
+            return False
+        told_by = next((each.put for each in changes if each.is_at(there)), None)
+        # Had this been applied, a change would have been refused before any guard.
+        return told_by is not None and is_ours(there, told_by.item.revision, self._writer)
 
     def _conflict(self, touched: Touched | None, there: Item | None) -> Conflict:
         if touched is None:

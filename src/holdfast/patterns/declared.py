@@ -27,7 +27,7 @@ class Declared(Generic[C]):
         if plain and (found := self._find(hint, name)) is not None:
             return found
         own = name or self._default_name(hint)
-        check_name(self._kind, own)
+        check_name("collection", own)
         if own in self._by_name:
             raise DuplicateName(
                 f"two collections of {self._kind} are called {own!r}; give one of them another: name=..."

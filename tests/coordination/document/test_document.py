@@ -147,6 +147,32 @@ async def test_giving_up_after_many_conflicts_is_a_conflict(memory_world):
         assert (await n.get()).value == 0
 
 
+async def test_giving_up_a_deletion_after_many_conflicts_is_a_conflict(memory_world):
+    app = memory_world.app()
+    async with app:
+        n = app.document(int, "n")
+        await n.create(0)
+        store = app.access().home.store
+        write = store.write
+
+        def overtaken(*writes):
+            there = memory_world.data.find("doc#int#n", "@")
+            memory_world.data.set(msgspec.structs.replace(there, revision=there.revision + 1))
+            return write(*writes)
+
+        store.write = overtaken
+        with pytest.raises(hf.Conflict, match="is at version 26"):
+            await n.delete()
+        assert (await n.get()).value == 0
+
+
+def test_documents_and_collections_say_what_they_are(memory_world):
+    app = memory_world.app()
+    assert repr(app.documents(Order)) == "<Documents Order>"
+    assert repr(app.document(Order, "a", "b")) == "<Document Order 'a/b'>"
+    assert app.document(Order, "a", "b").key == ("a", "b")
+
+
 # ── Deletion ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -110,6 +110,25 @@ async def test_an_append_with_an_id_is_applied_once_however_often_it_is_sent(wor
         await streams.at("b").append(Deposited(9), id="request-1")
 
 
+async def test_a_stream_may_hold_any_one_type(world):
+    app = world.app()
+    async with app:
+        names = app.streams(dict[str, int], name="counts").at("a")
+        await names.append({"a": 1}, {})
+        assert [each.event async for each in names.read()] == [{"a": 1}, {}]
+        with pytest.raises(hf.SerializationError):
+            await names.append(["a"])
+        await app.stream(Deposited, "a").append(Deposited(1))
+        assert await app.stream(Deposited, "a").version() == 1
+
+
+def test_streams_and_collections_say_what_they_are(memory_world):
+    app = memory_world.app()
+    assert repr(app.streams(Deposited)) == "<Streams Deposited>"
+    assert repr(app.stream(Deposited, "a", "b")) == "<Stream Deposited 'a/b'>"
+    assert app.stream(Deposited, "a").streams is app.streams(Deposited)
+
+
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -383,6 +402,9 @@ async def test_a_home_without_one_order_says_so(memory_world):
             await streams.at("a").append(Deposited(1))
         with pytest.raises(hf.ConfigurationError, match="no order of all events"):
             await streams.position()
+        apart = app.streams(Deposited).at("a")  # each stream has its own order there
+        await apart.append(Deposited(1), version=0)
+        assert await cents_of(apart.read()) == [1]
 
 
 # ── Counts ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -373,6 +373,36 @@ def test_of_a_transaction_that_only_publishes_nothing_is_claimed_once_it_cannot_
     run_virtual(story)
 
 
+@pytest.mark.parametrize("vanished", [False, True])
+def test_after_an_outage_a_change_by_another_is_a_conflict_as_ever(memory_world, vanished):
+    """The first attempt was not applied; before the second, somebody changes what was only read."""
+
+    async def story():
+        async def open_home():
+            return faulty_home(await memory_world.home(), FaultsAt({3: FailBefore()}))
+
+        app, other = memory_world.app(home=open_home), memory_world.app()
+        async with app, other:
+            await account(app, "rate").create(2)
+            await account(app, "a").create(100)
+
+            async def change():
+                async with app.atomic() as tx:
+                    tx.put(account(app, "a"), await tx.get(account(app, "a")) * await tx.get(account(app, "rate")))
+
+            ours = asyncio.create_task(change())
+            await asyncio.sleep(0.01)
+            if vanished:
+                memory_world.data.remove("doc#accounts#rate", "@")
+            else:
+                await account(other, "rate").update(lambda n: n + 1)
+            with pytest.raises(hf.Conflict, match="'rate' has changed"):
+                await ours
+            assert await balance(app, "a") == 100
+
+    run_virtual(story)
+
+
 # ── Counts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
