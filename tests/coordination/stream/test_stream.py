@@ -438,7 +438,7 @@ async def test_appends_share_commits_on_sqlite(sqlite_world, ordered):
     async with app:
         streams = accounts(app, ordered=ordered)
         await streams.at("warm").append(Deposited(1))
-        store = app.access().home.store
+        store = app.access().home.transactions
         before = store.commits
         await streams.at("a").append(Deposited(1), version=0)
         assert store.commits - before == 1
