@@ -13,6 +13,7 @@ from benchmarks.groups import (
     residency,
     startup,
     steps,
+    streams,
     throughput,
     timers,
 )
@@ -26,6 +27,7 @@ ALL: tuple[Case, ...] = (
     *calls.CASES,
     *timers.CASES,
     *actors.CASES,
+    *streams.CASES,
     *recovery.CASES,
     *replay.CASES,
     *residency.CASES,

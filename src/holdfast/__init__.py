@@ -18,11 +18,20 @@ if TYPE_CHECKING:
     from holdfast.app import App as App
     from holdfast.client import CallbackHandle as CallbackHandle
     from holdfast.client import StatusPage as StatusPage
+    from holdfast.coordination.document.collection import DocumentPage as DocumentPage
+    from holdfast.coordination.document.collection import Documents as Documents
+    from holdfast.coordination.document.handle import Document as Document
+    from holdfast.coordination.document.record import Versioned as Versioned
     from holdfast.coordination.schedule import Missed as Missed
+    from holdfast.coordination.stream.collection import Streams as Streams
+    from holdfast.coordination.stream.fold import Fold as Fold
+    from holdfast.coordination.stream.handle import Stream as Stream
+    from holdfast.coordination.stream.record import Recorded as Recorded
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
     from holdfast.errors import CompensationFailed as CompensationFailed
     from holdfast.errors import ConfigurationError as ConfigurationError
+    from holdfast.errors import Conflict as Conflict
     from holdfast.errors import DeterminismError as DeterminismError
     from holdfast.errors import DuplicateName as DuplicateName
     from holdfast.errors import ExecutionCancelled as ExecutionCancelled
@@ -50,7 +59,9 @@ if TYPE_CHECKING:
     from holdfast.errors import UnknownName as UnknownName
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
+    from holdfast.patterns.atomic import Transaction as Transaction
     from holdfast.patterns.blobs import Blob as Blob
+    from holdfast.patterns.projection import Projection as Projection
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -84,7 +95,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "CallCycle CallFailed CompensationFailed ConfigurationError DeterminismError DuplicateName "
+    "CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
     "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
     "IOOutsideStep MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError "
@@ -97,7 +108,16 @@ _HOMES = {
     **dict.fromkeys(("Actor", "field", "read"), "actors.definition"),
     **dict.fromkeys(("Sent", "send"), "actors.sending"),
     "timer": "actors.timers",
+    **dict.fromkeys(("DocumentPage", "Documents"), "coordination.document.collection"),
+    "Document": "coordination.document.handle",
+    "Versioned": "coordination.document.record",
     "Missed": "coordination.schedule",
+    "Transaction": "patterns.atomic",
+    "Projection": "patterns.projection",
+    "Streams": "coordination.stream.collection",
+    "Fold": "coordination.stream.fold",
+    "Stream": "coordination.stream.handle",
+    "Recorded": "coordination.stream.record",
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
@@ -140,8 +160,12 @@ __all__ = [
     "CompensationFailed",
     "Completion",
     "ConfigurationError",
+    "Conflict",
     "Current",
     "DeterminismError",
+    "Document",
+    "DocumentPage",
+    "Documents",
     "DuplicateName",
     "Event",
     "ExecutionCancelled",
@@ -149,6 +173,7 @@ __all__ = [
     "ExecutionFailed",
     "ExecutionTerminated",
     "ExecutionTimedOut",
+    "Fold",
     "Handle",
     "HandlerInfo",
     "HoldfastError",
@@ -165,6 +190,8 @@ __all__ = [
     "NondeterminismError",
     "NotFound",
     "PayloadTooLarge",
+    "Projection",
+    "Recorded",
     "Retry",
     "Sent",
     "SerializationError",
@@ -177,8 +204,12 @@ __all__ = [
     "StepInterrupted",
     "StepTimeout",
     "StoreError",
+    "Stream",
+    "Streams",
     "Terminal",
+    "Transaction",
     "UnknownName",
+    "Versioned",
     "WaitTimeout",
     "Workflow",
     "WorkflowInfo",

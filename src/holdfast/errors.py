@@ -22,7 +22,8 @@
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
     ├── IdempotencyMismatch          the id is taken by the same workflow with another input (G11)
-    ├── NotFound                     there is no such execution
+    ├── Conflict                     somebody else has changed it meanwhile; carries what is there
+    ├── NotFound                     there is no such execution, document or stream
     ├── InvalidState                 the execution's status does not allow this
     ├── Terminal                     raise (a subclass of) it in a step: never retried
     ├── DeterminismError
@@ -42,7 +43,7 @@ Each class has a stable ``code`` for machines. Messages say what happened and wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -200,8 +201,26 @@ class IdempotencyMismatch(HoldfastError):
     code = "idempotency_mismatch"
 
 
+class Conflict(HoldfastError):
+    """A document or stream is not at the version that the caller expected, and nothing of the write was applied.
+
+    ``there`` is what it holds now: a document's ``Versioned`` value, or ``None`` if there is none; of a stream its
+    version.
+    """
+
+    code = "conflict"
+    retryable = True
+
+    def __init__(self, message: str, there: Any = None) -> None:
+        super().__init__(message, there)
+        self.there = there
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class NotFound(HoldfastError):
-    """There is no such execution."""
+    """There is no such execution, document or stream."""
 
     code = "not_found"
 

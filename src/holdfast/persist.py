@@ -32,11 +32,18 @@ async def write_until_known(
     Raises ``Refused`` if it is not. Outages are sat out, for ever or as long as there is patience: fencing makes a late
     write harmless.
     """
+    await send_until_known(lambda: store.write(*writes), ours=ours, patience_seconds=patience_seconds)
+
+
+async def send_until_known(
+    send: Callable[[], Awaitable[object]], *, ours: Callable[[Item | None], bool], patience_seconds: float | None
+) -> None:
+    """``write_until_known`` of whatever ``send`` sends."""
     pause = FIRST_PAUSE_SECONDS
     began = asyncio.get_running_loop().time()
     while True:
         try:
-            await store.write(*writes)
+            await send()
             return
         except Refused as refused:
             if ours(refused.item):
@@ -67,3 +74,16 @@ async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavai
             told = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def write_fresh(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
+    """``write_for_caller``, of writes that nobody has sent before: if the first attempt is refused, that is final.
+
+    So ``ours`` is asked only after an attempt that was not answered. It may raise ``StoreUnavailable`` itself, if what
+    is there does not tell.
+    """
+    try:
+        await store.write(*writes)
+    except StoreUnavailable:
+        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await write_for_caller(store, *writes, ours=ours)

@@ -123,6 +123,19 @@ class SqlTransactions(Protocol):
         ...
 
 
+class Sequencer(Protocol):
+    """An extra of stores with one writer: writes that are decided when it is their turn."""
+
+    def write_after(
+        self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
+    ) -> Awaitable[Sequence[Item | None]]:
+        """Apply the writes that ``decide`` makes of an item as it is then: nothing comes between. Else as ``write``.
+
+        ``decide`` is synchronous and short, may run in another thread, and may be run again.
+        """
+        ...
+
+
 class Purges(Protocol):
     """An extra of stores that do not drop expired items, and blobs that nothing refers to, by themselves."""
 
@@ -147,3 +160,4 @@ class Home(Struct, frozen=True):
     purges: Purges | None = None
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
+    sequencer: Sequencer | None = None

@@ -15,6 +15,7 @@
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
+| ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |

@@ -15,6 +15,7 @@ from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.codec.typed import Codec, codec_for
+from holdfast.codec.upcasting import Schema, Upcaster, check_upcasters
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, SerializationError
 from holdfast.retry import Retry
@@ -36,9 +37,6 @@ MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=6
 _RESERVED: Final = frozenset({"at", "key", "kind", "partition", "request_id", "timeout_seconds"})
 """What an actor, or its address, has under these names itself."""
 _READ: Final = "__holdfast_read__"
-
-Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns the plain JSON of a state of one schema version into that of the next."""
 
 
 @overload
@@ -97,9 +95,9 @@ class Kind:
         self.name = name
         self.registrar = registrar
         self.policy = policy
-        self.upcasters = upcasters
-        self.schema = max(upcasters, default=0) + 1
         self.state: Codec[Any] = codec_for(_state_type(cls, name))
+        self.forms: Schema[Any] = Schema(self.state, upcasters)
+        self.schema = self.forms.version
         self.timers: dict[str, Timer[Any]] = {each: made for each, made in _members(cls) if isinstance(made, Timer)}
         self.keys: Callable[[str], bool] = lambda _key: True
         """Whether there is code here for the actor of this key."""
@@ -135,21 +133,9 @@ class Kind:
 
     def load(self, state: Raw, schema: int) -> Actor:
         """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
-        data = bytes(state)
         if state == NOT_BEGUN:
             return self.fresh()
-        if schema > self.schema:
-            raise SerializationError(
-                f"the state of {self.name} was written by newer code (schema {schema}, here {self.schema}): run that"
-            )
-        if schema < self.schema:
-            plain = msgspec.json.decode(data)
-            for version in range(schema, self.schema):
-                if (upcaster := self.upcasters.get(version)) is None:
-                    raise SerializationError(f"{self.name} has no upcaster from schema {version} to {version + 1}")
-                plain = upcaster(plain)
-            data = msgspec.json.encode(plain)
-        return self.restore(self.state.decode(data, f"the state of {self.name}"))
+        return self.restore(self.forms.decode(bytes(state), schema, f"the state of {self.name}"))
 
 
 class Actor:
@@ -201,10 +187,6 @@ class Actor:
         given: Any = mailbox  # whatever its annotation says
         if not isinstance(given, int) or given < 1:
             raise ConfigurationError(f"mailbox is how many messages may wait, 1 or more, not {mailbox!r}")
-        if upcasters is not None and sorted(upcasters) != list(range(1, len(upcasters) + 1)):
-            raise ConfigurationError(
-                f"upcasters are for schema 1, 2 and so on without a gap, not {sorted(upcasters)}: an actor begins at 1"
-            )
         policy = Policy(
             optimistic=optimistic,
             mailbox=mailbox,
@@ -213,7 +195,7 @@ class Actor:
             poison=poison,
             raises=raises,
         )
-        cls.kind = Kind(cls, name or cls.__name__, app, policy, upcasters or {})
+        cls.kind = Kind(cls, name or cls.__name__, app, policy, check_upcasters(upcasters or {}, "an actor"))
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))
         app.add_actor(cls.kind)

@@ -89,15 +89,23 @@ class Outbox:
     async def put(self, entry: Entry) -> None:
         """Write an event by itself."""
         access = self._connect()
-        writes = entry_writes(
-            self.partition, access.sender.next_stamp(), access.sender.name, entry, access.clock.now_ms()
-        )
+        writes = self.writes_of(entry)
         try:
             await write_for_caller(access.home.store, *writes, ours=lambda there: there is not None)
         except Refused:  # there is no outbox yet
             await self.create()
             await write_for_caller(access.home.store, *writes, ours=lambda there: there is not None)
         tell(self.partition, access)
+
+    def entry_of(self, event: Any, id: str | None) -> Entry:
+        """The entry of an event that stands alone, for whoever writes it himself. Raises as ``publish``."""
+        name, data = self._encoded(event, id)
+        return self.entry(name, data, id, None)
+
+    def writes_of(self, entry: Entry) -> tuple[Write, Write]:
+        """The writes that put an entry into this outbox, which must be there, and have the relay look."""
+        sender, now = self._connect().sender, self._connect().clock.now_ms()
+        return entry_writes(self.partition, sender.next_stamp(), sender.name, entry, now)
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
         """Run SQL and publish what it adds, in one transaction."""

@@ -15,6 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX
+from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFIX
+from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.items import HEAD, Item
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
@@ -270,7 +272,7 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
     """What is there, without empty segments, which only fence off others: a late terminate() may still write one. And
     without the leases and versions of actors and outboxes, and the replies they gave: whoever calls, or delivers, late
-    is answered, or known, and changes nothing else.
+    is answered, or known, and changes nothing else. Nor snapshots of streams, which anybody may make at any time.
     """
     versioned = (PARTITION_PREFIX, OUTBOX_PREFIX)
     return frozenset(
@@ -278,6 +280,7 @@ def _substance(items: Iterable[Item]) -> frozenset[Item]:
         for item in items
         if not (item.sort.startswith(SEGMENT_PREFIX) and item.body == b"[]")
         if not (item.sort.startswith(REPLY_PREFIX) and item.partition.startswith(PARTITION_PREFIX))
+        if not (item.sort.startswith(SNAPSHOT_PREFIX) and item.partition.startswith(STREAM_PREFIX))
     )
 
 

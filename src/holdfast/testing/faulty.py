@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Item, Write
-from holdfast.ports import Blobs, Doorbell, Home, Page, SqlCursor, SqlTransactions, Store
+from holdfast.ports import Blobs, Doorbell, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
 from holdfast.testing.faults import (
     AnyFault,
     CrashAfter,
@@ -266,6 +266,20 @@ class FaultyBlobs:
             yield piece
 
 
+class FaultySequencer:
+    """Writes that are decided at their turn, behind a ``Wire``."""
+
+    def __init__(self, sequencer: Sequencer, wire: Wire) -> None:
+        self._sequencer = sequencer
+        self._wire = wire
+
+    def write_after(
+        self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
+    ) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Sequencer.write_after``."""
+        return self._wire.send(lambda: self._sequencer.write_after(partition, sort, decide))
+
+
 class FaultyDoorbell:
     """A doorbell behind a ``Wire``: rings get lost, come late or twice. What it hears it hears in its own process."""
 
@@ -337,4 +351,5 @@ def on_wire(home: Home, wire: Wire) -> Home:
         doorbell=FaultyDoorbell(home.doorbell, wire),
         blobs=None if home.blobs is None else FaultyBlobs(home.blobs, wire),
         transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),
+        sequencer=None if home.sequencer is None else FaultySequencer(home.sequencer, wire),
     )

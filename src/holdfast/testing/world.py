@@ -72,7 +72,7 @@ class MemoryDatabase:
 
     async def open(self, owner: str) -> Home:
         store = WatchedStore(self.data, self._actors)
-        return replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store)
+        return replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store, sequencer=store)
 
     async def items(self) -> list[Item]:
         return [self.data.whole(item) for entity in self.data.partitions.values() for item in entity.values()]

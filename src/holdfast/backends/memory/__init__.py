@@ -32,6 +32,7 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
         doorbell=MemoryDoorbell(shared, owner),
         purges=store,
         blobs=MemoryBlobs(shared),
+        sequencer=store,
     )
 
 

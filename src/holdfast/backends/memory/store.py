@@ -7,7 +7,7 @@ every head.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.backends.memory.data import MemoryData
@@ -28,11 +28,20 @@ class MemoryStore:
 
     def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
         """See ``Store.write``."""
+        return self._answer(lambda: writes)
+
+    def write_after(
+        self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
+    ) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Sequencer.write_after``."""
+        return self._answer(lambda: decide(self.data.find(partition, sort)))
+
+    def _answer(self, decide: Callable[[], Sequence[Write]]) -> asyncio.Future[Sequence[Item | None]]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Sequence[Item | None]] = loop.create_future()
         try:
-            results = self._apply(writes)
-        except (Refused, InvalidInput, StoreUnusable) as error:
+            results = self._apply(decide())
+        except Exception as error:  # noqa: BLE001 - whatever `decide` raised reaches the caller as it is
             loop.call_soon(_settle, answer, error)
         else:
             loop.call_soon(_settle, answer, results)

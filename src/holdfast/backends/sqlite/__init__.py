@@ -33,6 +33,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         transactions=store,
         purges=store,
         blobs=SqliteBlobs(store),
+        sequencer=store,
     )
 
 

@@ -88,6 +88,12 @@ class SqliteStore:
         """
         return self._submit(lambda runner: runner.transact(work))
 
+    def write_after(
+        self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
+    ) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Sequencer.write_after``."""
+        return self._submit(lambda runner: runner.apply(decide(runner.find(partition, sort))))
+
     async def purge(self, now: int, limit: int = PAGE_ITEMS) -> int:
         """See ``Purges.purge``; call again until it is 0."""
         deleted: int = await self._submit(lambda runner: _purge(runner, now, limit))

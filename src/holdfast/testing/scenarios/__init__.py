@@ -1,6 +1,7 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
-``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events; all run on any home.
+``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events,
+``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams; all run on any home.
 ``transactions.sql_scenarios`` makes those that need SQLite.
 """
 
@@ -8,7 +9,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.testing.scenarios import actors, children, control, events, mail, messages, sagas, steps, waits
+from holdfast.testing.scenarios import (
+    actors,
+    children,
+    control,
+    documents,
+    events,
+    mail,
+    messages,
+    sagas,
+    steps,
+    streams,
+    waits,
+)
 from holdfast.testing.simulation import Scenario
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -24,10 +37,16 @@ ACTOR_SCENARIOS: Final[tuple[Scenario, ...]] = (*actors.SCENARIOS, *mail.SCENARI
 
 EVENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(events.SCENARIOS)
 
+DOCUMENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(documents.SCENARIOS)
+
+STREAM_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(streams.SCENARIOS)
+
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
-    return next(each for each in (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS) if each.name == name)
+    of_models = (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS)
+    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS)
+    return next(each for each in known if each.name == name)
 
 
-__all__ = ["ACTOR_SCENARIOS", "EVENT_SCENARIOS", "SCENARIOS", "scenario"]
+__all__ = ["ACTOR_SCENARIOS", "DOCUMENT_SCENARIOS", "EVENT_SCENARIOS", "SCENARIOS", "STREAM_SCENARIOS", "scenario"]

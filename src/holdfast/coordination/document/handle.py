@@ -1,0 +1,216 @@
+"""One document: read it, create it, write it back under the version that was read, delete it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from holdfast.coordination.document.record import (
+    NOTHING,
+    Before,
+    Place,
+    Versioned,
+    before,
+    is_ours,
+    new_writer,
+    read,
+    replacement,
+    tombstone,
+)
+from holdfast.errors import Conflict, InvalidInput, NotFound, Refused
+from holdfast.items import Item, Put
+from holdfast.persist import write_fresh
+from holdfast.retry import Jitter, Retry
+
+if TYPE_CHECKING:
+    from holdfast.coordination.document.collection import Documents
+    from holdfast.duration import Duration
+    from holdfast.opened import Opened
+
+T = TypeVar("T")
+
+CONFLICT_RETRY: Final = Retry(max_attempts=25, initial=0.005, backoff=2, max_delay=0.25, jitter=Jitter.FULL)
+"""How often an update decides anew because others were faster."""
+
+
+class Missing:
+    """Stands where no default was given; ``None`` may be a value."""
+
+
+MISSING: Final = Missing()
+
+
+class Document(Generic[T]):
+    """The document under a key. Making one looks nothing up.
+
+    Versions count 1, 2, 3 and never go back, not even when a document is deleted and created anew: so a writer that
+    comes late writes over nothing that he has not seen (G3). Safety rests on versions only, never on clocks (G9). Each
+    write is durable when it returns (G7), is applied once although its answer be lost, and answers what it wrote.
+
+        order = app.document(Order, "o-17")
+        await order.create(Order("o-17", "new"))
+        await order.update(lambda order: replace(order, status="paid"))
+    """
+
+    __slots__ = ("_documents", "place")
+
+    def __init__(self, documents: Documents[T], place: Place) -> None:
+        self._documents = documents
+        self.place = place
+
+    def __repr__(self) -> str:
+        return f"<Document {self.place}>"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The parts of its key."""
+        return self.place.key
+
+    @property
+    def documents(self) -> Documents[T]:
+        """The collection that it belongs to."""
+        return self._documents
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self) -> Versioned[T]:
+        """The value and its version. Raises ``NotFound`` if it is not there, or has expired."""
+        if (found := await self.find()) is None:
+            raise self.missing()
+        return found
+
+    async def find(self) -> Versioned[T] | None:
+        """The value and its version, or ``None`` if it is not there, or has expired."""
+        opened = self._documents.opened()
+        return self.read(await self._load(opened), opened.clock.now_ms())
+
+    def read(self, item: Item | None, now: int) -> Versioned[T] | None:
+        """What an item of the store says of this document at ``now`` (milliseconds)."""
+        return read(self.place, item, self._documents.schema, now)
+
+    # ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def create(self, value: T, *, ttl: Duration | None = None) -> Versioned[T]:
+        """Create it. Raises ``Conflict`` if it is there. With ``ttl`` it expires after that time."""
+        opened, writer = self._documents.opened(), new_writer()
+        old = NOTHING
+        while True:
+            put, written = self.written(old, value, ttl, writer, opened)
+            try:
+                await self._write(put, writer, opened)
+                return written
+            except Refused as refused:
+                there = refused.item
+            if (found := self.read(there, opened.clock.now_ms())) is not None:
+                raise Conflict(f"document {self.place} is there already, at version {found.version}", found)
+            old = before(there)  # a remnant: the new one goes on from its version
+
+    async def put(self, value: T, *, version: int, ttl: Duration | None = None) -> Versioned[T]:
+        """Write it if it still has ``version``, as ``get`` answered it; one write. Raises ``Conflict`` if not.
+
+        The document is replaced as a whole, and lives from now on as long as ``ttl``, or its collection, says.
+        """
+        opened, writer = self._documents.opened(), new_writer()
+        put, written = self.written(Before(checked_version(version)), value, ttl, writer, opened)
+        try:
+            await self._write(put, writer, opened)
+        except Refused as refused:
+            raise self._conflict(version, refused.item, opened) from None
+        return written
+
+    async def update(
+        self, change: Callable[[T], T], *, default: T | Missing = MISSING, ttl: Duration | None = None
+    ) -> Versioned[T]:
+        """Write what ``change`` makes of the value: one read and one write, and one write more for each time that
+        somebody else was faster. ``default`` is changed if there is no document; without it that is ``NotFound``.
+
+        ``change`` is a plain function that may run several times, so it decides and does nothing else. The document
+        lives as long as it would have, unless ``ttl`` or its collection says otherwise. Raises ``Conflict`` if others
+        are faster all the time.
+        """
+        opened, writer = self._documents.opened(), new_writer()
+        item = await self._load(opened)
+        for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
+            found = self.read(item, opened.clock.now_ms())
+            value = change(self._begin(found, default))
+            keep = found.expires_at if found is not None else None
+            put, written = self.written(before(item), value, ttl, writer, opened, keep=keep)
+            try:
+                await self._write(put, writer, opened)
+                return written
+            except Refused as refused:
+                item = refused.item
+            opened.tell("conflicted", partition=self.place.partition)
+            await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._documents.random))
+        raise Conflict(
+            f"document {self.place} was changed by others {CONFLICT_RETRY.max_attempts} times in a row",
+            self.read(item, opened.clock.now_ms()),
+        )
+
+    async def delete(self, *, version: int | None = None) -> bool:
+        """Delete it; false if it was not there. With ``version`` only if it still has that: else ``Conflict``.
+
+        Its version is kept for a week, so that whoever has read it before cannot bring it back.
+        """
+        opened, writer = self._documents.opened(), new_writer()
+        item = await self._load(opened)
+        for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
+            now = opened.clock.now_ms()
+            found = self.read(item, now)
+            if version is not None and (found is None or found.version != checked_version(version)):
+                raise self._conflict(version, item, opened)
+            if found is None:
+                return False
+            try:
+                await self._write(tombstone(self.place, before(item), writer=writer, now=now), writer, opened)
+                return True
+            except Refused as refused:
+                item = refused.item
+            opened.tell("conflicted", partition=self.place.partition)
+            await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._documents.random))
+        raise self._conflict(version, item, opened)
+
+    def written(
+        self, old: Before, value: T, ttl: Duration | None, writer: str, opened: Opened, *, keep: int | None = None
+    ) -> tuple[Put, Versioned[T]]:
+        """The write that makes ``value`` its next version, and what that will be. ``keep`` is when it expires if
+        nothing else says so. Raises ``SerializationError`` or ``PayloadTooLarge``.
+        """
+        schema = self._documents.schema
+        data, copy = schema.codec.copy(value, f"document {self.place}", opened.limit_bytes)
+        expires_at = self._documents.expiry(ttl, opened.clock.now_ms(), keep)
+        put = replacement(self.place, old, data, schema.version, writer=writer, expires_at=expires_at)
+        return put, Versioned(key=self.key, value=copy, version=old.version + 1, expires_at=expires_at)
+
+    def missing(self) -> NotFound:
+        """The error for whoever takes it to be there."""
+        return NotFound(f"there is no document {self.place}, or it has expired")
+
+    async def _load(self, opened: Opened) -> Item | None:
+        return await opened.home.store.get(self.place.partition, self.place.sort)
+
+    async def _write(self, put: Put, writer: str, opened: Opened) -> None:
+        version = put.item.revision
+        await write_fresh(opened.home.store, put, ours=lambda there: is_ours(there, version, writer))
+
+    def _begin(self, found: Versioned[T] | None, default: T | Missing) -> T:
+        if found is not None:
+            return found.value
+        if isinstance(default, Missing):
+            raise self.missing()
+        codec = self._documents.schema.codec
+        return codec.decode(codec.encode(default), "the default")  # a fresh one, for it may be changed in place
+
+    def _conflict(self, version: int | None, there: Item | None, opened: Opened) -> Conflict:
+        found = self.read(there, opened.clock.now_ms())
+        now = "is not there" if found is None else f"is at version {found.version}"
+        return Conflict(f"document {self.place} {now}, not at version {version}", found)
+
+
+def checked_version(version: int) -> int:
+    """The version of a document that is there. Raises ``InvalidInput``."""
+    given: Any = version  # whatever its annotation says
+    if type(given) is not int or given < 1:
+        raise InvalidInput(f"a version is a number from 1 on, as get() answers it, not {repr(given)[:60]}")
+    return given

@@ -1,0 +1,116 @@
+"""The write that appends events, and how it is known again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.coordination.stream.log import Pointer, write_numbered
+from holdfast.coordination.stream.record import (
+    EVENT_PREFIX,
+    REQUEST_PREFIX,
+    Place,
+    Request,
+    StoredEvent,
+    decode_event,
+    decode_request,
+    encode,
+    event_put,
+    is_there,
+    version_of,
+)
+from holdfast.errors import IdempotencyMismatch, InvalidInput, StoreUnavailable
+from holdfast.items import ABSENT, Item, Put, Write
+from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, send_until_known
+
+if TYPE_CHECKING:
+    from holdfast.coordination.stream.collection import Streams
+
+T = TypeVar("T")
+
+MOST_EVENTS: Final = 48
+"""One append. With the places in the log, a request id and a guard it stays below the 100 items of one write."""
+
+
+def encoded(
+    streams: Streams[T], place: Place, events: Sequence[T], id: str | None
+) -> tuple[list[StoredEvent], list[T]]:
+    """The events as they are stored, and as they will be read. Raises ``InvalidInput`` and its kinds."""
+    if not 1 <= len(events) <= MOST_EVENTS:
+        raise InvalidInput(f"one append takes 1 to {MOST_EVENTS} events, not {len(events)}")
+    opened = streams.opened()
+    now, what = opened.clock.now_ms(), f"an event of stream {place}"
+    stored: list[StoredEvent] = []
+    copies: list[Any] = []
+    for n, event in enumerate(events, start=1):
+        kind, schema, data, copy = streams.kinds.encode(event, what, opened.limit_bytes)
+        own = ids.new_ordered_id(now) if id is None else id if len(events) == 1 else f"{id}/{n}"
+        stored.append(StoredEvent(id=own, kind=kind, data=Raw(data), at_ms=now, schema=schema))
+        copies.append(copy)
+    return stored, copies
+
+
+async def write_events(
+    streams: Streams[Any], place: Place, base: int, events: Sequence[StoredEvent], *, id: str | None, seen: bool
+) -> Sequence[StoredEvent]:
+    """Append events behind version ``base``, which the stream has reached for sure if it was ``seen``; answers them
+    with their positions. Raises ``Refused``, also for what is this very append, applied before: see ``earlier``.
+    """
+    opened = streams.opened()
+    numbered = events
+
+    def writes() -> list[Write]:
+        found: list[Write] = []
+        if id is not None:  # first, so that a repeat is known whatever version it names
+            body = encode(Request(base, len(events), fingerprint_of(events)))
+            found.append(Put(Item(partition=place.partition, sort=REQUEST_PREFIX + id, body=body), ABSENT))
+        found += [event_put(place, base + n, each) for n, each in enumerate(numbered, start=1)]
+        if not seen:
+            found.append(is_there(place, base))
+        return found
+
+    def in_order(last: int) -> tuple[Sequence[Write], Sequence[Pointer]]:
+        nonlocal numbered  # the last time this runs is the one that is committed
+        numbered = [replace(each, position=last + n) for n, each in enumerate(events, start=1)]
+        return writes(), [Pointer(place.key, base + n) for n in range(1, len(events) + 1)]
+
+    async def send() -> None:
+        if streams.ordered:
+            await write_numbered(opened.home, streams.name, in_order)
+        else:
+            await opened.home.store.write(*writes())
+
+    try:
+        await send()
+    except StoreUnavailable:
+        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        # If the first attempt was applied, this one is refused by its own events: `earlier` will know them.
+        await send_until_known(send, ours=lambda _there: False, patience_seconds=CALLER_PATIENCE_SECONDS)
+    streams.bell.ring(place.partition)
+    if streams.ordered:
+        streams.ring_log()
+    return numbered
+
+
+def earlier(there: Item | None, place: Place, events: Sequence[StoredEvent], id: str | None) -> Request | None:
+    """The append of these very events, if what refused it was that. Raises ``IdempotencyMismatch``."""
+    if there is None:
+        return None
+    if there.sort.startswith(REQUEST_PREFIX):
+        request = decode_request(there.body)
+        if request.fingerprint != fingerprint_of(events):
+            raise IdempotencyMismatch(f"stream {place} has other events under the id {id!r}")
+        return request
+    if there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
+        return Request(version_of(there) - 1, len(events), "")
+    return None
+
+
+def fingerprint_of(events: Sequence[StoredEvent]) -> str:
+    """Tells the events of one append from those of another."""
+    return ids.fingerprint(b"\0".join(each.kind.encode() + b" " + bytes(each.data) for each in events))

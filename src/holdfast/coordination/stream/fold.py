@@ -1,0 +1,148 @@
+"""A state made of events, and snapshots of it that save reading them all.
+
+A snapshot follows from the events and may be lost, or made anew, at any time: nothing rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.codec.typed import Codec, codec_for
+from holdfast.coordination.stream.record import SNAPSHOT_PREFIX, Place, Recorded, encode
+from holdfast.errors import ConfigurationError, PayloadTooLarge, Refused, StoreUnavailable
+from holdfast.items import ABSENT, AnyOf, Item, Put, RevisionIs
+from holdfast.keys import check_key
+from holdfast.opened import Opened
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Generic[S, E]):
+    """How a state follows from events: begin with ``initial()`` (``state()``, unless it is given), then ``apply`` each.
+
+    ``apply`` is a pure function of its arguments; it answers the next state. With ``snapshot_every`` the state is kept
+    after so many events, as typed JSON of the class ``state``. Give ``apply`` a new ``version`` when it changes its
+    mind about old events: snapshots of another version are not used.
+
+        balance = hf.Fold(int, lambda cents, event: cents + event.cents, snapshot_every=100)
+    """
+
+    state: type[S]
+    apply: Callable[[S, E], S]
+    initial: Callable[[], S] | None = None
+    snapshot_every: int = 0
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        every: Any = self.snapshot_every  # whatever its annotation says
+        if type(every) is not int or every < 0:
+            raise ConfigurationError(f"snapshot_every is a number of events, or 0 for no snapshots, not {every!r}")
+        if every:
+            codec_for(self.state)
+            check_key("snapshot", (self.name,))
+
+    @property
+    def name(self) -> str:
+        """What its snapshots are called."""
+        return self.state.__name__
+
+    @property
+    def codec(self) -> Codec[S]:
+        """How its snapshots are kept."""
+        return codec_for(self.state)
+
+    def begin(self) -> S:
+        """The state before the first event."""
+        return self.state() if self.initial is None else self.initial()
+
+
+class Folded(Struct, Generic[S], frozen=True):
+    """A state, the version of the stream that it stands for, and the version and revision of its last snapshot."""
+
+    state: S
+    version: int
+    snapshot: int = 0
+
+
+class Snapshot(Struct, frozen=True):
+    """The body of a snapshot's item; its revision is the version of the stream."""
+
+    version: int
+    state: Raw
+
+
+_decode = msgspec.json.Decoder(Snapshot).decode
+
+
+class Readable(Protocol[E]):
+    """What a fold reads: a stream."""
+
+    @property
+    def place(self) -> Place: ...
+    def read(self, *, after: int = 0, upto: int | None = None) -> AsyncGenerator[Recorded[E]]: ...
+    def reached(self, version: int) -> None: ...
+
+
+async def load(
+    stream: Readable[E],
+    fold: Fold[S, E],
+    opened: Opened,
+    *,
+    upto: int | None = None,
+    at_ms: int | None = None,
+    on: Folded[S] | None = None,
+) -> Folded[S]:
+    """The state of a stream, from its snapshot or from ``on``, and the events since."""
+    folded = on or await _begin(stream, fold, opened, upto=upto, past=at_ms is not None)
+    state, version = folded.state, folded.version
+    async with aclosing(stream.read(after=version, upto=upto)) as events:
+        async for recorded in events:
+            if at_ms is not None and recorded.at_ms > at_ms:
+                break
+            state, version = fold.apply(state, recorded.event), recorded.version
+    return Folded(state, version, folded.snapshot)
+
+
+async def _begin(stream: Readable[E], fold: Fold[S, E], opened: Opened, *, upto: int | None, past: bool) -> Folded[S]:
+    fresh = Folded(fold.begin(), 0)
+    if not fold.snapshot_every:
+        return fresh
+    item = await opened.home.store.get(stream.place.partition, SNAPSHOT_PREFIX + fold.name)
+    if item is None:
+        return fresh
+    kept = _decode(item.body)
+    stream.reached(item.revision)
+    # A snapshot may stand for events after the time that is asked for, and one of another version for another fold.
+    if past or kept.version != fold.version or (upto is not None and item.revision > upto):
+        return Folded(fresh.state, 0, item.revision)
+    what = f"the snapshot {fold.name} of stream {stream.place}"
+    return Folded(fold.codec.decode(bytes(kept.state), what), item.revision, item.revision)
+
+
+async def snapshot(
+    stream: Readable[E], fold: Fold[S, E], before: Folded[S], appended: Sequence[Recorded[E]], opened: Opened
+) -> None:
+    """Keep the state after ``appended``, if it is time for it and nobody has kept a later one."""
+    last = appended[-1].version
+    if not fold.snapshot_every or last - before.snapshot < fold.snapshot_every:
+        return
+    if appended[0].version != before.version + 1:  # a repeat of an older request
+        return
+    state = before.state
+    for each in appended:
+        state = fold.apply(state, each.event)
+    partition, sort = stream.place.partition, SNAPSHOT_PREFIX + fold.name
+    # One that cannot be kept, or not now, is not missed: the events are there.
+    with suppress(Refused, StoreUnavailable, PayloadTooLarge):
+        data, _ = fold.codec.copy(state, f"the state {fold.name}", opened.limit_bytes)
+        body = encode(Snapshot(fold.version, Raw(data)))
+        item = Item(partition=partition, sort=sort, revision=last, body=body)
+        await opened.home.store.write(Put(item, AnyOf((ABSENT, RevisionIs(before.snapshot)))))

@@ -1,0 +1,55 @@
+"""Following events as they come: woken by a ring, and by the clock in case the ring was lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final, Protocol, TypeVar
+
+from holdfast.coordination.stream.record import Recorded
+
+T = TypeVar("T")
+
+FIRST_LOOK_SECONDS: Final = 0.2
+LOOK_AGAIN_GROWTH: Final = 1.5
+LONGEST_LOOK_SECONDS: Final = 5.0
+"""When whoever follows looks again without having been rung, in case a ring was lost."""
+
+
+class Listening(Protocol):
+    """Somebody who waits for rings."""
+
+    async def next(self, patience_seconds: float) -> None: ...
+    def leave(self) -> None: ...
+
+
+class Bell(Protocol):
+    """How those who follow hear of appends, in this process and in others. A ring may be lost."""
+
+    def ring(self, partition: str) -> None: ...
+    def listen(self, partition: str) -> Listening: ...
+
+
+async def follow(
+    bell: Bell,
+    partition: str,
+    read: Callable[[int], AsyncGenerator[Recorded[T]]],
+    last: int,
+    place_of: Callable[[Recorded[T]], int],
+) -> AsyncGenerator[Recorded[T]]:
+    """What ``read`` gives behind ``last``, and then what comes, woken by rings of ``partition``; for ever."""
+    listening = bell.listen(partition)
+    patience_seconds = FIRST_LOOK_SECONDS
+    try:
+        while True:
+            before = last
+            async with aclosing(read(last)) as news:
+                async for found in news:
+                    last = place_of(found)
+                    yield found
+            if last != before:
+                patience_seconds = FIRST_LOOK_SECONDS
+            await listening.next(patience_seconds)
+            patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
+    finally:
+        listening.leave()

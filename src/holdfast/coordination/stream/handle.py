@@ -1,0 +1,256 @@
+"""One stream: append events at the version you know, read them in any direction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from holdfast.coordination.stream.appending import earlier, encoded, write_events
+from holdfast.coordination.stream.fold import Fold, load, snapshot
+from holdfast.coordination.stream.following import follow
+from holdfast.coordination.stream.record import (
+    EVENT_PREFIX,
+    REQUEST_PREFIX,
+    Place,
+    Recorded,
+    Request,
+    StoredEvent,
+    decode_request,
+    event_sort,
+    recorded,
+    version_of,
+)
+from holdfast.errors import Conflict, InvalidInput, Refused
+from holdfast.items import Item
+from holdfast.keys import check_key
+from holdfast.retry import Jitter, Retry
+
+if TYPE_CHECKING:
+    from holdfast.coordination.stream.collection import Streams
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+CONFLICT_RETRY: Final = Retry(max_attempts=25, initial=0.005, backoff=2, max_delay=0.25, jitter=Jitter.FULL)
+"""How often an append at the end, or a decision, is made anew because others were faster."""
+
+PAGE_EVENTS: Final = 200
+
+
+class Stream(Generic[T]):
+    """The stream under a key. Making one looks nothing up.
+
+    Versions count its events: 0 is an empty stream, and an append at version 7 writes the 8th. An append is durable
+    when it returns (G7), all of it or nothing, and applied once although its answer be lost.
+
+        account = app.stream(Deposited | Withdrawn, "account-1")
+        await account.append(Deposited(100), version=0)
+        async for recorded in account.read():
+            print(recorded.version, recorded.event)
+    """
+
+    __slots__ = ("_seen", "_streams", "place")
+
+    def __init__(self, streams: Streams[T], place: Place) -> None:
+        self._streams = streams
+        self.place = place
+        self._seen = 0
+        """A version that the stream has reached for sure."""
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.place}>"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The parts of its key."""
+        return self.place.key
+
+    @property
+    def streams(self) -> Streams[T]:
+        """The collection that it belongs to."""
+        return self._streams
+
+    # ── Appending ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def append(self, *events: T, version: int | None = None, id: str | None = None) -> tuple[Recorded[T], ...]:
+        """Append events behind ``version``, or at the end whatever it is. Answers what was recorded.
+
+        Raises ``Conflict`` if the stream is not at ``version``, with the version that it has. With ``id`` the events
+        are appended once however often they are sent, and a repeat gets the same answer; other events under the same
+        id raise ``IdempotencyMismatch``. One write, if this handle has seen ``version``, by reading or appending.
+        """
+        if version is not None:
+            checked_version(version)
+        if id is not None:
+            check_key("request", (id,))
+        stored, copies = encoded(self._streams, self.place, events, id)
+        base = await self.version() if version is None else version
+        for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
+            try:
+                numbered = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._seen)
+            except Refused as refused:
+                if (request := earlier(refused.item, self.place, stored, id)) is not None:
+                    return await self._appended(request)
+            else:
+                self.reached(base + len(events))
+                both = zip(numbered, copies, strict=True)
+                return tuple(self._recorded(base + n, *each) for n, each in enumerate(both, start=1))
+            there = await self.version()
+            if version is not None:
+                raise Conflict(f"stream {self.place} is at version {there}, not at version {version}", there)
+            base = there
+            await self._give_way(attempt)
+        raise self._overtaken()
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def version(self) -> int:
+        """How many events it has. One read if nobody has appended since this handle looked."""
+        low, step = self._seen, 1
+        while await self._has(low + step):
+            low += step
+            step *= 2
+        high = low + step
+        while high - low > 1:
+            middle = (low + high) // 2
+            if await self._has(middle):
+                low = middle
+            else:
+                high = middle
+        self.reached(low)
+        return low
+
+    async def read(
+        self, *, after: int = 0, upto: int | None = None, backwards: bool = False, limit: int | None = None
+    ) -> AsyncGenerator[Recorded[T]]:
+        """The events behind version ``after``, up to and with version ``upto``, in their order or ``backwards``, and at
+        most ``limit`` of them. Read a page at a time, so each event is as it was when its page was read: final.
+        """
+        checked_version(after)
+        if upto is not None:
+            checked_version(upto)
+        if limit is not None and limit < 0:
+            raise InvalidInput(f"limit is how many events to read at most, not {limit!r}")
+        count = 0
+        pages = self._pages_back(after, upto) if backwards else self._pages(after, upto)
+        async with aclosing(pages):
+            async for page in pages:
+                for item in page:
+                    if limit is not None and count >= limit:
+                        return
+                    count += 1
+                    yield recorded(self.place, item, self._streams.kinds)
+
+    async def _pages(self, after: int, upto: int | None) -> AsyncGenerator[Sequence[Item]]:
+        store = self._streams.opened().home.store
+        while upto is None or after < upto:
+            count = PAGE_EVENTS if upto is None else min(PAGE_EVENTS, upto - after)
+            page = await store.query(self.place.partition, prefix=EVENT_PREFIX, after=event_sort(after), limit=count)
+            items = [each for each in page.items if upto is None or version_of(each) <= upto]
+            if items:
+                after = version_of(items[-1])
+                self.reached(after)
+                yield items
+            if page.cursor is None or len(items) < len(page.items):
+                return
+
+    async def _pages_back(self, after: int, upto: int | None) -> AsyncGenerator[Sequence[Item]]:
+        last = await self.version()
+        last = last if upto is None else min(upto, last)
+        while last > after:
+            first = max(after, last - PAGE_EVENTS)
+            yield [item async for page in self._pages(first, last) for item in page][::-1]
+            last = first
+
+    def follow(self, *, after: int = 0) -> AsyncGenerator[Recorded[T]]:
+        """The events behind version ``after``, and then each new one soon after it is appended; for ever."""
+        bell, partition = self._streams.bell, self.place.partition
+        return follow(bell, partition, lambda last: self.read(after=last), checked_version(after), _version)
+
+    # ── State ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def state(self, fold: Fold[S, T], *, version: int | None = None, at: datetime | None = None) -> S:
+        """What ``fold`` makes of the events: of all, of those up to ``version``, or of those before the first one that
+        was recorded after ``at``.
+        """
+        return (await load(self, fold, self._streams.opened(), upto=version, at_ms=_at_ms(at))).state
+
+    async def decide(
+        self, fold: Fold[S, T], decide: Callable[[S], Sequence[T]], *, id: str | None = None
+    ) -> tuple[Recorded[T], ...]:
+        """Append the events that ``decide`` makes of the state; if somebody was faster, again on the state as it is
+        then. Answers what was recorded. ``decide`` is a plain function that may run several times, and what it raises
+        is passed on. With ``id`` it happens once however often it is asked for. Raises ``Conflict`` if others are
+        faster all the time.
+        """
+        opened, found = self._streams.opened(), None
+        if id is not None and (request := await self._request(id)) is not None:
+            return await self._appended(request)
+        for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
+            found = await load(self, fold, opened, on=found)
+            if not (events := tuple(decide(found.state))):
+                return ()
+            try:
+                appended = await self.append(*events, version=found.version, id=id)
+            except Conflict:
+                await self._give_way(attempt)
+                continue
+            await snapshot(self, fold, found, appended, opened)
+            return appended
+        raise self._overtaken()
+
+    # ── Within ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _request(self, id: str) -> Request | None:
+        check_key("request", (id,))
+        item = await self._streams.opened().home.store.get(self.place.partition, REQUEST_PREFIX + id)
+        return None if item is None else decode_request(item.body)
+
+    async def _appended(self, request: Request) -> tuple[Recorded[T], ...]:
+        """What an earlier append has recorded."""
+        found = [each async for each in self.read(after=request.version, upto=request.version + request.count)]
+        return tuple(found)
+
+    async def _give_way(self, attempt: int) -> None:
+        self._streams.opened().tell("conflicted", partition=self.place.partition)
+        await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._streams.random))
+
+    def _overtaken(self) -> Conflict:
+        times = CONFLICT_RETRY.max_attempts
+        return Conflict(f"others appended to stream {self.place} {times} times in a row", self._seen)
+
+    def reached(self, version: int) -> None:
+        """Note that the stream is at least this long."""
+        self._seen = max(self._seen, version)
+
+    async def _has(self, version: int) -> bool:
+        store = self._streams.opened().home.store
+        return await store.get(self.place.partition, event_sort(version)) is not None
+
+    def _recorded(self, version: int, stored: StoredEvent, event: T) -> Recorded[T]:
+        return Recorded(
+            key=self.key, event=event, version=version, id=stored.id, at_ms=stored.at_ms, position=stored.position
+        )
+
+
+def _version(found: Recorded[Any]) -> int:
+    return found.version
+
+
+def _at_ms(at: datetime | None) -> int | None:
+    if at is None:
+        return None
+    if at.tzinfo is None:
+        raise InvalidInput(f"{at} has no time zone: give a datetime such as datetime(2026, 11, 5, 12, 30, tzinfo=UTC)")
+    return int(at.timestamp() * 1000)
+
+
+def checked_version(version: int) -> int:
+    """A version of a stream. Raises ``InvalidInput``."""
+    given: Any = version  # whatever its annotation says
+    if type(given) is not int or given < 0:
+        raise InvalidInput(f"a version is a number from 0 on, not {repr(given)[:60]}")
+    return given

@@ -1,0 +1,112 @@
+"""What the store holds about a stream: one item per event, at its version, written once if absent.
+
+That the place of an event is free *is* the concurrency control: of two writers who both know version 7, one writes
+event 8. There is no counter beside the events that could disagree with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.coordination.stream.kinds import Kinds
+from holdfast.items import ABSENT, Item, Put, Update
+from holdfast.keys import SEPARATOR
+
+T = TypeVar("T")
+
+PARTITION_PREFIX: Final = "stream#"
+EVENT_PREFIX: Final = "e#"
+REQUEST_PREFIX: Final = "q#"
+"""Which append a request id belongs to, so that a repeat of it is known."""
+SNAPSHOT_PREFIX: Final = "s#"
+
+VERSION_DIGITS: Final = 12
+
+
+class Recorded(Struct, Generic[T], frozen=True, kw_only=True):
+    """An event as it was recorded: in which stream, as its how-manieth, when (milliseconds), under which id.
+
+    ``position`` is its place among the events of all streams, if those are ordered, else 0.
+    """
+
+    key: tuple[str, ...]
+    event: T
+    version: int
+    id: str
+    at_ms: int
+    position: int = 0
+
+
+class StoredEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The body of an event's item."""
+
+    id: str
+    kind: str
+    data: Raw
+    at_ms: int
+    schema: int = 1
+    position: int = 0
+
+
+class Request(Struct, frozen=True):
+    """The body of a request's item: the append that it was, and the fingerprint of its events."""
+
+    version: int
+    count: int
+    fingerprint: str
+
+
+encode: Final = msgspec.json.Encoder().encode
+decode_event: Final = msgspec.json.Decoder(StoredEvent).decode
+decode_request: Final = msgspec.json.Decoder(Request).decode
+
+
+class Place(Struct, frozen=True):
+    """Where a stream is kept."""
+
+    collection: str
+    key: tuple[str, ...]
+
+    @property
+    def partition(self) -> str:
+        return f"{PARTITION_PREFIX}{self.collection}{SEPARATOR}{SEPARATOR.join(self.key)}"
+
+    def __str__(self) -> str:
+        return f"{self.collection} {'/'.join(self.key)!r}"
+
+
+def event_sort(version: int) -> str:
+    """The sort key of an event."""
+    return f"{EVENT_PREFIX}{version:0{VERSION_DIGITS}d}"
+
+
+def version_of(item: Item) -> int:
+    """The version of an event's item."""
+    return int(item.sort[len(EVENT_PREFIX) :])
+
+
+def event_put(place: Place, version: int, event: StoredEvent) -> Put:
+    """The write that appends an event, if nobody has."""
+    return Put(Item(partition=place.partition, sort=event_sort(version), body=encode(event)), ABSENT)
+
+
+def is_there(place: Place, version: int) -> Update:
+    """The guard that a stream is this long."""
+    return Update(partition=place.partition, sort=event_sort(version))
+
+
+def recorded(place: Place, item: Item, kinds: Kinds) -> Recorded[Any]:
+    """An event as users see it. Raises ``SerializationError``."""
+    stored, version = decode_event(item.body), version_of(item)
+    event = kinds.decode(stored.kind, stored.schema, bytes(stored.data), f"event {version} of stream {place}")
+    return Recorded(
+        key=place.key,
+        event=event,
+        version=version,
+        id=stored.id,
+        at_ms=stored.at_ms,
+        position=stored.position,
+    )

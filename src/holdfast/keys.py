@@ -1,0 +1,48 @@
+"""Keys that users give: parts of text, from which the places of items are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.errors import InvalidInput
+
+SEPARATOR: Final = "#"
+"""Stands between the parts of a key in the store, so no part may hold it."""
+
+LONGEST_PART_CHARACTERS: Final = 500
+LONGEST_KEY_BYTES: Final = 900
+"""All parts of a key together, in UTF-8: with what is put before it a sort key stays below DynamoDB's 1,024 bytes."""
+
+
+def check_key(what: str, parts: Sequence[str]) -> tuple[str, ...]:
+    """The parts of a key, checked: printable text without ``#``, bounded. Raises ``InvalidInput``.
+
+    >>> check_key("document", ["customer-7", "order-17"])
+    ('customer-7', 'order-17')
+    """
+    if not parts:
+        raise InvalidInput(f"a {what} has a key: give it one part of text, or several")
+    for part in parts:
+        check_part(what, part)
+        if not part:
+            raise InvalidInput(f"no part of a {what}'s key is empty: {tuple(parts)!r}"[:200])
+    if sum(len(part.encode()) for part in parts) + len(parts) > LONGEST_KEY_BYTES:
+        raise InvalidInput(f"the key of a {what} is over {LONGEST_KEY_BYTES} bytes of UTF-8")
+    return tuple(parts)
+
+
+def check_part(what: str, part: str) -> str:
+    """A part of a key, or the beginning of one. Raises ``InvalidInput``."""
+    given: Any = part  # whatever its annotation says
+    if (
+        not isinstance(given, str)
+        or len(given) > LONGEST_PART_CHARACTERS
+        or not given.isprintable()
+        or SEPARATOR in given
+    ):
+        raise InvalidInput(
+            f"each part of a {what}'s key is printable text without {SEPARATOR!r} of at most "
+            f"{LONGEST_PART_CHARACTERS} characters, not {repr(given)[:60]}"
+        )
+    return given

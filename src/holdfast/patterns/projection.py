@@ -1,0 +1,82 @@
+"""Projections: documents made of events, each event counted once (CQRS).
+
+How far a projection has come is a document too, and is written in the transaction of its effect. So an event has had
+its effect if and only if the checkpoint is behind it: a crash, a zombie or two of them at once change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final, Generic, TypeVar
+
+from holdfast.coordination.document.handle import Document
+from holdfast.coordination.stream.collection import Streams
+from holdfast.coordination.stream.handle import Stream
+from holdfast.coordination.stream.record import Recorded
+from holdfast.errors import InvalidInput
+from holdfast.patterns.atomic import Transaction
+
+T = TypeVar("T")
+
+CHECKPOINTS: Final = "!checkpoints"
+"""The collection of all checkpoints; none of a user has such a name."""
+
+BATCH_EVENTS: Final = 10
+
+Atomically = Callable[[Callable[[Transaction], Awaitable[int]]], Awaitable[int]]
+
+
+class Projection(Generic[T]):
+    """What ``app.projection`` makes: it goes on where it stopped, whenever ``catch_up`` or ``follow`` is called."""
+
+    def __init__(
+        self,
+        source: Streams[T] | Stream[T],
+        apply: Callable[[Transaction, Recorded[T]], Awaitable[Any]],
+        checkpoint: Document[int],
+        atomically: Atomically,
+        batch: int,
+    ) -> None:
+        given: Any = batch  # whatever its annotation says
+        if type(given) is not int or given < 1:
+            raise InvalidInput(f"batch is how many events share a transaction, 1 or more, not {batch!r}")
+        self._source = source
+        self._apply = apply
+        self._checkpoint = checkpoint
+        self._atomically = atomically
+        self._batch = batch
+
+    async def position(self) -> int:
+        """The last event that has had its effect: its position among all streams, or its version in the one."""
+        found = await self._checkpoint.find()
+        return 0 if found is None else found.value
+
+    async def catch_up(self) -> int:
+        """Apply all events that are there; answers how many this call has applied."""
+        count = 0
+        while applied := await self._atomically(self._step):
+            count += applied
+        return count
+
+    async def follow(self) -> None:
+        """Catch up, and then apply each new event soon after it is committed; for ever."""
+        await self.catch_up()
+        async with aclosing(self._source.follow(after=await self.position())) as news:
+            async for found in news:
+                if self._place_of(found) > await self.position():
+                    await self.catch_up()
+
+    async def _step(self, tx: Transaction) -> int:
+        last = await tx.find(self._checkpoint) or 0
+        count, reached = 0, last
+        async with aclosing(self._source.read(after=last, limit=self._batch)) as events:
+            async for found in events:
+                await self._apply(tx, found)
+                count, reached = count + 1, self._place_of(found)
+        if count:
+            tx.put(self._checkpoint, reached)
+        return count
+
+    def _place_of(self, found: Recorded[T]) -> int:
+        return found.version if isinstance(self._source, Stream) else found.position

@@ -1,0 +1,119 @@
+"""Snapshots: a state that saves reading all events, and that nothing rests on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+from tests.coordination.counted import counted_home
+from tests.coordination.stream.accounts import BALANCE, SNAPPED, Deposited, accounts, change, withdraw
+
+import holdfast as hf
+
+
+def deposit(_balance):
+    return [Deposited(1)]
+
+
+async def snapshot_of(app, name="int"):
+    return await app.access().home.store.get("stream#accounts#a", f"s#{name}")
+
+
+async def test_a_snapshot_is_kept_after_so_many_events_and_read_instead_of_them(world):
+    app = world.app()
+    async with app:
+        account = accounts(app).at("a")
+        for _ in range(2):
+            await account.decide(SNAPPED, deposit)
+        assert await snapshot_of(app) is None
+        await account.decide(SNAPPED, deposit)
+        assert (await snapshot_of(app)).revision == 3
+        for _ in range(3):
+            await account.decide(SNAPPED, deposit)
+        assert (await snapshot_of(app)).revision == 6
+
+        seen = []
+        noting = hf.Fold(int, lambda cents, event: seen.append(event) or change(cents, event), snapshot_every=3)
+        fresh = accounts(app).at("a")
+        await account.append(Deposited(10))
+        assert await fresh.state(noting) == 16
+        assert seen == [Deposited(10)]
+
+
+async def test_a_state_of_the_past_uses_no_snapshot_of_later(world):
+    app = world.app()
+    async with app:
+        account = accounts(app).at("a")
+        for _ in range(7):
+            await account.decide(SNAPPED, deposit)
+        assert [await account.state(SNAPPED, version=n) for n in range(8)] == list(range(8))
+
+
+async def test_a_snapshot_of_another_version_of_the_fold_is_not_used(world):
+    app = world.app()
+    async with app:
+        account = accounts(app).at("a")
+        for _ in range(3):
+            await account.decide(SNAPPED, deposit)
+        doubled = hf.Fold(int, lambda cents, event: change(cents, event) + event.cents, snapshot_every=3, version=2)
+        assert await account.state(doubled) == 6
+        for _ in range(3):
+            await account.decide(doubled, deposit)
+        assert (await snapshot_of(app)).revision == 6
+        assert await account.state(doubled) == 12
+
+
+async def test_a_late_writer_does_not_put_an_old_snapshot_over_a_new_one(memory_world):
+    app = memory_world.app()
+    async with app:
+        account = accounts(app).at("a")
+        await account.append(*[Deposited(1) for _ in range(9)])
+        await account.decide(SNAPPED, deposit)
+        newer = await snapshot_of(app)
+        store = app.access().home.store
+        get = store.get
+
+        async def as_it_was(partition, sort="@"):
+            return None if sort == "s#int" else await get(partition, sort)
+
+        store.get = as_it_was
+        await account.decide(SNAPPED, deposit)
+        store.get = get
+        assert await snapshot_of(app) == newer
+
+
+async def test_a_snapshot_that_cannot_be_kept_is_not_missed(memory_world):
+    app = memory_world.app(limit_bytes=40)
+    async with app:
+        account = accounts(app).at("a")
+        lists = hf.Fold(list, lambda cents, event: [*cents, event.cents], snapshot_every=1)
+        for _ in range(30):
+            await account.decide(lists, deposit)
+        assert await account.state(lists) == [1] * 30
+        assert (await snapshot_of(app, "list")).revision < 30
+
+
+async def test_a_damaged_snapshot_is_an_error_that_names_it(memory_world):
+    app = memory_world.app()
+    async with app:
+        account = accounts(app).at("a")
+        for _ in range(3):
+            await account.decide(SNAPPED, deposit)
+        memory_world.data.set(replace(await snapshot_of(app), body=b'{"version":1,"state":"x"}'))
+        with pytest.raises(hf.SerializationError, match="snapshot int of stream accounts 'a'"):
+            await account.state(SNAPPED)
+
+
+async def test_what_a_decision_costs_with_a_snapshot(memory_world):
+    open_home, store = counted_home()
+    app = memory_world.app(home=open_home)
+    async with app:
+        account = accounts(app).at("a")
+        await account.append(*[Deposited(1) for _ in range(48)])
+        await account.decide(SNAPPED, withdraw(1))
+        store.look()
+        await account.decide(SNAPPED, withdraw(1))
+        assert store.look() == (2, 1, 1)  # the snapshot, the events since; the append
+        await account.state(BALANCE)
+        await asyncio.sleep(0)
