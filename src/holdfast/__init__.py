@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.errors import InvalidState as InvalidState
     from holdfast.errors import InvalidToken as InvalidToken
     from holdfast.errors import IOOutsideStep as IOOutsideStep
+    from holdfast.errors import LeaseLost as LeaseLost
     from holdfast.errors import MailboxFull as MailboxFull
     from holdfast.errors import NestedDurableCall as NestedDurableCall
     from holdfast.errors import NondeterminismError as NondeterminismError
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.blobs import Blob as Blob
+    from holdfast.patterns.held import HeldLease as HeldLease
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -87,8 +89,8 @@ _ERRORS = (
     "CallCycle CallFailed CompensationFailed ConfigurationError DeterminismError DuplicateName "
     "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
-    "IOOutsideStep MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError "
-    "StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
+    "IOOutsideStep LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
+    "SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
 )
 _WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
 
@@ -101,6 +103,7 @@ _HOMES = {
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
+    "HeldLease": "patterns.held",
     "SqlCursor": "ports",
     "Jitter": "retry",
     "Retry": "retry",
@@ -151,6 +154,7 @@ __all__ = [
     "ExecutionTimedOut",
     "Handle",
     "HandlerInfo",
+    "HeldLease",
     "HoldfastError",
     "IOOutsideStep",
     "IdempotencyMismatch",
@@ -158,6 +162,7 @@ __all__ = [
     "InvalidState",
     "InvalidToken",
     "Jitter",
+    "LeaseLost",
     "Limits",
     "MailboxFull",
     "Missed",

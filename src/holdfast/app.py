@@ -24,6 +24,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
 from holdfast.kernel.program import Model
+from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
 from holdfast.patterns.declarations import Patterns
@@ -159,6 +160,18 @@ class App(Declarations, Messaging, Patterns):
     def opened(self) -> Opened:
         """The open app, as the state patterns see it. Raises as ``access`` does."""
         return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
+
+    @property
+    def rings(self) -> Rings:
+        """Who in this process waits for a sign that an entity may have moved. Raises as ``access`` does."""
+        return self.actor_access().rings
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop on which the app is open. Raises as ``access`` does."""
+        self.access()
+        assert self._loop is not None
+        return self._loop
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

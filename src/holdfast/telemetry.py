@@ -15,6 +15,8 @@
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
+| ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
+| ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -30,6 +32,8 @@ from typing import Final
 
 LOGGED: Final = {
     "fenced": logging.INFO,
+    "lease_lost": logging.WARNING,
+    "release_failed": logging.WARNING,
     "stranded": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,
