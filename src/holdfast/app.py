@@ -28,7 +28,7 @@ from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
 from holdfast.patterns.declarations import Patterns
-from holdfast.ports import Home
+from holdfast.ports import Cache, Home
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
@@ -43,17 +43,20 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
+CACHE_VARIABLE: Final = "HOLDFAST_CACHE_URL"
 LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 """The largest encoded input, result or message."""
 
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]
+OpenCache = Callable[[], Cache]
 
 
 class App(Declarations, Messaging, Patterns):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
-    ``sqlite:///.holdfast/<name>.db`` below the current directory.
+    ``sqlite:///.holdfast/<name>.db`` below the current directory. Caches are shared through the Redis that ``cache``
+    names, else ``HOLDFAST_CACHE_URL``; without one each process has its own. It need not answer, now or ever.
 
         async with app:             # a client: start, signal, look, wait
         async with app.worker():    # the same, and this process also works
@@ -65,6 +68,7 @@ class App(Declarations, Messaging, Patterns):
         name: str,
         *,
         home: str | OpenHome | None = None,
+        cache: str | OpenCache | None = None,
         limits: Limits | None = None,
         limit_bytes: int = LIMIT_BYTES,
         clock: Clock | None = None,
@@ -76,11 +80,13 @@ class App(Declarations, Messaging, Patterns):
         Patterns.__init__(self)
         self.telemetry = Telemetry()
         self._home = home
+        self._cache = cache
         self._limits = limits or Limits()
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
         self._access: Access | None = None
         self._actor_access: ActorAccess | None = None
+        self._shared_cache: Cache | None = None
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -162,6 +168,11 @@ class App(Declarations, Messaging, Patterns):
         return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
 
     @property
+    def shared_cache(self) -> Cache | None:
+        """The cache that the processes of this app share, if there is one."""
+        return self._shared_cache
+
+    @property
     def rings(self) -> Rings:
         """Who in this process waits for a sign that an entity may have moved. Raises as ``access`` does."""
         return self.actor_access().rings
@@ -211,6 +222,7 @@ class App(Declarations, Messaging, Patterns):
         self._loop = loop
         async with self._opening:
             if self._access is None:
+                shared_cache = self._open_cache()
                 home = roomy(await (self._home() if callable(self._home) else open_home(self.home_url)), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
@@ -223,6 +235,7 @@ class App(Declarations, Messaging, Patterns):
                     self.telemetry,
                     lambda: access.host,
                 )
+                self._shared_cache = shared_cache
                 home.doorbell.listen(self._heard)
             self._users += 1
         return self
@@ -232,12 +245,30 @@ class App(Declarations, Messaging, Patterns):
     ) -> None:
         self._users -= 1
         if self._users == 0 and self._access is not None:
-            home, self._access, self._actor_access = self._access.home, None, None
-            self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
+            try:
+                await self.close_belongings()
+            finally:
+                await self._close()
+
+    async def _close(self) -> None:
+        assert self._access is not None
+        home, self._access, self._actor_access = self._access.home, None, None
+        cache, self._shared_cache = self._shared_cache, None
+        self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
+        try:
+            if cache is not None:
+                await cache.close()
+        finally:
             try:
                 await home.doorbell.close()
             finally:
                 await home.store.close()
+
+    def _open_cache(self) -> Cache | None:
+        if callable(self._cache):
+            return self._cache()
+        url = self._cache or os.environ.get(CACHE_VARIABLE)
+        return None if url is None else open_cache(url, self.name)
 
     def _heard(self, partition: str | None) -> None:
         access = self._access
@@ -312,3 +343,14 @@ async def open_home(url: str) -> Home:
     raise ConfigurationError(
         f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db or memory://"
     )
+
+
+def open_cache(url: str, app: str) -> Cache:
+    """The shared cache that a URL names: ``redis://host:port/database``, or ``rediss://`` with TLS."""
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise ConfigurationError(f"{url!r} names no cache. Write redis://host:6379/0")
+    try:
+        from holdfast.backends.redis import open_redis_cache  # noqa: PLC0415 - only the backend in use is loaded
+    except ImportError as error:
+        raise ConfigurationError("a cache on Redis needs its client: pip install 'holdfast[redis]'") from error
+    return open_redis_cache(url, f"holdfast:{app}:")

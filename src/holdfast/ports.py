@@ -133,6 +133,53 @@ class Purges(Protocol):
         ...
 
 
+class Seen(Struct, frozen=True):
+    """What a cache holds under a key: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
+    for how long it has been stale) and is kept at all. ``may_fill``: whoever looked is to fetch a newer one.
+    """
+
+    value: bytes | None
+    fresh_ms: int
+    keep_ms: int
+    may_fill: bool
+
+
+class Cache(Protocol):
+    """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
+
+    Keys live in groups. Time is the cache's own. Whatever is here may be gone at any moment. Every method raises
+    ``StoreUnavailable`` if the cache does not answer, and each may be repeated.
+    """
+
+    async def look(self, group: str, key: str, token: str, fill_ms: int) -> Seen:
+        """What is there; if it is not fresh and nobody fills it, ``token`` is now the one that may, for ``fill_ms``."""
+        ...
+
+    async def fill(
+        self, group: str, key: str, token: str, value: bytes, *, fresh_ms: int, keep_ms: int, version: int | None = None
+    ) -> bool:
+        """Store the value if ``token`` is still the one that may, and no higher version was asked for meanwhile."""
+        ...
+
+    async def give_up(self, group: str, key: str, token: str) -> None:
+        """Let somebody else fill it."""
+        ...
+
+    async def forget(self, group: str, key: str, *, below: int | None = None, keep_ms: int = 0) -> None:
+        """Drop the value, and refuse whoever is about to fill it; with ``below``, only what is of a lower version, now
+        and for ``keep_ms``.
+        """
+        ...
+
+    async def forget_all(self, group: str) -> None:
+        """``forget`` every key of the group."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 

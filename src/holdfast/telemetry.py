@@ -17,6 +17,7 @@
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
 | ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
+| ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -34,6 +35,7 @@ LOGGED: Final = {
     "fenced": logging.INFO,
     "lease_lost": logging.WARNING,
     "release_failed": logging.WARNING,
+    "cache_failed": logging.WARNING,
     "stranded": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from holdfast.duration import Duration
+from holdfast.errors import DuplicateName
 from holdfast.kernel.watch import Rings
 from holdfast.opened import Opened
 from holdfast.patterns.blobs import BlobShelf
+from holdfast.patterns.cached import Cached, rules_of
+from holdfast.patterns.ground import B, Belonging
 from holdfast.patterns.leader import Leader
-from holdfast.patterns.lease import DEFAULT_TTL, Lease, Semaphore, WithLease, with_lease
+from holdfast.patterns.lease import DEFAULT_TTL, Lease, Semaphore, WithLease, checked_name, with_lease
+from holdfast.ports import Cache
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CacheDecorator(Protocol):
+    """``@app.cache(...)``: the function keeps its signature."""
+
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Cached[P, R]:
+        """The function, behind a cache."""
+        ...
 
 
 class Patterns:
@@ -25,9 +42,16 @@ class Patterns:
 
     def __init__(self) -> None:
         self.turnstiles: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._belongings: dict[object, Belonging] = {}
+        self._cached: set[str] = set()
 
     def opened(self) -> Opened:
         """The open app, as the patterns see it. Raises ``ConfigurationError`` if it is not open."""
+        raise NotImplementedError
+
+    @property
+    def shared_cache(self) -> Cache | None:
+        """The cache that the processes of this app share, if there is one."""
         raise NotImplementedError
 
     @property
@@ -39,6 +63,20 @@ class Patterns:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop on which the app is open. Raises as ``opened`` does."""
         raise NotImplementedError
+
+    def belonging(self, of: object, make: Callable[[], B]) -> B:
+        """See ``Ground.belonging``. Raises as ``opened`` does."""
+        self.opened()
+        found = self._belongings.get(of)
+        if found is None:
+            found = self._belongings[of] = make()
+        return cast("B", found)
+
+    async def close_belongings(self) -> None:
+        """Close what belongs to this opening of the app."""
+        while self._belongings:
+            _, belonging = self._belongings.popitem()
+            await belonging.close()
 
     # ── Leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -65,3 +103,48 @@ class Patterns:
     def leader(self, name: str, *, ttl: Duration = DEFAULT_TTL) -> Leader:
         """A job for one process at a time: ``await app.leader("billing").run(work)``."""
         return Leader(self, name, ttl)
+
+    # ── Caches ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def cache(  # noqa: PLR0913 - how long, and in which case: each has its own length
+        self,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        missing_ttl: Duration | None = None,
+        stale: Duration = 0,
+        stale_if_error: Duration = 0,
+        memory_ttl: Duration = 1.0,
+        fill_timeout: Duration = 10.0,
+        jitter: float = 0.1,
+        max_entries: int = 10_000,
+        version: Callable[[Any], int] | None = None,
+    ) -> CacheDecorator:
+        """Remember what an ``async def`` answers, by its arguments: ``@app.cache(ttl="5m")``.
+
+        A value is fresh for ``ttl``, thinned by up to ``jitter``; ``None`` for ``missing_ttl``. For ``stale`` longer it
+        is still answered while a newer one is loaded; for ``stale_if_error`` longer if loading fails. However many ask,
+        one loads: in this process always, and among processes that share a cache for at most ``fill_timeout``. What is
+        shared is answered from this process's memory for at most ``memory_ttl`` after it was read: so long may it miss
+        an invalidation by another. ``max_entries`` stay in memory. ``version`` tells that of an answer, for
+        ``invalidate_below``.
+        """
+        rules = rules_of(
+            ttl=ttl,
+            missing_ttl=missing_ttl,
+            stale=stale,
+            stale_if_error=stale_if_error,
+            memory_ttl=memory_ttl,
+            fill_timeout=fill_timeout,
+            jitter=jitter,
+            max_entries=max_entries,
+        )
+
+        def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Cached[P, R]:
+            called = checked_name("cache", function.__name__ if name is None else name)
+            if called in self._cached:
+                raise DuplicateName(f"two cached functions are called {called!r}; give one of them another: name=...")
+            self._cached.add(called)
+            return Cached(self, function, called, rules, version)
+
+        return decorate

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.errors import InvalidState
 from holdfast.kernel.watch import Rings
 from holdfast.opened import Opened
+from holdfast.ports import Cache
 
 T = TypeVar("T")
+
+
+class Belonging(Protocol):
+    """Something that lives as long as the app is open."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+B = TypeVar("B", bound=Belonging)
 
 
 class Ground(Protocol):
@@ -22,6 +34,15 @@ class Ground(Protocol):
 
     def opened(self) -> Opened:
         """The open app, as the concepts of the coordination layer see it."""
+        ...
+
+    @property
+    def shared_cache(self) -> Cache | None:
+        """The cache that the processes of this app share, if there is one."""
+        ...
+
+    def belonging(self, of: object, make: Callable[[], B]) -> B:
+        """What ``make`` answered when ``of`` first asked since the app was opened; it is closed with the app."""
         ...
 
     @property
