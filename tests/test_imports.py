@@ -51,6 +51,7 @@ PUBLIC_NAMES = [
     "Retry",
     "Sent",
     "SerializationError",
+    "Session",
     "SqlCursor",
     "Status",
     "StatusPage",

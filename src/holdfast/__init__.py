@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.blobs import Blob as Blob
     from holdfast.patterns.held import HeldLease as HeldLease
+    from holdfast.patterns.session import Session as Session
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -104,6 +105,7 @@ _HOMES = {
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
     "HeldLease": "patterns.held",
+    "Session": "patterns.session",
     "SqlCursor": "ports",
     "Jitter": "retry",
     "Retry": "retry",
@@ -173,6 +175,7 @@ __all__ = [
     "Retry",
     "Sent",
     "SerializationError",
+    "Session",
     "SqlCursor",
     "Status",
     "StatusPage",

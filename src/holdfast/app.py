@@ -28,7 +28,7 @@ from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
 from holdfast.patterns.declarations import Patterns
-from holdfast.ports import Cache, Home
+from holdfast.ports import Home, Shared
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
@@ -48,7 +48,7 @@ LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 """The largest encoded input, result or message."""
 
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]
-OpenCache = Callable[[], Cache]
+OpenShared = Callable[[], Shared]
 
 
 class App(Declarations, Messaging, Patterns):
@@ -68,7 +68,7 @@ class App(Declarations, Messaging, Patterns):
         name: str,
         *,
         home: str | OpenHome | None = None,
-        cache: str | OpenCache | None = None,
+        cache: str | OpenShared | None = None,
         limits: Limits | None = None,
         limit_bytes: int = LIMIT_BYTES,
         clock: Clock | None = None,
@@ -86,7 +86,7 @@ class App(Declarations, Messaging, Patterns):
         self._clock = clock or SystemClock()
         self._access: Access | None = None
         self._actor_access: ActorAccess | None = None
-        self._shared_cache: Cache | None = None
+        self._shared = Shared()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -168,9 +168,9 @@ class App(Declarations, Messaging, Patterns):
         return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
 
     @property
-    def shared_cache(self) -> Cache | None:
-        """The cache that the processes of this app share, if there is one."""
-        return self._shared_cache
+    def shared(self) -> Shared:
+        """What the processes of this app share besides their home."""
+        return self._shared
 
     @property
     def rings(self) -> Rings:
@@ -222,6 +222,7 @@ class App(Declarations, Messaging, Patterns):
         self._loop = loop
         async with self._opening:
             if self._access is None:
+                shared = self._open_shared()
                 shared_cache = self._open_cache()
                 home = roomy(await (self._home() if callable(self._home) else open_home(self.home_url)), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
@@ -235,7 +236,7 @@ class App(Declarations, Messaging, Patterns):
                     self.telemetry,
                     lambda: access.host,
                 )
-                self._shared_cache = shared_cache
+                self._shared = shared
                 home.doorbell.listen(self._heard)
             self._users += 1
         return self
@@ -253,22 +254,22 @@ class App(Declarations, Messaging, Patterns):
     async def _close(self) -> None:
         assert self._access is not None
         home, self._access, self._actor_access = self._access.home, None, None
-        cache, self._shared_cache = self._shared_cache, None
+        shared, self._shared = self._shared, Shared()
         self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
         try:
-            if cache is not None:
-                await cache.close()
+            if shared.cache is not None:
+                await shared.cache.close()
         finally:
             try:
                 await home.doorbell.close()
             finally:
                 await home.store.close()
 
-    def _open_cache(self) -> Cache | None:
+    def _open_shared(self) -> Shared:
         if callable(self._cache):
             return self._cache()
         url = self._cache or os.environ.get(CACHE_VARIABLE)
-        return None if url is None else open_cache(url, self.name)
+        return Shared() if url is None else open_shared(url, self.name)
 
     def _heard(self, partition: str | None) -> None:
         access = self._access
@@ -345,12 +346,12 @@ async def open_home(url: str) -> Home:
     )
 
 
-def open_cache(url: str, app: str) -> Cache:
-    """The shared cache that a URL names: ``redis://host:port/database``, or ``rediss://`` with TLS."""
+def open_shared(url: str, app: str) -> Shared:
+    """The cache that a URL names: ``redis://host:port/database``, or ``rediss://`` with TLS."""
     if not url.startswith(("redis://", "rediss://", "unix://")):
         raise ConfigurationError(f"{url!r} names no cache. Write redis://host:6379/0")
     try:
-        from holdfast.backends.redis import open_redis_cache  # noqa: PLC0415 - only the backend in use is loaded
+        from holdfast.backends.redis import open_redis  # noqa: PLC0415 - only the backend in use is loaded
     except ImportError as error:
         raise ConfigurationError("a cache on Redis needs its client: pip install 'holdfast[redis]'") from error
-    return open_redis_cache(url, f"holdfast:{app}:")
+    return open_redis(url, f"holdfast:{app}:")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -178,6 +180,39 @@ class Cache(Protocol):
     async def close(self) -> None:
         """Let go of it."""
         ...
+
+
+class SessionStore(Protocol):
+    """Sessions: named fields that expire together, ``idle_ms`` after they were last looked at, and by ``lifetime_ms``
+    after they began. Keys are digests of unguessable ids, so nobody else has one. Each method may be repeated.
+    """
+
+    async def begin(self, key: str, fields: Mapping[str, bytes], *, idle_ms: int, lifetime_ms: int) -> None:
+        """Begin a session under a fresh key."""
+        ...
+
+    async def look(self, key: str, idle_ms: int) -> Mapping[str, bytes] | None:
+        """Its fields, if it is there, and let it last from now on; it may lose up to a tenth of ``idle_ms``."""
+        ...
+
+    async def change(self, key: str, fields: Mapping[str, bytes], without: Sequence[str] = ()) -> bool:
+        """Set and remove fields, and leave the rest, and its end, as they are; false if it is not there."""
+        ...
+
+    async def move(self, key: str, new_key: str) -> bool:
+        """Give it another key, fresh too, and leave the rest as it is; false if it is not there."""
+        ...
+
+    async def end(self, key: str) -> None:
+        """Remove it."""
+        ...
+
+
+class Shared(Struct, frozen=True):
+    """What processes share besides their home. Either may be missing."""
+
+    cache: Cache | None = None
+    sessions: SessionStore | None = None
 
 
 class Home(Struct, frozen=True):

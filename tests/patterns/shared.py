@@ -6,6 +6,7 @@ import asyncio
 
 from holdfast.backends.memory.cache import CacheData, MemoryCache
 from holdfast.errors import StoreUnavailable
+from holdfast.ports import Shared
 
 
 class SharedCache:
@@ -17,7 +18,7 @@ class SharedCache:
         self.asked = 0
 
     def open(self):
-        return Wire(self)
+        return Shared(Wire(self))
 
 
 class Wire:

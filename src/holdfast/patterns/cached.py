@@ -126,7 +126,7 @@ class Cached(Generic[P, R]):
 
     def _open(self) -> ReadThrough:
         ground = self._ground
-        return ReadThrough(self.name, self._rules, ground.shared_cache, Random(ids.new_seed()), ground.opened().tell)
+        return ReadThrough(self.name, self._rules, ground.shared.cache, Random(ids.new_seed()), ground.opened().tell)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         key = self._signature.fingerprint_bytes(args, kwargs)

@@ -17,7 +17,8 @@ from holdfast.patterns.cached import Cached, rules_of
 from holdfast.patterns.ground import B, Belonging
 from holdfast.patterns.leader import Leader
 from holdfast.patterns.lease import DEFAULT_TTL, Lease, Semaphore, WithLease, checked_name, with_lease
-from holdfast.ports import Cache
+from holdfast.patterns.session import Place, Sessions
+from holdfast.ports import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,8 +51,8 @@ class Patterns:
         raise NotImplementedError
 
     @property
-    def shared_cache(self) -> Cache | None:
-        """The cache that the processes of this app share, if there is one."""
+    def shared(self) -> Shared:
+        """What the processes of this app share besides their home."""
         raise NotImplementedError
 
     @property
@@ -148,3 +149,12 @@ class Patterns:
             return Cached(self, function, called, rules, version)
 
         return decorate
+
+    # ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def session(self, name: str, *, idle: Duration = "30m", lifetime: Duration = "30d", on: Place = "home") -> Sessions:
+        """Sessions of visitors, on the app's home, or on the Redis of its cache: ``on="cache"``.
+
+        A session expires ``idle`` after it was last found, and ``lifetime`` after it began, whatever happens.
+        """
+        return Sessions(self, name, idle, lifetime, on)

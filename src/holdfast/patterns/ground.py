@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from holdfast.errors import InvalidState
 from holdfast.kernel.watch import Rings
 from holdfast.opened import Opened
-from holdfast.ports import Cache
+from holdfast.ports import Shared
 
 T = TypeVar("T")
 
@@ -37,8 +37,8 @@ class Ground(Protocol):
         ...
 
     @property
-    def shared_cache(self) -> Cache | None:
-        """The cache that the processes of this app share, if there is one."""
+    def shared(self) -> Shared:
+        """What the processes of this app share besides their home."""
         ...
 
     def belonging(self, of: object, make: Callable[[], B]) -> B:

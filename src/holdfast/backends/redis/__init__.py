@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from holdfast.backends.redis.cache import RedisCache
 from holdfast.backends.redis.connection import Connection
+from holdfast.backends.redis.sessions import RedisSessions
+from holdfast.ports import Shared
 
-__all__ = ["Connection", "RedisCache", "open_redis_cache"]
+__all__ = ["Connection", "RedisCache", "RedisSessions", "open_redis"]
 
 
-def open_redis_cache(url: str, prefix: str) -> RedisCache:
-    """A cache on the Redis that ``url`` names (``redis://host:6379/0``). It connects when it is first used."""
-    return RedisCache(Connection(url), prefix)
+def open_redis(url: str, prefix: str) -> Shared:
+    """A cache and sessions on the Redis that ``url`` names (``redis://host:6379/0``); it connects when first used."""
+    connection = Connection(url)
+    return Shared(RedisCache(connection, prefix), RedisSessions(connection, prefix))
