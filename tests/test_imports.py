@@ -71,6 +71,7 @@ PUBLIC_NAMES = [
     "current",
     "field",
     "get_logger",
+    "injected",
     "map",
     "now",
     "patched",

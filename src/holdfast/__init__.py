@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.blobs import Blob as Blob
     from holdfast.patterns.held import HeldLease as HeldLease
+    from holdfast.patterns.injection import injected as injected
     from holdfast.patterns.session import Session as Session
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
@@ -105,6 +106,7 @@ _HOMES = {
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
     "HeldLease": "patterns.held",
+    "injected": "patterns.injection",
     "Session": "patterns.session",
     "SqlCursor": "ports",
     "Jitter": "retry",
@@ -195,6 +197,7 @@ __all__ = [
     "current",
     "field",
     "get_logger",
+    "injected",
     "map",
     "now",
     "patched",

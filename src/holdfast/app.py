@@ -51,7 +51,7 @@ OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 OpenShared = Callable[[], Shared]
 
 
-class App(Declarations, Messaging, Patterns):
+class App(Patterns, Declarations, Messaging):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else

@@ -18,6 +18,7 @@
 | ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
 | ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
 | ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
+| ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened anew if wanted |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -36,6 +37,7 @@ LOGGED: Final = {
     "lease_lost": logging.WARNING,
     "release_failed": logging.WARNING,
     "cache_failed": logging.WARNING,
+    "resource_failed": logging.WARNING,
     "stranded": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,

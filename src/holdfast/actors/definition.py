@@ -63,6 +63,8 @@ class Registrar(Protocol):
 
     def actor_access(self) -> ActorAccess: ...
 
+    def inject(self, function: F) -> F: ...
+
 
 class Method(Struct, frozen=True):
     """One message an actor understands."""
@@ -206,6 +208,9 @@ class Actor:
             retry=retry,
             poison=poison,
         )
+        for each, made in _members(cls):
+            if _is_message(each, made) and (given_to := app.inject(made)) is not made:
+                setattr(cls, each, given_to)
         cls.kind = Kind(cls, name or cls.__name__, app, policy, upcasters or {})
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))

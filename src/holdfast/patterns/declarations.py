@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
-from holdfast.duration import Duration
+from holdfast.duration import Duration, seconds
 from holdfast.errors import DuplicateName
 from holdfast.kernel.watch import Rings
 from holdfast.opened import Opened
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.cached import Cached, rules_of
 from holdfast.patterns.ground import B, Belonging
+from holdfast.patterns.injection import F, Resources
 from holdfast.patterns.leader import Leader
 from holdfast.patterns.lease import DEFAULT_TTL, Lease, Semaphore, WithLease, checked_name, with_lease
+from holdfast.patterns.resource import DEFAULT_CHECK_EVERY, Check, Factory, Resource
 from holdfast.patterns.session import Place, Sessions
 from holdfast.ports import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class CacheDecorator(Protocol):
@@ -45,6 +48,7 @@ class Patterns:
         self.turnstiles: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._belongings: dict[object, Belonging] = {}
         self._cached: set[str] = set()
+        self._resources = Resources()
 
     def opened(self) -> Opened:
         """The open app, as the patterns see it. Raises ``ConfigurationError`` if it is not open."""
@@ -158,3 +162,39 @@ class Patterns:
         A session expires ``idle`` after it was last found, and ``lifetime`` after it began, whatever happens.
         """
         return Sessions(self, name, idle, lifetime, on)
+
+    # ── Resources ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def resource(self, factory: Factory[T], /) -> Resource[T]: ...
+    @overload
+    def resource(self, /, *, check: Check[T], check_every: Duration = ...) -> Callable[[Factory[T]], Resource[T]]: ...
+    def resource(
+        self,
+        factory: Factory[Any] | None = None,
+        /,
+        *,
+        check: Check[Any] | None = None,
+        check_every: Duration = DEFAULT_CHECK_EVERY,
+    ) -> Any:
+        """Declare something that each process opens once and shares: an async generator that yields it, once.
+
+        What comes after the ``yield`` closes it, when the app closes. Steps, consumers, schedules, methods of actors
+        and functions under ``@app.inject`` get it by its type. ``check`` is awaited with it before it is given out, if
+        the last time was ``check_every`` ago; if that raises, or answers ``False``, it is closed and opened anew.
+        """
+        seconds(check_every)
+
+        def declare(factory: Factory[Any]) -> Resource[Any]:
+            resource: Resource[Any] = Resource(self, factory, check, check_every)
+            self._resources.add(resource)
+            return resource
+
+        return declare if factory is None else declare(factory)
+
+    def inject(self, function: F) -> F:
+        """Give resources to a function: parameters annotated with a resource's type are no longer its caller's.
+
+        Not needed for what the app declares itself: steps, consumers, handlers of schedules, methods of actors.
+        """
+        return self._resources.inject(function)
