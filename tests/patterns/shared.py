@@ -15,6 +15,7 @@ class SharedCache:
     def __init__(self):
         self.data = CacheData(lambda: int(asyncio.get_running_loop().time() * 1000))
         self.down = False
+        self.latency = lambda: 0.001
         self.asked = 0
 
     def open(self):
@@ -31,11 +32,11 @@ class Wire:
     def __getattr__(self, name):
         async def call(*args, **kwargs):
             self._shared.asked += 1
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(self._shared.latency())
             if self._shared.down:
                 raise StoreUnavailable("down")
             answer = await getattr(self._cache, name)(*args, **kwargs)
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(self._shared.latency())
             return answer
 
         return call

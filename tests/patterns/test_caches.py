@@ -295,6 +295,44 @@ def test_a_slow_reader_does_not_bring_the_old_value_back(tiers):
     run_virtual(main)
 
 
+@BOTH
+def test_a_slow_reader_that_arrives_last_is_not_kept(tiers):
+    async def main():
+        shop = Shop()
+        app, product = declare(shop, shared_or_not(tiers), stale="1h", stale_if_error="1h")
+        async with app:
+            shop.seconds = 5.0
+            slow = asyncio.ensure_future(product("a"))
+            await asyncio.sleep(0.2)
+            shop.prices["a"], shop.seconds = 2, 0.1
+            await product.invalidate("a")
+            assert (await product("a")).price == 2
+            assert (await slow).price == 1
+            assert (await product("a")).price == 2
+
+    run_virtual(main)
+
+
+@BOTH
+def test_a_slow_refresh_that_arrives_last_is_not_kept(tiers):
+    async def main():
+        shop = Shop()
+        app, product = declare(shop, shared_or_not(tiers), stale="1h")
+        async with app:
+            await product("a")
+            await asyncio.sleep(12.0)
+            shop.seconds = 5.0
+            assert (await product("a")).price == 1
+            await asyncio.sleep(0.2)  # the refresh has read the old price
+            shop.prices["a"], shop.seconds = 2, 0.1
+            await product.invalidate("a")
+            assert (await product("a")).price == 2
+            await asyncio.sleep(6.0)
+            assert (await product("a")).price == 2
+
+    run_virtual(main)
+
+
 def test_a_slow_reader_elsewhere_does_not_bring_the_old_value_back():
     async def main():
         shop, shared = Shop(), SharedCache()

@@ -247,6 +247,64 @@ def test_a_zombie_is_refused_by_what_it_would_harm_and_by_itself(simulate):
     simulate(story)
 
 
+def test_who_was_robbed_learns_it_with_the_next_renewal(simulate):
+    async def story(machines):
+        owner, robber = await machines.boot(), await machines.boot(offset_ms=10 * MINUTES)
+        lost = []
+
+        async def work():
+            async with owner.app.lease("x", ttl="60s") as held:
+                await held.lost()
+                lost.append(asyncio.get_running_loop().time())
+                with pytest.raises(hf.LeaseLost, match="another owner took it over"):
+                    held.check()
+
+        working = asyncio.ensure_future(owner.call(work))
+        await asyncio.sleep(0.1)
+        assert await hold(robber, wait=0) == 2
+        with pytest.raises(hf.LeaseLost):
+            await working
+        assert lost[0] < 25.0, "long before its own lease would have ended"
+
+    simulate(story)
+
+
+def test_a_zombie_does_not_release_what_another_holds(simulate):
+    async def story(machines):
+        zombie, other = await machines.boot(), await machines.boot()
+        waking = asyncio.ensure_future(hold(zombie, 1.0, ttl="10s"))
+        await asyncio.sleep(0.5)
+        zombie.pause()
+        await asyncio.sleep(60.0)
+        holding = asyncio.ensure_future(hold(other, 30.0))
+        await asyncio.sleep(1.0)
+        zombie.resume()
+        with pytest.raises(hf.LeaseLost):
+            await waking
+        with pytest.raises(hf.WaitTimeout):
+            await hold(zombie, wait="20s")
+        assert await holding == 2
+
+    simulate(story)
+
+
+def test_a_release_whose_answer_is_lost_is_no_loss_though_another_has_it_by_then(simulate):
+    async def story(machines):
+        owner, other = await machines.boot(FaultsAt({3: LoseAnswer()})), await machines.boot()
+        holding = asyncio.ensure_future(hold(owner, 1.0))
+        await asyncio.sleep(0.5)
+        next_one = asyncio.ensure_future(hold(other, 30.0))
+        await asyncio.sleep(0.4)
+        monitor = other.app.rings
+        await asyncio.sleep(0.1)
+        monitor.heard("lease#x")
+        assert await holding == 1
+        assert await next_one == 2
+        assert owner.app.telemetry.counts["lease_lost"] == 0
+
+    simulate(story)
+
+
 def test_an_outage_longer_than_the_lease_loses_it(simulate):
     async def story(machines):
         cut_off = await machines.boot(FaultsAt({number: FailBefore() for number in range(3, 200)}))
