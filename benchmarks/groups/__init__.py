@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.groups import (
     actors,
+    caching,
     calls,
     commits,
     fanout,
@@ -31,4 +32,5 @@ ALL: tuple[Case, ...] = (
     *residency.CASES,
     *startup.CASES,
     *commits.CASES,
+    *caching.CASES,
 )
