@@ -158,6 +158,18 @@ def test_the_lease_of_a_dead_process_is_taken_over_at_once(simulate):
     simulate(story)
 
 
+async def test_on_a_file_too_the_lease_of_a_dead_process_is_taken_over_at_once(sqlite_world):
+    dying, other = sqlite_world.app(), sqlite_world.app()
+    async with other, dying:
+        held = await dying.lease("x", ttl="1h").__aenter__()
+        with pytest.raises(hf.WaitTimeout):
+            await other.lease("x", wait=0).__aenter__()
+        await dying.access().home.doorbell.close()  # what the end of a process does to its socket
+        async with other.lease("x", wait=0) as taken:
+            assert taken.fence == held.fence + 1
+        held._keeper.cancel()
+
+
 def test_a_lease_of_a_process_of_which_nothing_is_known_lapses(simulate, monkeypatch):
     async def story(machines):
         one, other = await machines.boot(), await machines.boot()

@@ -167,6 +167,37 @@ async def test_whoever_gives_up_while_it_opens_leaves_none_behind(app):
         assert closed == [True]
 
 
+def test_neither_an_opening_nor_a_closing_that_hangs_keeps_the_app_open():
+    async def main():
+        app = hf.App("shop", home="memory://", clock=VirtualClock())
+        ended = []
+
+        @app.resource
+        async def never_open() -> AsyncIterator[int]:
+            try:
+                await asyncio.Event().wait()
+                yield 1
+            finally:
+                ended.append("opening")
+
+        @app.resource
+        async def never_closed() -> AsyncIterator[str]:
+            yield "x"
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("closing")
+
+        async with app:
+            asking = asyncio.ensure_future(never_open.get())
+            await never_closed.get()
+        with pytest.raises(hf.InvalidState, match="closed while it was being opened"):
+            await asking
+        assert sorted(ended) == ["closing", "opening"]
+
+    run_virtual(main)
+
+
 # ── Health ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -15,12 +15,14 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar, cast
 
 from holdfast.duration import Duration, seconds
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.patterns.ground import Ground, wait_in_thread
 
 T = TypeVar("T")
 
 DEFAULT_CHECK_EVERY: Final = "30s"
+
+CLOSE_SECONDS: Final = 10.0
 
 Factory = Callable[[], AsyncIterator[T]]
 Check = Callable[[T], Awaitable[object]]
@@ -75,6 +77,7 @@ class Instance(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
         self._life: Life[T] | None = None
+        self._opening: Life[T] | None = None
         self._checked_at = 0.0
 
     async def get(self) -> T:
@@ -88,8 +91,11 @@ class Instance(Generic[T]):
                 await life.end()
                 life = None
             if life is None:
-                life = Life(self._factory, self._ended)
-                await life.begin()
+                life = self._opening = Life(self._name, self._factory, self._ended)
+                try:
+                    await life.begin()
+                finally:
+                    self._opening = None
                 self._life, self._checked_at = life, self._loop.time()
             return life.value
 
@@ -114,18 +120,18 @@ class Instance(Generic[T]):
         self._tell("resource_failed", resource=self._name, error=repr(error))
 
     async def close(self) -> None:
-        """Close it, if it is open."""
-        async with self._turn:
-            life, self._life = self._life, None
-            if life is not None:
-                await life.end()
+        """Close it, if it is open; if it is being opened, that ends too."""
+        lives, self._life = [each for each in (self._life, self._opening) if each is not None], None
+        for life in lives:
+            await life.end()
 
 
 class Life(Generic[T]):
     """One instance from its opening to its end, in a task of its own and in no context of anybody else."""
 
-    def __init__(self, factory: Factory[T], failed: Callable[[BaseException], object]) -> None:
+    def __init__(self, name: str, factory: Factory[T], failed: Callable[[BaseException], object]) -> None:
         self.value: T
+        self._name = name
         self._factory = factory
         self._failed = failed
         self._open: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -146,11 +152,16 @@ class Life(Generic[T]):
             raise
 
     async def end(self) -> None:
-        """Close it. What closing raises is told, and reaches nobody: whoever closes it is done with it."""
+        """Close it. What closing raises is told, and reaches nobody: whoever closes it is done with it.
+
+        One that takes longer than ``CLOSE_SECONDS`` is cancelled in the middle of its closing.
+        """
         self._ending.set()
-        if not self._open.done():
-            self._task.cancel()  # it has not been opened yet, and nobody waits for it any more
-        await asyncio.wait([self._task])
+        if self._open.done():
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
     async def _live(self) -> None:
         try:
@@ -159,7 +170,8 @@ class Life(Generic[T]):
                 await self._ending.wait()
         except BaseException as error:
             if not self._open.done():
-                self._open.set_exception(error)
+                told = f"resource {self._name!r} was closed while it was being opened"
+                self._open.set_exception(error if isinstance(error, Exception) else InvalidState(told))
                 self._open.exception()  # looked at: whoever asked may have gone away
             else:
                 self._failed(error)
