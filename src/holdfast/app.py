@@ -223,7 +223,6 @@ class App(Patterns, Declarations, Messaging):
         async with self._opening:
             if self._access is None:
                 shared = self._open_shared()
-                shared_cache = self._open_cache()
                 home = roomy(await (self._home() if callable(self._home) else open_home(self.home_url)), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(

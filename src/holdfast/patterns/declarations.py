@@ -43,8 +43,6 @@ class Patterns:
 
     def __init__(self) -> None:
         self.blobs = BlobShelf(self.opened)
-
-    def __init__(self) -> None:
         self.turnstiles: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._belongings: dict[object, Belonging] = {}
         self._cached: set[str] = set()
