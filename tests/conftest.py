@@ -13,6 +13,9 @@ from hypothesis import settings
 
 os.environ.pop("HOLDFAST_URL", None)
 
+NOT_TESTED = "NOT TESTED"
+"""How the reason of a skip begins if something that should be here is missing."""
+
 # A deadline per example would measure the machine, not the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("holdfast")
@@ -31,6 +34,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
     asyncio.run(test(**arguments))
     return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly what this machine could not test."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if NOT_TESTED in str(report.longrepr)]
+    if skipped:
+        reasons = {str(report.longrepr[-1]) for report in skipped if isinstance(report.longrepr, tuple)}
+        terminalreporter.write_sep("!", f"{len(skipped)} tests were skipped", red=True, bold=True)
+        for reason in sorted(reasons):
+            terminalreporter.write_line(reason, red=True)
 
 
 def _on_its_own_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.groups import (
     actors,
+    caching,
     calls,
     commits,
     fanout,
@@ -33,4 +34,5 @@ ALL: tuple[Case, ...] = (
     *residency.CASES,
     *startup.CASES,
     *commits.CASES,
+    *caching.CASES,
 )

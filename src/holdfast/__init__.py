@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.errors import InvalidState as InvalidState
     from holdfast.errors import InvalidToken as InvalidToken
     from holdfast.errors import IOOutsideStep as IOOutsideStep
+    from holdfast.errors import LeaseLost as LeaseLost
     from holdfast.errors import MailboxFull as MailboxFull
     from holdfast.errors import NestedDurableCall as NestedDurableCall
     from holdfast.errors import NondeterminismError as NondeterminismError
@@ -61,7 +62,10 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.atomic import Transaction as Transaction
     from holdfast.patterns.blobs import Blob as Blob
+    from holdfast.patterns.held import HeldLease as HeldLease
+    from holdfast.patterns.injection import injected as injected
     from holdfast.patterns.projection import Projection as Projection
+    from holdfast.patterns.session import Session as Session
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -98,8 +102,8 @@ _ERRORS = (
     "CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
     "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
-    "IOOutsideStep MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError "
-    "StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
+    "IOOutsideStep LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
+    "SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
 )
 _WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
 
@@ -121,6 +125,9 @@ _HOMES = {
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
+    "HeldLease": "patterns.held",
+    "injected": "patterns.injection",
+    "Session": "patterns.session",
     "SqlCursor": "ports",
     "Jitter": "retry",
     "Retry": "retry",
@@ -176,6 +183,7 @@ __all__ = [
     "Fold",
     "Handle",
     "HandlerInfo",
+    "HeldLease",
     "HoldfastError",
     "IOOutsideStep",
     "IdempotencyMismatch",
@@ -183,6 +191,7 @@ __all__ = [
     "InvalidState",
     "InvalidToken",
     "Jitter",
+    "LeaseLost",
     "Limits",
     "MailboxFull",
     "Missed",
@@ -195,6 +204,7 @@ __all__ = [
     "Retry",
     "Sent",
     "SerializationError",
+    "Session",
     "SqlCursor",
     "Status",
     "StatusPage",
@@ -218,6 +228,7 @@ __all__ = [
     "current",
     "field",
     "get_logger",
+    "injected",
     "map",
     "now",
     "patched",

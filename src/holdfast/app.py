@@ -24,10 +24,11 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
 from holdfast.kernel.program import Model
+from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
 from holdfast.patterns.declarations import Patterns
-from holdfast.ports import Home
+from holdfast.ports import Home, Shared
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
@@ -42,17 +43,20 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
+CACHE_VARIABLE: Final = "HOLDFAST_CACHE_URL"
 LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 """The largest encoded input, result or message."""
 
 OpenHome = Callable[[], Coroutine[Any, Any, Home]]
+OpenShared = Callable[[], Shared]
 
 
-class App(Declarations, Messaging, Patterns):
+class App(Patterns, Declarations, Messaging):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
-    ``sqlite:///.holdfast/<name>.db`` below the current directory.
+    ``sqlite:///.holdfast/<name>.db`` below the current directory. Caches are shared through the Redis that ``cache``
+    names, else ``HOLDFAST_CACHE_URL``; without one each process has its own. It need not answer, now or ever.
 
         async with app:             # a client: start, signal, look, wait
         async with app.worker():    # the same, and this process also works
@@ -64,6 +68,7 @@ class App(Declarations, Messaging, Patterns):
         name: str,
         *,
         home: str | OpenHome | None = None,
+        cache: str | OpenShared | None = None,
         limits: Limits | None = None,
         limit_bytes: int = LIMIT_BYTES,
         clock: Clock | None = None,
@@ -75,11 +80,13 @@ class App(Declarations, Messaging, Patterns):
         Patterns.__init__(self)
         self.telemetry = Telemetry()
         self._home = home
+        self._cache = cache
         self._limits = limits or Limits()
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
         self._access: Access | None = None
         self._actor_access: ActorAccess | None = None
+        self._shared = Shared()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -161,6 +168,23 @@ class App(Declarations, Messaging, Patterns):
         """The open app, as the state patterns see it. Raises as ``access`` does."""
         return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
 
+    @property
+    def shared(self) -> Shared:
+        """What the processes of this app share besides their home."""
+        return self._shared
+
+    @property
+    def rings(self) -> Rings:
+        """Who in this process waits for a sign that an entity may have moved. Raises as ``access`` does."""
+        return self.actor_access().rings
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop on which the app is open. Raises as ``access`` does."""
+        self.access()
+        assert self._loop is not None
+        return self._loop
+
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -199,6 +223,7 @@ class App(Declarations, Messaging, Patterns):
         self._loop = loop
         async with self._opening:
             if self._access is None:
+                shared = self._open_shared()
                 home = roomy(await (self._home() if callable(self._home) else open_home(self.home_url)), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
@@ -211,6 +236,7 @@ class App(Declarations, Messaging, Patterns):
                     self.telemetry,
                     lambda: access.host,
                 )
+                self._shared = shared
                 home.doorbell.listen(self._heard)
             self._users += 1
         return self
@@ -220,12 +246,30 @@ class App(Declarations, Messaging, Patterns):
     ) -> None:
         self._users -= 1
         if self._users == 0 and self._access is not None:
-            home, self._access, self._actor_access = self._access.home, None, None
-            self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
+            try:
+                await self.close_belongings()
+            finally:
+                await self._close()
+
+    async def _close(self) -> None:
+        assert self._access is not None
+        home, self._access, self._actor_access = self._access.home, None, None
+        shared, self._shared = self._shared, Shared()
+        self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
+        try:
+            if shared.cache is not None:
+                await shared.cache.close()
+        finally:
             try:
                 await home.doorbell.close()
             finally:
                 await home.store.close()
+
+    def _open_shared(self) -> Shared:
+        if callable(self._cache):
+            return self._cache()
+        url = self._cache or os.environ.get(CACHE_VARIABLE)
+        return Shared() if url is None else open_shared(url, self.name)
 
     def _heard(self, partition: str | None) -> None:
         access = self._access
@@ -300,3 +344,14 @@ async def open_home(url: str) -> Home:
     raise ConfigurationError(
         f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db or memory://"
     )
+
+
+def open_shared(url: str, app: str) -> Shared:
+    """The cache that a URL names: ``redis://host:port/database``, or ``rediss://`` with TLS."""
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise ConfigurationError(f"{url!r} names no cache. Write redis://host:6379/0")
+    try:
+        from holdfast.backends.redis import open_redis  # noqa: PLC0415 - only the backend in use is loaded
+    except ImportError as error:
+        raise ConfigurationError("a cache on Redis needs its client: pip install 'holdfast[redis]'") from error
+    return open_redis(url, f"holdfast:{app}:")

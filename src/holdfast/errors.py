@@ -21,6 +21,7 @@
     ├── CallFailed                   an actor's method raised a class that is not registered here
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
+    ├── LeaseLost                    what was yours alone may be somebody else's by now
     ├── IdempotencyMismatch          the id is taken by the same workflow with another input (G11)
     ├── Conflict                     somebody else has changed it meanwhile; carries what is there
     ├── NotFound                     there is no such execution, document or stream
@@ -192,6 +193,13 @@ class MailboxFull(HoldfastError):
     """So many messages wait for an actor that it takes no more. Nothing was sent."""
 
     code = "mailbox_full"
+    retryable = True
+
+
+class LeaseLost(HoldfastError):
+    """A lease ran out, or another owner took it over. What this owner still writes under its fence is refused (G9)."""
+
+    code = "lease_lost"
     retryable = True
 
 

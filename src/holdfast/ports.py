@@ -5,7 +5,7 @@ A *home* is one set of backends, named by a URL. Features compose these few verb
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -144,6 +144,86 @@ class Purges(Protocol):
         (milliseconds), and blobs without references that need not be kept any more; answers how many.
         """
         ...
+
+
+class Seen(Struct, frozen=True):
+    """What a cache holds under a key: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
+    for how long it has been stale) and is kept at all. ``may_fill``: whoever looked is to fetch a newer one.
+    """
+
+    value: bytes | None
+    fresh_ms: int
+    keep_ms: int
+    may_fill: bool
+
+
+class Cache(Protocol):
+    """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
+
+    Keys live in groups. Time is the cache's own. Whatever is here may be gone at any moment. Every method raises
+    ``StoreUnavailable`` if the cache does not answer, and each may be repeated.
+    """
+
+    async def look(self, group: str, key: str, token: str, fill_ms: int) -> Seen:
+        """What is there; if it is not fresh and nobody fills it, ``token`` is now the one that may, for ``fill_ms``."""
+        ...
+
+    async def fill(
+        self, group: str, key: str, token: str, value: bytes, *, fresh_ms: int, keep_ms: int, version: int | None = None
+    ) -> bool:
+        """Store the value if ``token`` is still the one that may, and no higher version was asked for meanwhile."""
+        ...
+
+    async def give_up(self, group: str, key: str, token: str) -> None:
+        """Let somebody else fill it."""
+        ...
+
+    async def forget(self, group: str, key: str, *, below: int | None = None, keep_ms: int = 0) -> None:
+        """Drop the value, and refuse whoever is about to fill it; with ``below``, only what is of a lower version, now
+        and for ``keep_ms``.
+        """
+        ...
+
+    async def forget_all(self, group: str) -> None:
+        """``forget`` every key of the group."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class SessionStore(Protocol):
+    """Sessions: named fields that expire together, ``idle_ms`` after they were last looked at, and by ``lifetime_ms``
+    after they began. Keys are digests of unguessable ids, so nobody else has one. Each method may be repeated.
+    """
+
+    async def begin(self, key: str, fields: Mapping[str, bytes], *, idle_ms: int, lifetime_ms: int) -> None:
+        """Begin a session under a fresh key."""
+        ...
+
+    async def look(self, key: str, idle_ms: int) -> Mapping[str, bytes] | None:
+        """Its fields, if it is there, and let it last from now on; it may lose up to a tenth of ``idle_ms``."""
+        ...
+
+    async def change(self, key: str, fields: Mapping[str, bytes], without: Sequence[str] = ()) -> bool:
+        """Set and remove fields, and leave the rest, and its end, as they are; false if it is not there."""
+        ...
+
+    async def move(self, key: str, new_key: str) -> bool:
+        """Give it another key, fresh too, and leave the rest as it is; false if it is not there."""
+        ...
+
+    async def end(self, key: str) -> None:
+        """Remove it."""
+        ...
+
+
+class Shared(Struct, frozen=True):
+    """What processes share besides their home. Either may be missing."""
+
+    cache: Cache | None = None
+    sessions: SessionStore | None = None
 
 
 class Home(Struct, frozen=True):

@@ -18,6 +18,10 @@
 | ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
+| ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
+| ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
+| ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
+| ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened anew if wanted |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -33,6 +37,10 @@ from typing import Final
 
 LOGGED: Final = {
     "fenced": logging.INFO,
+    "lease_lost": logging.WARNING,
+    "release_failed": logging.WARNING,
+    "cache_failed": logging.WARNING,
+    "resource_failed": logging.WARNING,
     "stranded": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,

@@ -88,7 +88,7 @@ def check(request, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("case", ["program", "mistakes", "start", "actors", "documents", "streams"])
+@pytest.mark.parametrize("case", ["program", "mistakes", "start", "actors", "documents", "streams", "patterns"])
 def test_mistakes_are_found_and_nothing_else(check, case):
     surplus, missed = check(f"{case}.py")
     assert surplus == {}

@@ -61,6 +61,8 @@ class Registrar(Protocol):
 
     def actor_access(self) -> ActorAccess: ...
 
+    def inject(self, function: F) -> F: ...
+
 
 class Method(Struct, frozen=True):
     """One message an actor understands."""
@@ -195,6 +197,9 @@ class Actor:
             poison=poison,
             raises=raises,
         )
+        for each, made in _members(cls):
+            if _is_message(each, made) and (given_to := app.inject(made)) is not made:
+                setattr(cls, each, given_to)
         cls.kind = Kind(cls, name or cls.__name__, app, policy, check_upcasters(upcasters or {}, "an actor"))
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.errors import HoldfastError, Refused
 from holdfast.items import HEAD, UNOWNED, AllOf, Condition, Item, LeaseLapsed, OwnerIs, StatusIn, Update
@@ -47,7 +47,7 @@ Claim = Claimed | Held | Closed
 NEVER: Final = 0
 
 
-async def claim(
+async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as left behind
     store: Store,
     partition: str,
     *,
@@ -57,22 +57,28 @@ async def claim(
     claimable: tuple[str, ...],
     running: str,
     alive: Callable[[str], bool],
+    sort: str = HEAD,
+    body: bytes | UnsetType = UNSET,
+    silent: Item | None = None,
 ) -> Claim:
-    """Try to become the owner of a head; one write unless it was left behind by another.
+    """Try to become the owner of a head, or of another item; one write unless it was left behind by another.
 
     ``claimable`` are the statuses worth working on, ``running`` the one to set. A lease of an owner that ``alive``
     says is gone is taken over at once, others when they have lapsed. A claim whose answer was lost counts as left
-    behind by ourselves: taking it over again costs one epoch and is always safe.
+    behind by ourselves: taking it over again costs one epoch and is always safe. ``body`` is stored with the claim.
+    ``silent`` is the item as the caller has seen it for so long that its owner must be gone, whatever clocks say.
     """
     open_head = StatusIn(claimable)
 
     def attempt(when: Condition) -> Update:
         return Update(
             partition=partition,
+            sort=sort,
             when=AllOf((when, open_head)),
             status=running,
             owner=owner,
             lease_until=until,
+            body=body,
             add_epoch=1,
             load=True,
         )
@@ -90,6 +96,8 @@ async def claim(
         when: Condition = held
     elif there.lease_until is not None and there.lease_until < now:
         when = AllOf((held, LeaseLapsed(now)))
+    elif silent is not None and is_leased(silent, there.owner, there.epoch) and silent.lease_until == there.lease_until:
+        when = AllOf((held, LeaseLapsed((there.lease_until or NEVER) + 1)))  # refused if it stirs after all
     else:
         return Held(there.owner, there.lease_until or NEVER)
     try:
@@ -98,13 +106,18 @@ async def claim(
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
 
 
-def renewal(partition: str, owner: str, epoch: int, until: int) -> Update:
+def renewal(partition: str, owner: str, epoch: int, until: int, *, sort: str = HEAD) -> Update:
     """The write that extends a lease; refused if it is no longer ours, or lasts as long already.
 
     Two of them may overtake each other on their way: the one that arrives last shall not shorten it.
     """
     ours_until_earlier = AllOf((OwnerIs(owner, epoch), LeaseLapsed(until)))
-    return Update(partition=partition, sort=HEAD, when=ours_until_earlier, lease_until=until)
+    return Update(partition=partition, sort=sort, when=ours_until_earlier, lease_until=until)
+
+
+def release(partition: str, owner: str, epoch: int, *, sort: str = HEAD) -> Update:
+    """The write that lets go of a lease; refused if it is no longer ours. The epoch stays: it is the fence (G3)."""
+    return Update(partition=partition, sort=sort, when=OwnerIs(owner, epoch), owner=None, lease_until=None)
 
 
 def is_leased(there: Item | None, owner: str, epoch: int) -> bool:

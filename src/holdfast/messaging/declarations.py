@@ -46,6 +46,9 @@ class Hidden(Struct, frozen=True):
     def actor_access(self) -> ActorAccess:
         return self.connect()
 
+    def inject(self, function: F) -> F:
+        return function
+
 
 class Messaging:
     """The decorators of an app for events and schedules."""
@@ -70,6 +73,10 @@ class Messaging:
     def consumed(self) -> frozenset[str]:
         """The names of the events that consumers of this app are given."""
         return frozenset(event for event, _ in self._wanted)
+
+    def inject(self, function: F) -> F:
+        """The function without the parameters that the app gives it."""
+        raise NotImplementedError
 
     async def publish(self, event: Any, *, id: str | None = None) -> None:
         """Publish an event to its consumers: durable when this returns; inside an actor, a consumer or a tick it leaves
@@ -104,7 +111,9 @@ class Messaging:
             event_name = name_of(event)
             if hidden in self.actors:
                 raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
-            consumer_actor(self._hidden, function, event, name=hidden, retry=retry, poison=poison, window=window)
+            consumer_actor(
+                self._hidden, self.inject(function), event, name=hidden, retry=retry, poison=poison, window=window
+            )
             self._wanted.append((event_name, hidden))
             return function
 
@@ -130,7 +139,7 @@ class Messaging:
                 raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
             if self._ticker is None:
                 self._ticker = ticker_of(self._hidden, schedules_name(self.outbox.app), self._jobs)
-            self._jobs[own] = _job(own, schedule, policy, target)
+            self._jobs[own] = _job(own, schedule, policy, self.inject(target))
             return target
 
         return declare

@@ -16,6 +16,7 @@ from holdfast.workflows.versioning import VersionPolicy, policy_named
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Declarations:
@@ -26,6 +27,10 @@ class Declarations:
 
     def access(self) -> Access:
         """The open app."""
+        raise NotImplementedError
+
+    def inject(self, function: F) -> F:
+        """The function without the parameters that the app gives it."""
         raise NotImplementedError
 
     @overload
@@ -70,7 +75,7 @@ class Declarations:
             heartbeat_seconds=None if heartbeat is None else seconds(heartbeat),
             at_most_once=at_most_once,
         )
-        decorate = StepDecorator(self.registry, name, policy)
+        decorate = StepDecorator(self.registry, name, policy, self.inject)
         return decorate if function is None else decorate(function)
 
     @overload

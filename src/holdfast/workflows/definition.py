@@ -32,6 +32,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 U = TypeVar("U")
 
+Inject = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes of a function one without the parameters that the app gives it."""
+
 
 class StepPolicy(Struct, frozen=True, kw_only=True):
     """How a step is performed. Times are in seconds; ``None`` means no limit."""
@@ -62,7 +65,9 @@ class Step(Generic[P, R]):
         *,
         name: str | None = None,
         policy: StepPolicy | None = None,
+        inject: Inject | None = None,
     ) -> None:
+        function = function if inject is None else inject(function)
         self.function: Callable[..., Any] = function
         own_name: Any = getattr(function, "__name__", "")
         self.name: str = name or own_name
@@ -72,6 +77,7 @@ class Step(Generic[P, R]):
         self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
         self.is_async = inspect.iscoroutinefunction(function)
         self.undone_by: Undo | None = None
+        self._inject = inject
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__wrapped__ = function
@@ -134,7 +140,7 @@ class Step(Generic[P, R]):
             limit_seconds = own.timeout_seconds if timeout is None else seconds(timeout)
             policy = replace(own, retry=retry or UNDO_RETRY, timeout_seconds=limit_seconds)
             plain = undo_function.function if isinstance(undo_function, Step) else undo_function
-            undo: Step[..., Any] = Step(plain, name=f"{self.name}.undo", policy=policy)
+            undo: Step[..., Any] = Step(plain, name=f"{self.name}.undo", policy=policy, inject=self._inject)
             if sum(parameter.required for parameter in undo.signature.parameters) > 1:
                 raise InvalidInput(
                     f"the undo of step {self.name!r} takes the step's result, or nothing; {plain.__qualname__} wants "
@@ -163,8 +169,9 @@ def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
 class StepDecorator:
     """``@app.step(...)`` with options; keeps the signature of what it decorates."""
 
-    def __init__(self, registry: Registry, name: str | None, policy: StepPolicy) -> None:
+    def __init__(self, registry: Registry, name: str | None, policy: StepPolicy, inject: Inject) -> None:
         self._registry = registry
+        self._inject = inject
         self._name = name
         self._policy = policy
 
@@ -173,7 +180,7 @@ class StepDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> Step[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        step: Step[..., Any] = Step(function, name=self._name, policy=self._policy)
+        step: Step[..., Any] = Step(function, name=self._name, policy=self._policy, inject=self._inject)
         self._registry.add_step(step)
         return step
 

@@ -1,0 +1,49 @@
+"""The way to a Redis: scripts go out, answers come back, and whatever else happens is ``StoreUnavailable``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.commands.core import AsyncScript
+from redis.exceptions import RedisError
+
+from holdfast.errors import ConfigurationError, StoreUnavailable
+
+CONNECT_SECONDS: Final = 1.0
+ANSWER_SECONDS: Final = 1.0
+"""A cache that is slower than the source it stands before is no use: whoever asks goes there instead."""
+
+Argument = str | bytes | int
+
+
+class Connection:
+    """A pool of connections, made when they are needed, on the event loop that first uses it."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._client: Redis = Redis.from_url(
+                url,
+                socket_connect_timeout=CONNECT_SECONDS,
+                socket_timeout=ANSWER_SECONDS,
+                retry=Retry(NoBackoff(), 0),  # whoever asks decides whether to ask again
+            )
+        except ValueError as error:
+            raise ConfigurationError(f"{url!r} names no Redis; write redis://host:6379/0") from error
+
+    def script(self, text: str) -> AsyncScript:
+        """A script to ``run``. Redis remembers it by its digest, and is told again if it has forgotten."""
+        return self._client.register_script(text)
+
+    async def run(self, script: AsyncScript, keys: list[str], *arguments: Argument) -> Any:
+        """Run a script whole, and answer what it returns. Raises ``StoreUnavailable``: it may or may not have run."""
+        try:
+            return await script(keys=keys, args=arguments)
+        except (RedisError, OSError, TimeoutError) as error:
+            raise StoreUnavailable(f"Redis did not answer: {type(error).__name__}") from error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.aclose()

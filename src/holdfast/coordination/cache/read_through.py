@@ -1,0 +1,349 @@
+"""A read-through cache in two tiers: this process's memory, and a ``Cache`` that processes share. Then the source.
+
+What is never done: two loads of one key at a time in one process; an answer to somebody who asked after an invalidation
+that was loaded before it; a value in a tier that was loaded before an invalidation which that tier has heard of. The
+shared tier may fail at any time: then the source is asked, and the shared tier again after a pause.
+
+Values are bytes here. Time is the event loop's: nothing in memory outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.coordination.cache.breaker import Breaker
+from holdfast.ports import Cache, Seen
+
+T = TypeVar("T")
+
+FIRST_POLL_SECONDS: Final = 0.02
+LONGEST_POLL_SECONDS: Final = 0.25
+"""How often whoever waits for another process's load looks whether it has come."""
+
+AFTER_ERROR_SECONDS: Final = 1.0
+"""For so long a stale value stands in for a source that failed, before the source is asked for this key again."""
+
+MOST_OWED: Final = 10_000
+"""How many invalidations are kept for a shared tier that does not answer; beyond, all of the group is invalidated."""
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """How long things are kept, in seconds, and how many. Lengths are thinned by up to ``jitter``, a share of them."""
+
+    ttl: float
+    missing_ttl: float
+    stale: float
+    stale_if_error: float
+    memory_ttl: float
+    fill_seconds: float
+    jitter: float
+    max_entries: int
+
+
+class Loaded(Struct, frozen=True):
+    """What the source answered. ``missing``: that there is nothing."""
+
+    value: bytes
+    missing: bool
+    version: int | None
+
+
+Load = Callable[[], Awaitable[Loaded]]
+
+
+class Remembered(Struct, frozen=True, gc=False):
+    """A value in memory. Until ``use_until`` it is answered without a look elsewhere. All by the loop's time."""
+
+    value: bytes
+    use_until: float
+    fresh_until: float
+
+
+def put(entries: OrderedDict[str, T], key: str, entry: T, most: int) -> None:
+    """Make ``entry`` the latest used of at most so many."""
+    entries[key] = entry
+    entries.move_to_end(key)
+    if len(entries) > most:
+        entries.popitem(last=False)
+
+
+class ReadThrough:
+    """The entries of one group. Belongs to one open app, and to its event loop."""
+
+    def __init__(
+        self, group: str, rules: Rules, shared: Cache | None, random: Random, tell: Callable[..., Any]
+    ) -> None:
+        self._group = group
+        self._rules = rules
+        self._shared = shared
+        self._random = random
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._breaker = Breaker(random)
+        self._memory: OrderedDict[str, Remembered] = OrderedDict()
+        self._flights: dict[str, asyncio.Task[bytes]] = {}
+        self._departures: dict[str, float] = {}
+        self._refreshes: dict[str, asyncio.Task[None]] = {}
+        self._detached: set[asyncio.Task[Any]] = set()
+        self._resting: OrderedDict[str, float] = OrderedDict()
+        self._floors: OrderedDict[str, int] = OrderedDict()
+        self._owed: dict[str, int | None] = {}
+        self._owes_all = False
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def peek(self, key: str) -> bytes | None:
+        """The value, if memory may answer without a look elsewhere."""
+        there = self._memory.get(key)
+        if there is None or self._loop.time() >= there.use_until:
+            return None
+        self._memory.move_to_end(key)
+        return there.value
+
+    async def get(self, key: str, load: Load) -> bytes:
+        """The value, from the nearest tier that may answer. Raises what ``load`` raises."""
+        there = self._memory.get(key)
+        now = self._loop.time()
+        if there is not None and now < there.use_until:
+            self._memory.move_to_end(key)
+            return there.value
+        if self._shared is None and there is not None and now < there.fresh_until + self._rules.stale:
+            self._refresh(key, load, None)
+            return there.value
+        flight = self._flights.get(key)
+        if flight is None or (self._shared is not None and now - self._departures[key] > self._rules.memory_ttl):
+            # One that has been away for longer may have left before another process invalidated what it brings.
+            self._detach(flight)
+            flight = self._flights[key] = self._loop.create_task(self._fly(key, load))
+            self._departures[key] = now
+            flight.add_done_callback(lambda done: self._landed(key, done))
+        return await asyncio.shield(flight)
+
+    def _landed(self, key: str, flight: asyncio.Task[bytes]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key], self._departures[key]
+        self._detached.discard(flight)
+        if not flight.cancelled():
+            flight.exception()  # looked at: whoever waited for it may have gone away
+
+    async def _fly(self, key: str, load: Load) -> bytes:
+        """Look in the shared tier, until it answers or somebody must load: then load."""
+        me = asyncio.current_task()
+        token, gives_up_at = ids.new_id(), self._loop.time() + self._rules.fill_seconds
+        poll = FIRST_POLL_SECONDS
+        while True:
+            looked_at = self._loop.time()
+            seen = await self._look(key, token)
+            if seen is None:
+                return await self._load(key, load, None, None)
+            if seen.value is not None and seen.fresh_ms > 0:
+                if self._flights.get(key) is me:
+                    self._remember(key, seen.value, seen.fresh_ms / 1000, looked_at)
+                return seen.value
+            if seen.value is not None and -seen.fresh_ms <= self._rules.stale * 1000:
+                if seen.may_fill:
+                    await self._refresh_or_give_up(key, load, token, me)
+                return seen.value
+            if seen.may_fill or self._loop.time() >= gives_up_at:
+                return await self._load(key, load, token if seen.may_fill else None, seen)
+            await asyncio.sleep(poll * self._random.uniform(0.5, 1.0))
+            poll = min(poll * 1.5, LONGEST_POLL_SECONDS)
+
+    async def _refresh_or_give_up(self, key: str, load: Load, token: str, me: asyncio.Task[Any] | None) -> None:
+        if self._flights.get(key) is me and key not in self._refreshes and not self._rests(key):
+            self._refresh(key, load, token)
+        else:
+            await self._give_up(key, token)
+
+    def _refresh(self, key: str, load: Load, token: str | None) -> None:
+        """Load in the background, while others are given the stale value."""
+        if key not in self._refreshes and not self._rests(key):
+            refresh = self._refreshes[key] = self._loop.create_task(self._load_quietly(key, load, token))
+            refresh.add_done_callback(lambda done: self._refreshed(key, done))
+
+    def _refreshed(self, key: str, refresh: asyncio.Task[None]) -> None:
+        if self._refreshes.get(key) is refresh:
+            del self._refreshes[key]
+        self._detached.discard(refresh)
+
+    async def _load_quietly(self, key: str, load: Load, token: str | None) -> None:
+        try:
+            await self._load(key, load, token, None)
+        except Exception as error:  # noqa: BLE001 - nobody waits for it: it is told, and tried again by whoever asks next
+            self._tell("cache_failed", group=self._group, error=repr(error))
+
+    # ── Loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _load(self, key: str, load: Load, token: str | None, seen: Seen | None) -> bytes:
+        me, began_at = asyncio.current_task(), self._loop.time()
+        if self._rests(key) and (stale := self._stand_in(key, seen)) is not None:
+            await self._give_up(key, token)
+            return stale
+        try:
+            loaded = await load()
+        except BaseException as error:
+            await self._give_up(key, token)
+            if not isinstance(error, Exception) or not self._is_current(key, me):
+                raise
+            put(self._resting, key, self._loop.time() + AFTER_ERROR_SECONDS, self._rules.max_entries)
+            if (stale := self._stand_in(key, seen)) is None:
+                raise
+            self._tell("cache_failed", group=self._group, error=repr(error))
+            return stale
+        self._resting.pop(key, None)
+        fresh = self._thinned(self._rules.missing_ttl if loaded.missing else self._rules.ttl)
+        if token is not None:
+            began_at = self._loop.time()  # it is as new as its acceptance: whoever was overtaken is refused
+            if not await self._fill(key, token, loaded, fresh):
+                return loaded.value
+        below = self._floors.get(key)
+        if self._is_current(key, me) and (below is None or (loaded.version is not None and loaded.version >= below)):
+            self._remember(key, loaded.value, fresh, began_at)
+        return loaded.value
+
+    def _rests(self, key: str) -> bool:
+        return self._loop.time() < self._resting.get(key, 0.0)
+
+    def _is_current(self, key: str, task: asyncio.Task[Any] | None) -> bool:
+        """Whether nothing was invalidated since this load began."""
+        return self._flights.get(key) is task or self._refreshes.get(key) is task
+
+    def _stand_in(self, key: str, seen: Seen | None) -> bytes | None:
+        """The stale value that may be answered in place of an error."""
+        there, now = self._memory.get(key), self._loop.time()
+        if seen is not None and seen.value is not None and -seen.fresh_ms <= self._rules.stale_if_error * 1000:
+            return seen.value
+        if there is not None and now < there.fresh_until + self._rules.stale_if_error:
+            return there.value
+        return None
+
+    def _thinned(self, length: float) -> float:
+        return length * (1 - self._rules.jitter * self._random.random())
+
+    # ── The shared tier ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _look(self, key: str, token: str) -> Seen | None:
+        """What the shared tier holds; ``None`` if it does not answer, or has not heard of an invalidation yet."""
+        shared, fill_ms = self._shared, int(self._rules.fill_seconds * 1000)
+        if shared is None or not await self._has_paid(key, shared):
+            return None
+        return await self._breaker.ask(lambda: shared.look(self._group, key, token, fill_ms))
+
+    async def _has_paid(self, key: str, shared: Cache) -> bool:
+        """Whether the shared tier knows of every invalidation of this key by this process; it is told if not."""
+        if self._owes_all:
+            self._owes_all = not await self._breaker.ask(lambda: self._told(shared.forget_all(self._group)))
+        if key in self._owed and not self._owes_all:
+            below = self._owed[key]
+            if await self._breaker.ask(
+                lambda: self._told(shared.forget(self._group, key, below=below, keep_ms=self._keep_ms))
+            ):
+                self._owed.pop(key, None)
+        return not self._owes_all and key not in self._owed
+
+    async def _told(self, telling: Awaitable[None]) -> bool:
+        await telling
+        return True
+
+    @property
+    def _keep_ms(self) -> int:
+        return int((self._rules.ttl + max(self._rules.stale, self._rules.stale_if_error)) * 1000)
+
+    async def _fill(self, key: str, token: str, loaded: Loaded, fresh: float) -> bool:
+        shared = self._shared
+        assert shared is not None, "who has a token has it from there"
+        fresh_ms, keep = int(fresh * 1000), max(self._rules.stale, self._rules.stale_if_error)
+        keep_ms = fresh_ms + int(keep * 1000)
+        answer = await self._breaker.ask(
+            lambda: shared.fill(
+                self._group, key, token, loaded.value, fresh_ms=fresh_ms, keep_ms=keep_ms, version=loaded.version
+            )
+        )
+        return answer is True
+
+    async def _give_up(self, key: str, token: str | None) -> None:
+        shared = self._shared
+        if shared is not None and token is not None:
+            await self._breaker.ask(lambda: shared.give_up(self._group, key, token))
+
+    # ── Memory ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _remember(self, key: str, value: bytes, fresh: float, as_of: float) -> None:
+        """Keep a value that was true at ``as_of``.
+
+        What processes share is looked at again ``memory_ttl`` after that, in case another one has invalidated it.
+        """
+        now = self._loop.time()
+        use_until = now + fresh if self._shared is None else min(now + fresh, as_of + self._rules.memory_ttl)
+        put(self._memory, key, Remembered(value, use_until, now + fresh), self._rules.max_entries)
+
+    # ── Invalidating ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def forget(self, key: str, below: int | None = None) -> None:
+        """Never answer again what was loaded before now; with ``below``, nothing of a lower version.
+
+        Other processes may answer it from memory for ``memory_ttl``. Raises ``StoreUnavailable`` if the shared tier
+        does not answer: others may go on with the old value for as long as it lasts. This process does not: it tells
+        the shared tier before it asks it for this key again.
+        """
+        self._drop(key)
+        if below is not None:
+            put(self._floors, key, max(below, self._floors.get(key, 0)), self._rules.max_entries)
+        if self._shared is None:
+            return
+        try:
+            await self._shared.forget(self._group, key, below=below, keep_ms=self._keep_ms)
+        except BaseException:
+            owed = self._owed.get(key, 0)
+            self._owed[key] = None if below is None or owed is None else max(below, owed)
+            if len(self._owed) > MOST_OWED:
+                self._owed.clear()
+                self._owes_all = True
+            raise
+        finally:
+            self._drop(key)  # what began while it was on its way may have seen the old value
+
+    async def forget_all(self) -> None:
+        """``forget`` every key."""
+        self._drop_all()
+        if self._shared is None:
+            return
+        try:
+            await self._shared.forget_all(self._group)
+        except BaseException:
+            self._owes_all = True
+            raise
+        finally:
+            self._drop_all()
+
+    def _drop(self, key: str) -> None:
+        self._memory.pop(key, None)
+        self._departures.pop(key, None)
+        self._detach(self._flights.pop(key, None))
+        self._detach(self._refreshes.pop(key, None))
+
+    def _detach(self, task: asyncio.Task[Any] | None) -> None:
+        """Let it go on for those who wait for it, and for nobody else."""
+        if task is not None:
+            self._detached.add(task)
+
+    def _drop_all(self) -> None:
+        self._memory.clear()
+        self._detached.update(self._flights.values(), self._refreshes.values())
+        self._flights.clear()
+        self._departures.clear()
+        self._refreshes.clear()
+
+    async def close(self) -> None:
+        """Stop loading. Whoever waits is cancelled."""
+        tasks: list[asyncio.Task[Any]] = [*self._flights.values(), *self._refreshes.values(), *self._detached]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,143 @@
+"""Cached functions of an app: what they answered before is answered again, for a while."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+
+from holdfast import ids
+from holdfast.codec.signature import Signature, signature_of
+from holdfast.coordination.cache import Loaded, ReadThrough, Rules
+from holdfast.duration import Duration, seconds
+from holdfast.errors import ConfigurationError, InvalidInput, SerializationError
+from holdfast.patterns.ground import Ground
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LONGEST_KEY_CHARACTERS: Final = 200
+"""Arguments that are longer as JSON are represented by their digest."""
+
+HIGHEST_VERSION: Final = 2**53
+"""What a version may be: whole numbers up to here are exact everywhere, in Redis too."""
+
+
+def rules_of(
+    *,
+    ttl: Duration,
+    missing_ttl: Duration | None,
+    stale: Duration,
+    stale_if_error: Duration,
+    memory_ttl: Duration,
+    fill_timeout: Duration,
+    jitter: float,
+    max_entries: int,
+) -> Rules:
+    """The rules of a cache, checked. Raises ``InvalidInput``."""
+    share, most = cast("tuple[Any, Any]", (jitter, max_entries))  # users without a type checker
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+        raise InvalidInput(f"jitter is the share of a ttl that is left to chance, 0 to 1, not {jitter!r}")
+    if type(most) is not int or most < 1:
+        raise InvalidInput(f"max_entries is how many values stay in memory, at least 1, not {max_entries!r}")
+    rules = Rules(
+        ttl=seconds(ttl),
+        missing_ttl=seconds(ttl if missing_ttl is None else missing_ttl),
+        stale=seconds(stale),
+        stale_if_error=seconds(stale_if_error),
+        memory_ttl=seconds(memory_ttl),
+        fill_seconds=seconds(fill_timeout),
+        jitter=share,
+        max_entries=most,
+    )
+    if rules.ttl <= 0 or rules.fill_seconds <= 0:
+        raise InvalidInput("the ttl and the fill_timeout of a cache are more than nothing")
+    return rules
+
+
+class Cached(Generic[P, R]):
+    """A function behind a cache. Call it as before; ``invalidate`` it with the same arguments when the source changes.
+
+    Every caller gets a value of his own, decoded from JSON: changing it changes nobody else's.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        function: Callable[P, Coroutine[Any, Any, R]],
+        name: str,
+        rules: Rules,
+        version: Callable[[R], int] | None,
+    ) -> None:
+        if not inspect.iscoroutinefunction(function):
+            raise ConfigurationError(f"a cached function is an async def, and {function!r} is not")
+        functools.update_wrapper(self, function)
+        self.name = name
+        self._ground = ground
+        self._function: Callable[P, Coroutine[Any, Any, R]] = function
+        self._rules = rules
+        self._version = version
+        self._signature: Signature = signature_of(function, f"cached function {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<Cached {self.name!r}>"
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What the function answers, or answered not too long ago. Raises what it raises."""
+        tiers, key = self._tiers(), self._key(args, kwargs)
+        value = tiers.peek(key)
+        if value is None:
+            value = await tiers.get(key, lambda: self._load(args, kwargs))
+        try:
+            return cast("R", self._signature.result.decode(value))
+        except SerializationError:  # written by code that answered something else
+            await tiers.forget(key)
+        value = await tiers.get(key, lambda: self._load(args, kwargs))
+        return cast("R", self._signature.result.decode(value))
+
+    async def invalidate(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Answer these arguments from the source next time, also to whoever is about to store an older answer.
+
+        Call it after the source has changed. Raises ``StoreError`` if the shared cache does not answer: then other
+        processes may go on with the old value until its time is over; this one does not.
+        """
+        await self._tiers().forget(self._key(args, kwargs))
+
+    async def invalidate_below(self, version: int, *args: P.args, **kwargs: P.kwargs) -> None:
+        """``invalidate`` what has a lower version, and store nothing that has: for sources whose copies lag behind."""
+        number: Any = version  # users without a type checker
+        if self._version is None:
+            raise ConfigurationError(
+                f"{self.name!r} has no versions; declare it with version=, a function of its result"
+            )
+        if type(number) is not int or not 0 <= number <= HIGHEST_VERSION:
+            raise InvalidInput(f"a version is a whole number from 0 to 2**53, not {version!r}")
+        await self._tiers().forget(self._key(args, kwargs), below=version)
+
+    async def invalidate_all(self) -> None:
+        """``invalidate`` all arguments at once."""
+        await self._tiers().forget_all()
+
+    def _tiers(self) -> ReadThrough:
+        return self._ground.belonging(self, self._open)
+
+    def _open(self) -> ReadThrough:
+        ground = self._ground
+        return ReadThrough(self.name, self._rules, ground.shared.cache, Random(ids.new_seed()), ground.opened().tell)
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        key = self._signature.fingerprint_bytes(args, kwargs)
+        if len(key) > LONGEST_KEY_CHARACTERS:
+            return hashlib.sha256(key).hexdigest()
+        return key.decode()
+
+    async def _load(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loaded:
+        function: Callable[..., Coroutine[Any, Any, R]] = self._function
+        answer = await function(*args, **kwargs)
+        what = f"the result of cached function {self.name!r}"
+        value, _ = self._signature.result.copy(answer, what, self._ground.opened().limit_bytes)
+        version = None if self._version is None or answer is None else self._version(answer)
+        return Loaded(value, missing=answer is None, version=version)

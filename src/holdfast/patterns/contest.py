@@ -1,0 +1,246 @@
+"""How somebody becomes the owner of a lease, or of one permit of several: try, look, wait for a sign, try again.
+
+The item of a lease is no head, so no worker's sweep ever looks at it. Its epoch survives release and lapse: it is the
+fence, and only grows (G3). The owner's name is ``<home>/<nonce>``: the home tells whether its process still lives, the
+nonce tells this acquisition from every other, of the same process too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from random import Random
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.coordination.lease import Claimed, Closed, claim, release
+from holdfast.errors import Refused, StoreError, StoreUnavailable, WaitTimeout
+from holdfast.items import ABSENT, Item, Put
+from holdfast.patterns.ground import Ground
+from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+
+T = TypeVar("T")
+
+SKEW_MARGIN_MS: Final = 2_000
+"""How long a lease must have lapsed by our clock before we take it over: clocks that differ by less disturb nobody."""
+
+FIRST_LOOK_SECONDS: Final = 0.25
+LONGEST_LOOK_SECONDS: Final = 5.0
+LOOK_GROWTH: Final = 1.5
+"""Whoever waits looks by himself now and then, in case a ring was lost or the owner has died."""
+
+SHORTEST_WAIT_SECONDS: Final = 0.01
+
+LEASE: Final = "LEASE"
+"""The status of every lease."""
+
+
+class Terms(Struct, frozen=True):
+    """The body of a lease: for how long its owner has asked, in milliseconds."""
+
+    ttl_ms: int
+
+
+class Won(Struct, frozen=True):
+    """A lease that is ours: its item, and the loop's time before we asked for it."""
+
+    item: Item
+    asked_at: float
+
+
+class Sighting(Struct, frozen=True):
+    """A lease as it has been since we first saw it so, and the loop's time then."""
+
+    item: Item
+    at: float
+
+
+class Contest:
+    """One attempt to own one of the leases ``sorts`` of a partition."""
+
+    def __init__(self, ground: Ground, partition: str, sorts: Sequence[str], ttl_ms: int) -> None:
+        self.opened = ground.opened()
+        self.owner = f"{self.opened.home.owner}/{ids.new_id()[:12]}"
+        self.partition = partition
+        self.ttl_ms = ttl_ms
+        self.random = Random(self.owner)
+        self.ground = ground
+        first = self.random.randrange(len(sorts))
+        self._sorts = (*sorts[first:], *sorts[:first])
+        self._sightings: dict[str, Sighting] = {}
+        self._loop = asyncio.get_running_loop()
+
+    # ── Trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def win(self, wait_seconds: float | None) -> Won:
+        """Become an owner: one write if a lease is free. Those of one process who wait try one after another.
+
+        Raises ``WaitTimeout`` when the wait is over, ``StoreUnavailable`` when the store has not answered for a while:
+        then a lease may be ours without our knowing, until it lapses.
+        """
+        deadline = None if wait_seconds is None else self._loop.time() + wait_seconds
+        turnstile = self.ground.turnstiles.setdefault(self.partition, asyncio.Lock())
+        try:
+            async with asyncio.timeout_at(deadline):
+                await turnstile.acquire()
+        except TimeoutError:
+            raise self._too_late() from None
+        rings = self.ground.rings
+        rung = rings.listen(self.partition)
+        try:
+            return await self._compete(rung, deadline)
+        finally:
+            rings.leave(self.partition, rung)
+            turnstile.release()
+
+    async def _compete(self, rung: asyncio.Event, deadline: float | None) -> Won:
+        candidates: Sequence[str] = self._sorts[:1]
+        look_seconds = FIRST_LOOK_SECONDS
+        while True:
+            for sort in candidates:
+                if won := await self._sit_out(partial(self._try_whole, sort)):
+                    return won
+            candidates = await self._sit_out(self._look)
+            if candidates:
+                continue
+            left = look_seconds if deadline is None else deadline - self._loop.time()
+            if left <= 0:
+                raise self._too_late()
+            pause = min(left, self._until_lapse(), self.random.uniform(0.8, 1.0) * look_seconds)
+            await self.ground.rings.next(rung, pause)
+            look_seconds = min(look_seconds * LOOK_GROWTH, LONGEST_LOOK_SECONDS)
+            candidates = await self._sit_out(self._look)
+
+    async def _try_whole(self, sort: str) -> Won | None:
+        """One try, to its end: a cancelled wait leaves no lease behind that nobody knows of."""
+        trying = asyncio.ensure_future(self._try(sort))
+        try:
+            return await asyncio.shield(trying)
+        except asyncio.CancelledError:
+            (outcome,) = await asyncio.gather(trying, return_exceptions=True)
+            if isinstance(outcome, Won):
+                await self.let_go(outcome, outcome.asked_at + self.ttl_ms / 1000)
+            raise
+
+    async def _try(self, sort: str) -> Won | None:
+        asked_at, now = self._loop.time(), self.opened.clock.now_ms()
+        terms = msgspec.json.encode(Terms(self.ttl_ms))
+        outcome = await claim(
+            self.opened.home.store,
+            self.partition,
+            sort=sort,
+            owner=self.owner,
+            now=now - SKEW_MARGIN_MS,
+            until=now + self.ttl_ms,
+            claimable=(LEASE,),
+            running=LEASE,
+            alive=self._alive,
+            body=terms,
+            silent=self._silent(sort),
+        )
+        match outcome:
+            case Claimed(item):
+                pass
+            case Closed():
+                until = now + self.ttl_ms
+                item = Item(
+                    self.partition, sort, status=LEASE, owner=self.owner, lease_until=until, epoch=1, body=terms
+                )
+                try:
+                    await self.opened.home.store.write(Put(item, ABSENT))
+                except Refused:
+                    return None  # somebody was faster, or our own answer was lost: the next look tells
+            case _:
+                return None
+        late = self._loop.time() - asked_at >= self.ttl_ms / 1000
+        return None if late else Won(item, asked_at)  # an answer so late is no lease any more: try again
+
+    # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _look(self) -> Sequence[str]:
+        """Which of the leases are worth a try now."""
+        page = await self.opened.home.store.query(self.partition)
+        found = {item.sort: item for item in page.items}
+        for sort in self._sorts:
+            item, seen = found.get(sort), self._sightings.get(sort)
+            if item is None:
+                self._sightings.pop(sort, None)
+            elif seen is None or (seen.item.epoch, seen.item.lease_until) != (item.epoch, item.lease_until):
+                self._sightings[sort] = Sighting(item, self._loop.time())
+        living: dict[str, bool] = {}
+        return [sort for sort in self._sorts if self._is_open(found.get(sort), living)]
+
+    def _is_open(self, item: Item | None, living: dict[str, bool]) -> bool:
+        if item is None or item.owner is None or item.owner == self.owner:
+            return True
+        if item.owner not in living:
+            living[item.owner] = self._alive(item.owner)
+        lapsed = (item.lease_until or 0) < self.opened.clock.now_ms() - SKEW_MARGIN_MS
+        return lapsed or not living[item.owner] or self._silent(item.sort) is not None
+
+    def _silent(self, sort: str) -> Item | None:
+        """The lease as we have seen it, if its owner has not renewed it for longer than it lasts.
+
+        So a dead owner whose clock was fast blocks nobody for longer than a living one may: no clock is asked.
+        """
+        seen = self._sightings.get(sort)
+        if seen is None or seen.item.owner is None:
+            return None
+        ttl_ms = msgspec.json.decode(seen.item.body, type=Terms).ttl_ms
+        return seen.item if self._loop.time() - seen.at > (ttl_ms + SKEW_MARGIN_MS) / 1000 else None
+
+    def _until_lapse(self) -> float:
+        ends = [seen.item.lease_until or 0 for seen in self._sightings.values() if seen.item.owner is not None]
+        left_ms = min(ends, default=0) + SKEW_MARGIN_MS + 1 - self.opened.clock.now_ms()
+        return max(left_ms / 1000, SHORTEST_WAIT_SECONDS)
+
+    def _alive(self, owner: str) -> bool:
+        return self.opened.home.doorbell.alive(owner.partition("/")[0])
+
+    def _too_late(self) -> WaitTimeout:
+        return WaitTimeout(f"{self.partition.replace('#', ' ')!r} is held by others; wait longer, or try again later")
+
+    async def _sit_out(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the store through a short outage."""
+        pause, gives_up_at = FIRST_PAUSE_SECONDS, self._loop.time() + CALLER_PATIENCE_SECONDS
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                if self._loop.time() >= gives_up_at:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    # ── Letting go ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def let_go(self, won: Won, until: float) -> bool:
+        """Release it, and tell those who wait; false if another owner had taken it over.
+
+        A store that does not answer is asked until ``until``, by the loop's time, when the lease lapses by itself.
+        """
+        sort, epoch = won.item.sort, won.item.epoch
+        pause, repeated = FIRST_PAUSE_SECONDS, False
+        while True:
+            try:
+                await self.opened.home.store.write(release(self.partition, self.owner, epoch, sort=sort))
+                break
+            except Refused as refused:
+                # A repeat may be refused by its own earlier self, whoever has the lease now.
+                if repeated or (refused.item is not None and refused.item.epoch == epoch):
+                    break
+                return False
+            except StoreError as error:
+                if not isinstance(error, StoreUnavailable) or self._loop.time() + pause >= until:
+                    self.opened.tell("release_failed", partition=self.partition, error=repr(error))
+                    return True
+            repeated = True
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        self.ground.rings.heard(self.partition)
+        self.opened.home.doorbell.ring(self.partition)
+        return True

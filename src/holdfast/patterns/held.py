@@ -1,0 +1,123 @@
+"""A lease while it is held: its fence, its renewal in the background, and the moment it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from holdfast.coordination.lease import is_leased, renewal
+from holdfast.errors import HoldfastError, LeaseLost, Refused, StoreError
+from holdfast.patterns.contest import Contest, Won
+from holdfast.patterns.ground import Ground
+
+RENEW_AFTER: Final = (0.25, 0.35)
+"""The share of its length after which a lease is renewed: jittered, and early enough for two more tries."""
+
+TRY_AGAIN_AFTER: Final = 0.05
+"""The share of its length after which a renewal that was not answered is tried again."""
+
+
+class HeldLease:
+    """A lease that is yours until the block ends, or until it is lost: then ``check`` raises, for good.
+
+    ``fence`` grows with every change of owner, for ever. Hand it to whatever the lease guards, and let that refuse
+    every fence lower than the highest it has seen: then an owner that was stopped for an hour does no harm (G9).
+    ``permit`` is which one of a semaphore it is, from 0; each has fences of its own.
+    """
+
+    def __init__(self, name: str, permit: int, contest: Contest, won: Won) -> None:
+        self.name = name
+        self.permit = permit
+        self.fence = won.item.epoch
+        self._contest = contest
+        self._won = won
+        self._loop = asyncio.get_running_loop()
+        self._until_ms = won.item.lease_until or 0
+        self._until = won.asked_at + contest.ttl_ms / 1000
+        self._lost: str | None = None
+        self._told = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = self._loop.create_task(self._keep())
+
+    def __repr__(self) -> str:
+        return f"<HeldLease {self.name!r} fence {self.fence}{'' if self.is_held else ', not held'}>"
+
+    # ── Used by its holder ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def check(self) -> int:
+        """The fence, if the lease is still ours by all we know. Raises ``LeaseLost``. Works from any thread."""
+        if self._lost is None and self._has_lapsed():
+            self._lost = "it ran out before it was renewed"
+        if self._lost is not None:
+            raise LeaseLost(
+                f"lease {self.name!r} (fence {self.fence}) is lost: {self._lost}. Somebody else may hold it; "
+                "do nothing more in its name"
+            )
+        if self._keeper is None:
+            raise LeaseLost(f"lease {self.name!r} (fence {self.fence}) was released; its block has ended")
+        return self.fence
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is still ours by all we know."""
+        return self._lost is None and self._keeper is not None and not self._has_lapsed()
+
+    async def lost(self) -> None:
+        """Wait until it is lost."""
+        await self._told.wait()
+
+    def is_of(self, ground: Ground, partition: str) -> bool:
+        """Whether it is a lease of this partition, in this app."""
+        return self._contest.ground is ground and self._contest.partition == partition
+
+    # ── Kept, and let go ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _has_lapsed(self) -> bool:
+        # Two clocks: one that was set back, or stood still while the machine slept, shows in the other.
+        return self._loop.time() >= self._until or self._contest.opened.clock.now_ms() >= self._until_ms
+
+    async def _keep(self) -> None:
+        ttl_seconds, share = self._contest.ttl_ms / 1000, self._contest.random.uniform(*RENEW_AFTER)
+        while self._lost is None:
+            await asyncio.sleep(min(share * ttl_seconds, max(0.0, self._until - self._loop.time())))
+            if self._has_lapsed():
+                self._lose("it ran out before it was renewed")
+                return
+            share = self._contest.random.uniform(*RENEW_AFTER) if await self._renew() else TRY_AGAIN_AFTER
+
+    async def _renew(self) -> bool:
+        """Extend it by its whole length; false if the store did not say whether it did."""
+        contest, epoch = self._contest, self.fence
+        asked_at, until_ms = self._loop.time(), contest.opened.clock.now_ms() + contest.ttl_ms
+        write = renewal(contest.partition, contest.owner, epoch, until_ms, sort=self._won.item.sort)
+        try:
+            async with asyncio.timeout_at(self._until):
+                await contest.opened.home.store.write(write)
+        except Refused as refused:
+            if not is_leased(refused.item, contest.owner, epoch):
+                self._lose("another owner took it over")
+                return False
+            # It lasts at least as long already: a renewal whose answer was lost, or a clock that was set back.
+        except (StoreError, TimeoutError):
+            return False
+        self._until, self._until_ms = asked_at + contest.ttl_ms / 1000, max(until_ms, self._until_ms)
+        return True
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or why
+        self._told.set()
+        self._contest.opened.tell("lease_lost", partition=self._contest.partition, fence=self.fence)
+
+    async def leave(self) -> HoldfastError | None:
+        """Stop renewing, and release it: one write. Answers the error if it was lost meanwhile."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        if not await self._contest.let_go(self._won, self._until) and self._lost is None:
+            self._lose("another owner took it over")
+        if self._lost is None:
+            return None
+        return LeaseLost(
+            f"lease {self.name!r} (fence {self.fence}) was lost before its block ended: {self._lost}. The block ran "
+            "to its end; somebody else may have worked at the same time"
+        )

@@ -1,0 +1,63 @@
+"""Leader election: one of several processes does a job, and when it dies or is cut off another one takes over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+from holdfast.duration import Duration
+from holdfast.errors import LeaseLost, StoreUnavailable
+from holdfast.patterns.ground import Ground
+from holdfast.patterns.held import HeldLease
+from holdfast.patterns.lease import Lease
+
+T = TypeVar("T")
+
+
+class _Seat(Lease):
+    kind = "leader"
+
+
+class Leader:
+    """A seat that one process at a time sits in: ``await app.leader("billing").run(work)``."""
+
+    def __init__(self, ground: Ground, name: str, ttl: Duration) -> None:
+        self._make: Callable[[], Lease] = lambda: _Seat(ground, name, ttl, None)
+        self._make()  # what is wrong with it is told where it is written
+
+    async def run(self, work: Callable[[HeldLease], Coroutine[Any, Any, T]]) -> T:
+        """Wait to be leader, then run ``work(held)``; answer its result, or raise its error, and let another lead.
+
+        When the lease is lost ``work`` is cancelled, and begins again when this process is leader again. It must not
+        swallow the cancellation: until it has ended this process does not campaign, though another may lead already.
+        Hand ``held.fence`` to whatever must refuse a leader of the past (G9).
+        """
+        while True:
+            try:
+                async with AsyncExitStack() as seat:
+                    try:
+                        held = await seat.enter_async_context(self._make())
+                    except StoreUnavailable:
+                        continue  # who waits for his turn has time: outages are sat out
+                    return await _lead(held, work)
+            except _Deposed:
+                continue
+
+
+class _Deposed(LeaseLost):
+    """The lease was lost while the work ran, and the work has been cancelled."""
+
+
+async def _lead(held: HeldLease, work: Callable[[HeldLease], Coroutine[Any, Any, T]]) -> T:
+    working, losing = asyncio.ensure_future(work(held)), asyncio.ensure_future(held.lost())
+    try:
+        await asyncio.wait((working, losing), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise _Deposed(f"lease {held.name!r} (fence {held.fence}) was lost")
+    finally:
+        losing.cancel()
+        working.cancel()
+        await asyncio.gather(working, losing, return_exceptions=True)

@@ -1,0 +1,169 @@
+"""Documents and streams of an app, transactions over them, and projections."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from holdfast import ids
+from holdfast.codec.typed import codec_for
+from holdfast.codec.upcasting import Schema, Upcaster, check_upcasters
+from holdfast.coordination.document.collection import Documents
+from holdfast.coordination.document.handle import Document
+from holdfast.coordination.stream.collection import Streams
+from holdfast.coordination.stream.handle import Stream
+from holdfast.coordination.stream.kinds import Kinds, Upcasters
+from holdfast.coordination.stream.record import Recorded
+from holdfast.opened import Opened
+from holdfast.patterns.atomic import Transaction, repeat
+from holdfast.patterns.bell import AppBell
+from holdfast.patterns.declared import Declared
+from holdfast.patterns.projection import BATCH_EVENTS, CHECKPOINTS, Projection
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.duration import Duration
+    from holdfast.messaging.publishing import Outbox
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Records:
+    """What an app offers for state of one's own: nothing here reads or writes before it is used."""
+
+    outbox: Outbox
+
+    def __init__(self) -> None:
+        self._documents: Declared[Documents[Any]] = Declared("documents")
+        self._streams: Declared[Streams[Any]] = Declared("streams")
+        self._checkpoints = Documents(CHECKPOINTS, Schema(codec_for(int), {}), None, self.opened)
+        self._random = Random(ids.new_seed())
+
+    def opened(self) -> Opened:
+        """The open app, as the patterns see it. Raises ``ConfigurationError`` if it is not open."""
+        raise NotImplementedError
+
+    def actor_access(self) -> ActorAccess:
+        """The open app, as actors see it."""
+        raise NotImplementedError
+
+    # ── Documents ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def documents(
+        self,
+        hint: type[T],
+        /,
+        *,
+        name: str | None = ...,
+        ttl: Duration | None = ...,
+        upcasters: Mapping[int, Upcaster] | None = ...,
+    ) -> Documents[T]: ...
+    @overload
+    def documents(
+        self,
+        hint: Any,
+        /,
+        *,
+        name: str | None = ...,
+        ttl: Duration | None = ...,
+        upcasters: Mapping[int, Upcaster] | None = ...,
+    ) -> Documents[Any]: ...
+    def documents(
+        self,
+        hint: Any,
+        /,
+        *,
+        name: str | None = None,
+        ttl: Duration | None = None,
+        upcasters: Mapping[int, Upcaster] | None = None,
+    ) -> Documents[Any]:
+        """The documents of a type, declared here or earlier. ``name`` is theirs in the store: that of the class, if it
+        is one. ``ttl`` is how long each lives after its last write. ``upcasters`` maps a schema version to the function
+        that turns its plain JSON into the next version's; the type is then one version ahead of them.
+        """
+
+        def make(own: str) -> Documents[Any]:
+            forms = check_upcasters(upcasters or {}, "a document")
+            return Documents(own, Schema(codec_for(hint), forms), ttl, self.opened)
+
+        return self._documents.declare(hint, name, make, plain=ttl is None and upcasters is None)
+
+    @overload
+    def document(self, hint: type[T], /, *key: str) -> Document[T]: ...
+    @overload
+    def document(self, hint: Any, /, *key: str) -> Document[Any]: ...
+    def document(self, hint: Any, /, *key: str) -> Document[Any]:
+        """The document of a type under a key, of one part or several; short for ``app.documents(T).at(*key)``."""
+        return self.documents(hint).at(*key)
+
+    def atomic(self) -> Transaction:
+        """Change several documents, and publish events that tell of it, all or nothing.
+
+            async with app.atomic() as tx:
+                order = await tx.get(document)
+                tx.put(document, replace(order, status="paid"))
+                tx.publish(OrderPaid(order.id))
+
+        It commits at the end of the block; an error in the block drops it. Raises ``Conflict`` if anything that was
+        read has changed meanwhile. To begin anew then, use ``atomically``.
+        """
+        return Transaction(self.opened(), self.actor_access(), self.outbox)
+
+    async def atomically(self, work: Callable[[Transaction], Awaitable[R]]) -> R:
+        """Run ``work`` in a transaction, and again in a new one as long as others are faster; answer what it returned.
+
+        As it may run several times, all that ``work`` does is done through the transaction. Raises ``Conflict`` if
+        others are faster all the time.
+        """
+        return await repeat(self.atomic, work, self._random)
+
+    # ── Streams ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def streams(
+        self, hint: type[T], /, *, name: str | None = ..., ordered: bool = ..., upcasters: Upcasters | None = ...
+    ) -> Streams[T]: ...
+    @overload
+    def streams(
+        self, hint: Any, /, *, name: str | None = ..., ordered: bool = ..., upcasters: Upcasters | None = ...
+    ) -> Streams[Any]: ...
+    def streams(
+        self, hint: Any, /, *, name: str | None = None, ordered: bool = False, upcasters: Upcasters | None = None
+    ) -> Streams[Any]:
+        """The streams of a type of events, or of a union of classes, declared here or earlier.
+
+        ``name`` is theirs in the store: that of the class, if it is one. ``ordered`` gives the events of all of them
+        one order, on homes that have one writer. ``upcasters`` maps a class of events to what ``documents`` takes.
+        """
+
+        def make(own: str) -> Streams[Any]:
+            bell = AppBell(self.actor_access)
+            return Streams(own, Kinds(hint, upcasters or {}), self.opened, bell, ordered=ordered)
+
+        return self._streams.declare(hint, name, make, plain=not ordered and upcasters is None)
+
+    @overload
+    def stream(self, hint: type[T], /, *key: str) -> Stream[T]: ...
+    @overload
+    def stream(self, hint: Any, /, *key: str) -> Stream[Any]: ...
+    def stream(self, hint: Any, /, *key: str) -> Stream[Any]:
+        """The stream of a type under a key, of one part or several; short for ``app.streams(T).at(*key)``."""
+        return self.streams(hint).at(*key)
+
+    def projection(
+        self,
+        name: str,
+        source: Streams[T] | Stream[T],
+        apply: Callable[[Transaction, Recorded[T]], Awaitable[Any]],
+        *,
+        batch: int = BATCH_EVENTS,
+    ) -> Projection[T]:
+        """Documents made of events: ``apply(tx, recorded)`` changes them, once for each event, in order.
+
+        What it does through ``tx`` commits together with how far it has come; ``batch`` events share a transaction. The
+        checkpoint belongs to ``name``: give it another one to begin anew.
+        """
+        return Projection(source, apply, self._checkpoints.at(name), self.atomically, batch)
