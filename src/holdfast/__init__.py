@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.client import CallbackHandle as CallbackHandle
     from holdfast.client import StatusPage as StatusPage
     from holdfast.coordination.schedule import Missed as Missed
+    from holdfast.errors import Busy as Busy
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
     from holdfast.errors import CompensationFailed as CompensationFailed
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
     from holdfast.errors import InvalidState as InvalidState
     from holdfast.errors import InvalidToken as InvalidToken
     from holdfast.errors import IOOutsideStep as IOOutsideStep
+    from holdfast.errors import KeyParked as KeyParked
+    from holdfast.errors import LeaseLost as LeaseLost
     from holdfast.errors import MailboxFull as MailboxFull
     from holdfast.errors import NestedDurableCall as NestedDurableCall
     from holdfast.errors import NondeterminismError as NondeterminismError
     from holdfast.errors import NotFound as NotFound
     from holdfast.errors import PayloadTooLarge as PayloadTooLarge
+    from holdfast.errors import ResultNotStored as ResultNotStored
     from holdfast.errors import SerializationError as SerializationError
     from holdfast.errors import StepFailed as StepFailed
     from holdfast.errors import StepInterrupted as StepInterrupted
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.blobs import Blob as Blob
+    from holdfast.patterns.idempotent import IdempotencyRecord as IdempotencyRecord
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -84,11 +89,12 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "CallCycle CallFailed CompensationFailed ConfigurationError DeterminismError DuplicateName "
+    "Busy CallCycle CallFailed CompensationFailed ConfigurationError DeterminismError DuplicateName "
     "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
-    "IOOutsideStep MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge SerializationError "
-    "StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
+    "IOOutsideStep KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
+    "ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName "
+    "WaitTimeout"
 )
 _WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
 
@@ -101,6 +107,7 @@ _HOMES = {
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
+    "IdempotencyRecord": "patterns.idempotent",
     "SqlCursor": "ports",
     "Jitter": "retry",
     "Retry": "retry",
@@ -133,6 +140,7 @@ __all__ = [
     "App",
     "Batch",
     "Blob",
+    "Busy",
     "CallCycle",
     "CallFailed",
     "Callback",
@@ -154,10 +162,13 @@ __all__ = [
     "HoldfastError",
     "IOOutsideStep",
     "IdempotencyMismatch",
+    "IdempotencyRecord",
     "InvalidInput",
     "InvalidState",
     "InvalidToken",
     "Jitter",
+    "KeyParked",
+    "LeaseLost",
     "Limits",
     "MailboxFull",
     "Missed",
@@ -165,6 +176,7 @@ __all__ = [
     "NondeterminismError",
     "NotFound",
     "PayloadTooLarge",
+    "ResultNotStored",
     "Retry",
     "Sent",
     "SerializationError",

@@ -160,6 +160,13 @@ class App(Declarations, Messaging, Patterns):
         """The open app, as the state patterns see it. Raises as ``access`` does."""
         return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
 
+    @property
+    def open_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that the app is open on. Raises as ``access`` does."""
+        self.access()
+        assert self._loop is not None
+        return self._loop
+
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property

@@ -18,10 +18,14 @@
     │   ├── StepFailed               it raised a class that is not registered here
     │   ├── StepTimeout              it, or its heartbeat, took too long; its effect may have happened
     │   └── StepInterrupted          an at-most-once step may or may not have run
-    ├── CallFailed                   an actor's method raised a class that is not registered here
+    ├── CallFailed                   an actor's method or an idempotent handler raised a class that is not registered
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
-    ├── IdempotencyMismatch          the id is taken by the same workflow with another input (G11)
+    ├── IdempotencyMismatch          the id or key is taken, with another input (G11)
+    ├── Busy                         somebody else is at work under this key; carries when to try again
+    ├── KeyParked                    the attempts under this key died one after the other; a person must look
+    ├── LeaseLost                    another owner took over meanwhile; carries the value that was not recorded
+    ├── ResultNotStored              the handler has run, and its result is not in the store; carries the value
     ├── NotFound                     there is no such execution
     ├── InvalidState                 the execution's status does not allow this
     ├── Terminal                     raise (a subclass of) it in a step: never retried
@@ -174,7 +178,9 @@ class StepInterrupted(StepError):
 
 
 class CallFailed(StepFailed):
-    """An actor's method raised an error whose class is not registered with the app, so only its name came back."""
+    """An actor's method, or an idempotent handler, raised an error whose class is not registered with the app, so only
+    its name came back.
+    """
 
     code = "call_failed"
 
@@ -193,9 +199,52 @@ class MailboxFull(HoldfastError):
 
 
 class IdempotencyMismatch(HoldfastError):
-    """The id belongs to an execution that was started with another input (G11)."""
+    """The id, or the key, belongs to something that was started with another input (G11)."""
 
     code = "idempotency_mismatch"
+
+
+class Busy(HoldfastError):
+    """Somebody else is at work under this key. Nothing was run; try again in ``retry_after_seconds``."""
+
+    code = "busy"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class KeyParked(HoldfastError):
+    """So many attempts under this key died without an outcome that it is not tried again until a person clears it."""
+
+    code = "key_parked"
+
+
+class LeaseLost(HoldfastError):
+    """The lease ran out and another owner has taken over, so what was to be recorded was refused (G3).
+
+    ``value`` is what the work answered, if it came so far: its effects outside the store have happened.
+    """
+
+    code = "lease_lost"
+
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
+
+
+class ResultNotStored(HoldfastError):
+    """The handler has run, and what it answered could not be stored. Do not run it again for the sake of the result.
+
+    ``value`` is what it answered, for the caller who ran it; for one who comes later it is ``None``.
+    """
+
+    code = "result_not_stored"
+
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 class NotFound(HoldfastError):

@@ -15,6 +15,7 @@
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
+| ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
