@@ -27,7 +27,6 @@ from holdfast.errors import (
     CallFailed,
     ConfigurationError,
     InvalidInput,
-    InvalidState,
     LeaseLost,
     ResultNotStored,
     Terminal,
@@ -35,6 +34,7 @@ from holdfast.errors import (
 from holdfast.failure import ErrorRegistry
 from holdfast.opened import Opened
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
+from holdfast.patterns.bridge import ask, foreign_loop
 from holdfast.patterns.keys import REMAINING_TIME, Call, CallReader, Parts, key_text
 from holdfast.workflows.definition import Workflow
 
@@ -238,40 +238,19 @@ def around_sync(
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        loop = _foreign(loop_of(), handler.name)
+        loop = foreign_loop(loop_of(), handler.name)
         call = handler.call(args, kwargs)
-        begun = _ask(loop, handler.begin(call))
+        begun = ask(loop, handler.begin(call))
         if isinstance(begun, Ended):
             return cast("R", handler.replay(begun, call))
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            _ask(loop, handler.fail(begun, error))
+            ask(loop, handler.fail(begun, error))
             raise
-        return cast("R", _ask(loop, handler.finish(begun, result)))
+        return cast("R", ask(loop, handler.finish(begun, result)))
 
     return guarded
-
-
-def _foreign(loop: asyncio.AbstractEventLoop, name: str) -> asyncio.AbstractEventLoop:
-    """The app's loop, if this thread may wait for it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return loop
-    raise InvalidState(
-        f"handler {name!r} is no coroutine function, and would block the event loop of the thread it is called from, "
-        "perhaps for ever. Make it 'async def', or call it in another thread"
-    )
-
-
-def _ask(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    future = asyncio.run_coroutine_threadsafe(work, loop)
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()  # Ctrl-C ends the wait; without this the coroutine would go on alone
-        raise
 
 
 # ── Reading the function ────────────────────────────────────────────────────────────────────────────────────────────
