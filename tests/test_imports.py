@@ -55,6 +55,7 @@ PUBLIC_NAMES = [
     "Sent",
     "SerializationError",
     "SqlCursor",
+    "SqsBatch",
     "Status",
     "StatusPage",
     "Step",

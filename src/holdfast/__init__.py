@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.blobs import Blob as Blob
+    from holdfast.patterns.batch import SqsBatch as SqsBatch
     from holdfast.patterns.idempotent import IdempotencyRecord as IdempotencyRecord
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
@@ -107,6 +108,7 @@ _HOMES = {
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
+    "SqsBatch": "patterns.batch",
     "IdempotencyRecord": "patterns.idempotent",
     "SqlCursor": "ports",
     "Jitter": "retry",
@@ -181,6 +183,7 @@ __all__ = [
     "Sent",
     "SerializationError",
     "SqlCursor",
+    "SqsBatch",
     "Status",
     "StatusPage",
     "Step",
