@@ -23,6 +23,7 @@ from holdfast.testing import (
     crash_twice,
     lag_at_every_write,
     pause_at_every_write,
+    run_swarm,
 )
 from holdfast.testing.faults import FailBefore, LoseAnswer
 from holdfast.testing.sqlite_world import SqliteDatabase
@@ -86,6 +87,7 @@ def no_run_too_many(ledger: Ledger) -> list[str]:
 
 PAYING = Scenario("idempotent payments", build, histories=Histories.FREE, check=one_outcome_each)
 ONCE = Scenario("payments in one process", build, histories=Histories.FREE, check=no_run_too_many)
+SEEDS = 60
 WRITES = 11  # two a fresh call and one a repeat; one more for another try
 
 
@@ -119,6 +121,11 @@ def test_a_zombie_at_any_write_changes_nothing() -> None:
 
 def test_a_process_that_hears_late_changes_nothing() -> None:
     assert lag_at_every_write(PAYING).points > 0
+
+
+def test_several_processes_with_wrong_clocks_come_to_one_outcome() -> None:
+    report = run_swarm([PAYING], range(SEEDS))
+    assert report.faults.counts["WrongClock"] >= SEEDS / 2 and report.events["claimed"] > 0
 
 
 # ── Planted bugs: each must be found ────────────────────────────────────────────────────────────────────────────────
