@@ -54,8 +54,10 @@ class Process:
         self.home = faulty_home(open_memory_home(data=data), self.plan)
         self.opened = Opened(self.home, clock, 1_000_000, lambda event, **_: self.told.update([event]))
 
-    async def acquire(self, place=PLACE, terms=TERMS, lease_ms=LEASE_MS):
-        return await idempotency.acquire(self.opened, place, terms, lease_ms=lease_ms)
+    async def acquire(self, place=PLACE, terms=TERMS, lease_ms=LEASE_MS, seen=None):
+        return await idempotency.acquire(
+            self.opened, place, terms, owner=idempotency.new_owner(self.opened), lease_ms=lease_ms, seen=seen
+        )
 
 
 async def dead(process: Process) -> None:
@@ -168,7 +170,7 @@ async def test_what_was_seen_of_a_record_does_not_fit_the_one_made_after_it_was_
     owner = await two.acquire()
     clock.ms += 1
     assert await idempotency.renew(two.opened, owner, LEASE_MS)  # as many changes as the one that was seen
-    found = await idempotency.acquire(one.opened, PLACE, TERMS, lease_ms=LEASE_MS, seen=seen)
+    found = await one.acquire(seen=seen)
     assert isinstance(found, Held)
     await idempotency.complete(two.opened, owner)
 
@@ -180,7 +182,7 @@ async def test_a_lease_that_was_extended_since_it_was_seen_to_have_lapsed_is_not
     clock.ms += LEASE_MS + SKEW_MS + 1
     seen = await idempotency.look(two.opened, PLACE)
     assert await idempotency.renew(one.opened, owner, LEASE_MS)
-    found = await idempotency.acquire(two.opened, PLACE, TERMS, lease_ms=LEASE_MS, seen=seen)
+    found = await two.acquire(seen=seen)
     assert isinstance(found, Held)
     await idempotency.complete(one.opened, owner)
 
@@ -465,7 +467,9 @@ class KeyMachine(RuleBasedStateMachine):
         fresh = expected is None or (expected.expires_at is not None and expected.expires_at <= now)
         self.plans[process].fault = fault
         place = place_of("model", key, payload)
-        found = self.run(idempotency.acquire(self.opened[process], place, TERMS, lease_ms=LEASE_MS))
+        opened = self.opened[process]
+        owner = idempotency.new_owner(opened)
+        found = self.run(idempotency.acquire(opened, place, TERMS, owner=owner, lease_ms=LEASE_MS))
         self.plans[process].fault = None
         until = now + LEASE_MS
         if fresh:

@@ -119,6 +119,35 @@ def test_who_goes_away_while_he_asks_for_the_key_leaves_it_free(delay):
 
 
 @pytest.mark.parametrize("delay", [Delay(before_seconds=5), Delay(after_seconds=5)], ids=["on its way", "applied"])
+def test_who_goes_away_while_he_asks_for_a_key_that_was_used_leaves_it_free(delay):
+    async def story():
+        app, _ = shop(FaultsAt({4: delay}))
+        runs = []
+
+        @app.idempotent(key="id")
+        async def charge(id: str) -> int:
+            runs.append(id)
+            if len(runs) == 1:
+                raise OSError("the line is dead")
+            return len(runs)
+
+        async with app:
+            with pytest.raises(OSError, match="dead"):
+                await charge("17")
+            task = asyncio.create_task(charge("17"))  # write 3 is refused, write 4 takes the key
+            await asyncio.sleep(1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.sleep(5)
+            found = await app.idempotency("charge").get("17")
+            assert found is not None and found.status == "FREE" and runs == ["17"]
+            return await charge("17")
+
+    assert run_virtual(story) == 2
+
+
+@pytest.mark.parametrize("delay", [Delay(before_seconds=5), Delay(after_seconds=5)], ids=["on its way", "applied"])
 def test_who_goes_away_while_his_result_is_recorded_does_not_undo_it(delay):
     async def story():
         app, _ = shop(FaultsAt({2: delay}))

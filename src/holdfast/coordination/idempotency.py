@@ -129,23 +129,27 @@ def place_of(name: str, key: str, fingerprint: str = "") -> Place:
     return Place(f"{PARTITION_PREFIX}{name}/{ids.fingerprint(key.encode())[:2]}", key, fingerprint)
 
 
+def new_owner(opened: Opened) -> str:
+    """A name for the owner of one attempt."""
+    return f"{opened.home.owner}!{ids.new_id()}"
+
+
 async def acquire(
-    opened: Opened, place: Place, terms: Terms, *, lease_ms: int, seen: Item | None = None
+    opened: Opened, place: Place, terms: Terms, *, owner: str, lease_ms: int, seen: Item | None = None
 ) -> Ticket | Ended | Held:
     """Try to become the owner of a key: one write if it is new, and one if it is known, for the refusal says what is
-    there. ``seen`` is what a read has found.
+    there. ``seen`` is what a read has found. Asked again with the same ``owner``, it knows what it has done.
 
     Raises ``IdempotencyMismatch`` if the key stands for another payload, ``KeyParked``, and ``StoreUnavailable`` when
     the store has not answered for a while; the lease then lapses by itself.
     """
-    owner = f"{opened.home.owner}!{ids.new_id()}"
     there = seen
     for _ in range(CONTESTS):
         move = _judge(opened, place, terms, there, owner=owner, until=opened.clock.now_ms() + lease_ms)
-        if isinstance(move, Ended | Held):
+        if isinstance(move, Ticket | Ended | Held):
             return move
         try:
-            await write_for_caller(opened.home.store, move.write, ours=_written_by(owner))
+            await write_for_caller(opened.home.store, move.write, ours=_nobodys)
         except Refused as refused:
             there = refused.item
             continue
@@ -160,11 +164,13 @@ async def acquire(
 
 def _judge(
     opened: Opened, place: Place, terms: Terms, there: Item | None, *, owner: str, until: int
-) -> _Take | _Park | Ended | Held:
+) -> _Take | _Park | Ticket | Ended | Held:
     now = opened.clock.now_ms()
     if there is None or _expired(there, now):
         return _take(place, terms, there, Record(place.fingerprint, owner, now), owner=owner, until=until)
     record = decode(there)
+    if there.owner == owner:  # the answer to our own write was lost
+        return Ticket(place, owner, there.epoch, record, terms)
     if record.fingerprint != place.fingerprint:
         raise IdempotencyMismatch(
             f"key {place.sort} stands for another payload (digest {record.fingerprint}, now {place.fingerprint}). Use "
@@ -354,8 +360,9 @@ def _expired(item: Item, now: int) -> bool:
     return item.expires_at is not None and item.expires_at <= now
 
 
-def _written_by(owner: str) -> Callable[[Item | None], bool]:
-    return lambda item: item is not None and decode(item).by == owner
+def _nobodys(_there: Item | None) -> bool:
+    """A refusal is judged as a whole, and not only whether it comes from our own write."""
+    return False
 
 
 def _parked(place: Place) -> KeyParked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -16,7 +17,7 @@ from msgspec import Raw, Struct
 
 from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import COMPLETED, Ended, Held, Place, Terms, Ticket
-from holdfast.errors import LeaseLost, ResultNotStored, StoreError
+from holdfast.errors import HoldfastError, LeaseLost, ResultNotStored, StoreError
 from holdfast.failure import describe
 from holdfast.opened import Opened
 
@@ -101,8 +102,9 @@ class Attempts:
         if (known := self._known(opened, place)) is not None:
             return known
         lease_ms = self.policy.lease_ms if ends_in_ms is None else ends_in_ms
-        asked = partial(idempotency.acquire, opened, place, self.policy.terms, lease_ms=lease_ms)
-        found = await self._through(asked(), orphan=partial(self._abandon, opened))
+        owner = idempotency.new_owner(opened)
+        asked = partial(idempotency.acquire, opened, place, self.policy.terms, owner=owner, lease_ms=lease_ms)
+        found = await self._through(asked, partial(self._abandon, opened))
         if isinstance(found, Held):
             found = await self._wait(opened, place, found, asked)
         if isinstance(found, Ended):
@@ -137,7 +139,7 @@ class Attempts:
     ) -> None:
         attempt.stop()
         try:
-            ended = await self._through(move(attempt.opened, attempt.ticket))
+            ended = await self._through(partial(move, attempt.opened, attempt.ticket))
         except StoreError as error:
             raise ResultNotStored(
                 f"{self.policy.what} has run, and the store did not record it: {error}. Its key stays held until its "
@@ -161,7 +163,8 @@ class Attempts:
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             seen = await idempotency.look(opened, place)  # a read, which costs less than being refused
-            found = await self._through(asked(seen=seen), orphan=partial(self._abandon, opened))
+            again = partial(asked, seen=seen)
+            found: Ticket | Ended | Held = await self._through(again, partial(self._abandon, opened))
             if not isinstance(found, Held):
                 return found
             held = found
@@ -169,24 +172,26 @@ class Attempts:
 
     # ── Outliving the caller ────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _through(self, work: Coroutine[Any, Any, T], orphan: Callable[[T], object] = lambda _: None) -> T:
-        """Await ``work`` to its end, whether the caller is there to see it or not; then ``orphan`` gets the answer."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _through(
+        self,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        orphaned: Callable[[T], Coroutine[Any, Any, object]] | None = None,
+    ) -> T:
+        """Do ``work``, which may be done again. If the caller is cancelled meanwhile it is, behind his back: its write
+        may be on its way. ``orphaned`` then gets the answer.
+        """
         try:
-            return await asyncio.shield(task)
+            return await work()
         except asyncio.CancelledError:
-            task.add_done_callback(lambda done: _pass_on(done, orphan))
-            raise
-
-    def _abandon(self, opened: Opened, found: Ticket | Ended | Held) -> None:
-        """A caller went away before he could have the key: nothing was run under it."""
-        if isinstance(found, Ticket):
-            attempt = Attempt(opened, found, self.policy.lease_ms)
-            task = asyncio.get_running_loop().create_task(self.failed(attempt, asyncio.CancelledError(), final=False))
+            task = asyncio.get_running_loop().create_task(_finish(work, orphaned))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            raise
+
+    async def _abandon(self, opened: Opened, found: Ticket | Ended | Held) -> None:
+        """A caller went away before he could have the key: nothing was run under it."""
+        if isinstance(found, Ticket):
+            await idempotency.release(opened, found)
 
     # ── Outcomes in memory ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -219,6 +224,10 @@ class Attempts:
         self._outcomes.clear()
 
 
-def _pass_on(done: asyncio.Task[T], orphan: Callable[[T], object]) -> None:
-    if not done.cancelled() and done.exception() is None:
-        orphan(done.result())
+async def _finish(
+    work: Callable[[], Coroutine[Any, Any, T]], orphaned: Callable[[T], Coroutine[Any, Any, object]] | None
+) -> None:
+    with suppress(HoldfastError):  # there is nobody to tell, and the lease ends it all
+        found = await work()
+        if orphaned is not None:
+            await orphaned(found)
