@@ -170,6 +170,50 @@ def test_who_goes_away_while_his_result_is_recorded_does_not_undo_it(delay):
     assert run_virtual(story) == (1, ["17"])
 
 
+def test_who_hears_too_late_that_the_key_is_his_runs_nothing_if_it_is_not():
+    async def story():
+        data = MemoryData()
+        plans = [FaultsAt({1: Delay(after_seconds=60)}), FaultsAt()]
+        apps, runs = [], []
+
+        def declare(plan):
+            async def open_home() -> Any:
+                return faulty_home(open_memory_home(data=data), plan)
+
+            app = hf.App("shop", home=open_home, clock=VirtualClock())
+            apps.append(app)
+
+            @app.idempotent(key="id", lease="5s", wait="1m")
+            async def charge(id: str) -> int:
+                runs.append(plan)
+                return len(runs)
+
+            return charge
+
+        late, swift = map(declare, plans)
+        async with apps[0], apps[1]:
+            answers = await asyncio.gather(late("17"), swift("17"))
+        return answers, [plans.index(each) for each in runs]
+
+    assert run_virtual(story) == ([1, 1], [1])
+
+
+def test_who_hears_too_late_that_the_key_is_his_runs_if_it_still_is():
+    async def story():
+        app, _ = shop(FaultsAt({1: Delay(after_seconds=60)}))
+        runs = []
+
+        @app.idempotent(key="id", lease="5s")
+        async def charge(id: str) -> int:
+            runs.append(id)
+            return len(runs)
+
+        async with app:
+            return await charge("17"), runs
+
+    assert run_virtual(story) == (1, ["17"])
+
+
 def test_who_waits_in_vain_is_told_when_to_come_again():
     async def story():
         app, _ = shop(FaultsAt())

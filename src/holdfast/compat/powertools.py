@@ -116,7 +116,7 @@ class HoldfastPersistence(BasePersistenceLayer):
 
     def _place(self, data_record: DataRecord) -> Place:
         key = key_text([data_record.idempotency_key], "the handler")
-        return place_of(self._name, key, data_record.payload_hash)
+        return place_of(f"!powertools!{self._name}", key, data_record.payload_hash)
 
     def _take(self, key: str) -> Attempt | None:
         begun = dict(self._begun.get())

@@ -95,6 +95,7 @@ class Ticket(Struct, frozen=True):
     place: Place
     owner: str
     epoch: int
+    lease_until: int
     record: Record
     terms: Terms
 
@@ -170,7 +171,7 @@ def _judge(
         return _take(place, terms, there, Record(place.fingerprint, owner, now), owner=owner, until=until)
     record = decode(there)
     if there.owner == owner:  # the answer to our own write was lost
-        return Ticket(place, owner, there.epoch, record, terms)
+        return Ticket(place, owner, there.epoch, there.lease_until or now, record, terms)
     if record.fingerprint != place.fingerprint:
         raise IdempotencyMismatch(
             f"key {place.sort} stands for another payload (digest {record.fingerprint}, now {place.fingerprint}). Use "
@@ -195,7 +196,7 @@ def _take(place: Place, terms: Terms, there: Item | None, record: Record, *, own
     if there is not None:
         write = _change(place, there.revision, RUNNING, owner, until, expires_at, record)
         takeover = there.status == RUNNING
-        return _Take(replace(write, add_epoch=1), Ticket(place, owner, there.epoch + 1, record, terms), takeover)
+        return _Take(replace(write, add_epoch=1), Ticket(place, owner, there.epoch + 1, until, record, terms), takeover)
     item = Item(
         partition=place.partition,
         sort=place.sort,
@@ -208,7 +209,7 @@ def _take(place: Place, terms: Terms, there: Item | None, record: Record, *, own
         expires_at=expires_at,
         body=encode(record),
     )
-    return _Take(Put(item, ABSENT), Ticket(place, owner, 1, record, terms))
+    return _Take(Put(item, ABSENT), Ticket(place, owner, 1, until, record, terms))
 
 
 def _change(

@@ -127,7 +127,9 @@ class IdempotentRequests:
         key = _parsed(keys)
         request = [scope["method"], scope["path"], scope["query_string"].decode("latin-1"), ids.fingerprint(body)]
         fingerprint = ids.fingerprint(msgspec.json.encode(request) + body)
-        return place_of(self._name, key_text([f"caller {self._caller(scope)}", key], "the request"), fingerprint)
+        return place_of(
+            f"!http!{self._name}", key_text([f"caller {self._caller(scope)}", key], "the request"), fingerprint
+        )
 
     async def _run(self, attempt: Attempt, exchange: Exchange) -> None:
         async def settle(response: StoredResponse | None, why: str) -> HoldfastError | None:

@@ -110,6 +110,8 @@ class Attempts:
         if isinstance(found, Ended):
             self._remember(opened, place, found)
             return found
+        if not await self._in_time(opened, found, lease_ms):
+            return await self.begin(place, ends_in_ms=ends_in_ms)
         attempt = Attempt(opened, found, lease_ms)
         if ends_in_ms is None:
             attempt.keep()
@@ -147,6 +149,12 @@ class Attempts:
             ) from error
         if ended is not None:
             self._remember(attempt.opened, attempt.ticket.place, ended)
+
+    async def _in_time(self, opened: Opened, ticket: Ticket, lease_ms: int) -> bool:
+        """Whether the key is still ours. If its answer came so late that the lease is over, the store is asked again:
+        nothing should run in the name of an attempt that was overtaken before it began.
+        """
+        return opened.clock.now_ms() < ticket.lease_until or await idempotency.renew(opened, ticket, lease_ms)
 
     # ── Waiting for somebody else ───────────────────────────────────────────────────────────────────────────────────
 
