@@ -14,6 +14,7 @@ import pytest
 import holdfast as hf
 from holdfast.app import App
 from holdfast.coordination import idempotency
+from holdfast.coordination.idempotency import holding
 from holdfast.items import EXISTS, Delete
 from holdfast.testing import (
     Histories,
@@ -134,7 +135,7 @@ def test_several_processes_with_wrong_clocks_come_to_one_outcome() -> None:
 @contextmanager
 def an_end_that_asks_nobody() -> Generator[None]:
     """Finishing does not ask whether the key is still ours."""
-    with mock.patch.object(idempotency, "AllOf", return_value=EXISTS):
+    with mock.patch.object(holding, "AllOf", return_value=EXISTS):
         yield
 
 

@@ -249,7 +249,6 @@ class Holder:
         (("event.tenant", "event.id"), {"tenant": "a", "id": "17"}),
         (("event.tenant", lambda event: event["id"]), {"tenant": "a", "id": 17}),
     ],
-    ids=str,
 )
 async def test_keys_are_read_from_the_call(memory_world, path, value):
     app = memory_world.app()
@@ -294,7 +293,6 @@ async def test_keys_are_read_from_the_call(memory_world, path, value):
         (lambda event: event["id"], {}, "KeyError"),
         (lambda event: (None, "17"), {}, "is missing"),
     ],
-    ids=str,
 )
 async def test_a_key_that_is_none_is_refused_before_anything_happens(memory_world, path, value, told):
     app = memory_world.app()
