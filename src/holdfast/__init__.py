@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from holdfast.errors import UnknownName as UnknownName
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
-    from holdfast.patterns.blobs import Blob as Blob
     from holdfast.patterns.batch import SqsBatch as SqsBatch
+    from holdfast.patterns.blobs import Blob as Blob
     from holdfast.patterns.idempotent import IdempotencyRecord as IdempotencyRecord
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
