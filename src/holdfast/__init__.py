@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.coordination.stream.fold import Fold as Fold
     from holdfast.coordination.stream.handle import Stream as Stream
     from holdfast.coordination.stream.record import Recorded as Recorded
+    from holdfast.errors import Busy as Busy
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
     from holdfast.errors import CompensationFailed as CompensationFailed
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from holdfast.errors import InvalidState as InvalidState
     from holdfast.errors import InvalidToken as InvalidToken
     from holdfast.errors import IOOutsideStep as IOOutsideStep
+    from holdfast.errors import KeyParked as KeyParked
     from holdfast.errors import LeaseLost as LeaseLost
     from holdfast.errors import MailboxFull as MailboxFull
     from holdfast.errors import NestedDurableCall as NestedDurableCall
     from holdfast.errors import NondeterminismError as NondeterminismError
     from holdfast.errors import NotFound as NotFound
     from holdfast.errors import PayloadTooLarge as PayloadTooLarge
+    from holdfast.errors import ResultNotStored as ResultNotStored
     from holdfast.errors import SerializationError as SerializationError
     from holdfast.errors import StepFailed as StepFailed
     from holdfast.errors import StepInterrupted as StepInterrupted
@@ -61,8 +64,10 @@ if TYPE_CHECKING:
     from holdfast.errors import WaitTimeout as WaitTimeout
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.atomic import Transaction as Transaction
+    from holdfast.patterns.batch import SqsBatch as SqsBatch
     from holdfast.patterns.blobs import Blob as Blob
     from holdfast.patterns.held import HeldLease as HeldLease
+    from holdfast.patterns.idempotent import IdempotencyRecord as IdempotencyRecord
     from holdfast.patterns.injection import injected as injected
     from holdfast.patterns.projection import Projection as Projection
     from holdfast.patterns.session import Session as Session
@@ -99,11 +104,12 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
+    "Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
     "ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
-    "IOOutsideStep LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
-    "SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName WaitTimeout"
+    "IOOutsideStep KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
+    "ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName "
+    "WaitTimeout"
 )
 _WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
 
@@ -128,6 +134,8 @@ _HOMES = {
     "HeldLease": "patterns.held",
     "injected": "patterns.injection",
     "Session": "patterns.session",
+    "SqsBatch": "patterns.batch",
+    "IdempotencyRecord": "patterns.idempotent",
     "SqlCursor": "ports",
     "Jitter": "retry",
     "Retry": "retry",
@@ -160,6 +168,7 @@ __all__ = [
     "App",
     "Batch",
     "Blob",
+    "Busy",
     "CallCycle",
     "CallFailed",
     "Callback",
@@ -187,10 +196,12 @@ __all__ = [
     "HoldfastError",
     "IOOutsideStep",
     "IdempotencyMismatch",
+    "IdempotencyRecord",
     "InvalidInput",
     "InvalidState",
     "InvalidToken",
     "Jitter",
+    "KeyParked",
     "LeaseLost",
     "Limits",
     "MailboxFull",
@@ -201,11 +212,13 @@ __all__ = [
     "PayloadTooLarge",
     "Projection",
     "Recorded",
+    "ResultNotStored",
     "Retry",
     "Sent",
     "SerializationError",
     "Session",
     "SqlCursor",
+    "SqsBatch",
     "Status",
     "StatusPage",
     "Step",

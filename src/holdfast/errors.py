@@ -18,11 +18,14 @@
     │   ├── StepFailed               it raised a class that is not registered here
     │   ├── StepTimeout              it, or its heartbeat, took too long; its effect may have happened
     │   └── StepInterrupted          an at-most-once step may or may not have run
-    ├── CallFailed                   an actor's method raised a class that is not registered here
+    ├── CallFailed                   an actor's method or an idempotent handler raised a class that is not registered
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
-    ├── LeaseLost                    what was yours alone may be somebody else's by now
-    ├── IdempotencyMismatch          the id is taken by the same workflow with another input (G11)
+    ├── LeaseLost                    what was yours alone may be somebody else's by now; carries what was not recorded
+    ├── IdempotencyMismatch          the id or key is taken, with another input (G11)
+    ├── Busy                         somebody else is at work under this key; carries when to try again
+    ├── KeyParked                    the attempts under this key died one after the other; a person must look
+    ├── ResultNotStored              the handler has run, and its result is not in the store; carries the value
     ├── Conflict                     somebody else has changed it meanwhile; carries what is there
     ├── NotFound                     there is no such execution, document or stream
     ├── InvalidState                 the execution's status does not allow this
@@ -176,8 +179,8 @@ class StepInterrupted(StepError):
 
 
 class CallFailed(StepFailed):
-    """An actor's method raised an error whose class is not registered with the app (``raises=``), so only its name came
-    back.
+    """An actor's method, or an idempotent handler, raised an error whose class is not registered with the app
+    (``raises=``), so only its name came back.
     """
 
     code = "call_failed"
@@ -197,14 +200,21 @@ class MailboxFull(HoldfastError):
 
 
 class LeaseLost(HoldfastError):
-    """A lease ran out, or another owner took it over. What this owner still writes under its fence is refused (G9)."""
+    """A lease ran out, or another owner took it over. What this owner still writes under its fence is refused (G3, G9).
+
+    ``value`` is what the work answered, if it came so far: its effects outside the store have happened.
+    """
 
     code = "lease_lost"
     retryable = True
 
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
+
 
 class IdempotencyMismatch(HoldfastError):
-    """The id belongs to an execution that was started with another input (G11)."""
+    """The id, or the key, belongs to something that was started with another input (G11)."""
 
     code = "idempotency_mismatch"
 
@@ -225,6 +235,36 @@ class Conflict(HoldfastError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class Busy(HoldfastError):
+    """Somebody else is at work under this key. Nothing was run; try again in ``retry_after_seconds``."""
+
+    code = "busy"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class KeyParked(HoldfastError):
+    """So many attempts under this key died without an outcome that it is not tried again until a person clears it."""
+
+    code = "key_parked"
+
+
+class ResultNotStored(HoldfastError):
+    """The handler has run, and what it answered could not be stored. Do not run it again for the sake of the result.
+
+    ``value`` is what it answered, for the caller who ran it; for one who comes later it is ``None``.
+    """
+
+    code = "result_not_stored"
+
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 class NotFound(HoldfastError):

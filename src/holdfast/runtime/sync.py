@@ -48,6 +48,14 @@ class SyncBridge:
         finally:
             self._close(self._loop)
 
+    def open(self) -> Self:
+        """Open the bridge without a block: for as long as the process lives, as on AWS Lambda, or until ``close``."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """Close what ``open`` opened."""
+        self.__exit__(None, None, None)
+
     def __call__(self, awaitable: Awaitable[T]) -> T:
         """Run something awaitable on the app's loop and wait for its result here."""
         if self._loop is None:

@@ -73,3 +73,19 @@ async def outside() -> None:
     await app.executions(tags={"a": 1})  # wrong
     hf.Retry(max_attempts="3")  # wrong
     hf.Limits(resident="3")  # wrong
+
+
+@app.idempotent(key="id")
+async def bill(id: str) -> int:
+    return 1
+
+
+@app.idempotent()  # wrong
+async def keyless(id: str) -> int:
+    return 1
+
+
+async def billing() -> None:
+    await bill(1)  # wrong
+    text: str = await bill("17")  # wrong
+    bill.name  # wrong

@@ -107,7 +107,27 @@ async def checkout(order: Order, express: bool = False) -> Decimal:
     return order.total
 
 
+class CardDeclined(Exception): ...
+
+
+@app.idempotent(key="order.id", window="24h", final=(CardDeclined,))
+async def bill(order: Order, *, cents: int = 1) -> Decimal:
+    return order.total
+
+
+def number_of(tenant: str, number: int) -> int:
+    return number
+
+
+@app.idempotent(key=("tenant", number_of), payload=())
+def bill_now(tenant: str, number: int) -> list[str]:
+    return [tenant]
+
+
 async def outside() -> None:
+    assert_type(await bill(Order("o", Decimal(1)), cents=2), Decimal)
+    assert_type(bill_now("a", number=1), list[str])
+    assert_type(await app.idempotency("bill").get("o"), hf.IdempotencyRecord | None)
     async with app.worker() as opened:
         assert_type(opened, hf.App)
     async with app:

@@ -1,0 +1,1 @@
+"""Holdfast behind the interfaces of other libraries, for programs that use those already."""

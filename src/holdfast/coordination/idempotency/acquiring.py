@@ -1,0 +1,151 @@
+"""Becoming the owner of a key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.coordination.idempotency.record import (
+    PARKED,
+    RUNNING,
+    Ended,
+    Held,
+    Place,
+    Record,
+    Terms,
+    Ticket,
+    decode,
+    encode,
+    expired,
+    parked,
+    stands,
+)
+from holdfast.errors import Busy, IdempotencyMismatch, Refused
+from holdfast.items import ABSENT, Item, Put, RevisionIs, Update
+from holdfast.opened import Opened
+from holdfast.persist import write_for_caller
+
+CONTESTS: Final = 10
+"""So often a key may change under the eyes of somebody who wants it before he is told that it is busy."""
+
+
+class _Take(Struct, frozen=True):
+    write: Put | Update
+    ticket: Ticket
+    takeover: bool = False
+
+
+class _Park(Struct, frozen=True):
+    write: Update
+
+
+def new_owner(opened: Opened) -> str:
+    """A name for the owner of one attempt."""
+    return f"{opened.home.owner}!{ids.new_id()}"
+
+
+async def acquire(
+    opened: Opened, place: Place, terms: Terms, *, owner: str, lease_ms: int, seen: Item | None = None
+) -> Ticket | Ended | Held:
+    """Try to become the owner of a key: one write if it is new, and one if it is known, for the refusal says what is
+    there. ``seen`` is what a read has found. Asked again with the same ``owner``, it knows what it has done.
+
+    Raises ``IdempotencyMismatch`` if the key stands for another payload, ``KeyParked``, and ``StoreUnavailable`` when
+    the store has not answered for a while; the lease then lapses by itself.
+    """
+    there = seen
+    for _ in range(CONTESTS):
+        move = _judge(opened, place, terms, there, owner=owner, until=opened.clock.now_ms() + lease_ms)
+        if isinstance(move, Ticket | Ended | Held):
+            return move
+        try:
+            await write_for_caller(opened.home.store, move.write, ours=_nobodys)
+        except Refused as refused:
+            there = refused.item
+            continue
+        if isinstance(move, _Park):
+            opened.tell("parked", partition=place.partition, place=place.sort)
+            raise parked(place)
+        if move.takeover:
+            opened.tell("claimed", partition=place.partition, takeover=True)
+        return move.ticket
+    raise Busy(f"key {place.sort} changed hands {CONTESTS} times while it was asked for; try again")
+
+
+def _judge(
+    opened: Opened, place: Place, terms: Terms, there: Item | None, *, owner: str, until: int
+) -> _Take | _Park | Ticket | Ended | Held:
+    now = opened.clock.now_ms()
+    if there is None or expired(there, now):
+        return _take(place, terms, there, Record(place.fingerprint, owner, now), owner=owner, until=until)
+    record = decode(there)
+    if there.owner == owner:  # the answer to our own write was lost
+        return Ticket(place, owner, there.epoch, there.lease_until or now, record, terms)
+    if record.fingerprint != place.fingerprint:
+        raise IdempotencyMismatch(
+            f"key {place.sort} stands for another payload (digest {record.fingerprint}, now {place.fingerprint}). Use "
+            "another key, or the same payload"
+        )
+    again = replace(record, by=owner, started_at=now, started=record.started + 1)
+    match there.status:
+        case "COMPLETED" | "FAILED":
+            return Ended(there.status, record, there.expires_at or now)
+        case "PARKED":
+            raise parked(place)
+        case "RUNNING" if stands(opened, there, now):
+            return Held(record.started_at, there.lease_until or now)
+        case "RUNNING" if record.started - record.finished >= terms.max_crashes:
+            return _Park(_change(place, there.revision, PARKED, None, None, None, replace(record, by=owner)))
+        case _:
+            return _take(place, terms, there, again, owner=owner, until=until)
+
+
+def _take(place: Place, terms: Terms, there: Item | None, record: Record, *, owner: str, until: int) -> _Take:
+    expires_at = until + terms.window_ms
+    if there is not None:
+        write = _change(place, there.revision, RUNNING, owner, until, expires_at, record)
+        takeover = there.status == RUNNING
+        return _Take(replace(write, add_epoch=1), Ticket(place, owner, there.epoch + 1, until, record, terms), takeover)
+    item = Item(
+        partition=place.partition,
+        sort=place.sort,
+        # A record may be purged and made anew: what was seen of the old one must not fit the new one.
+        revision=ids.new_seed() >> 24,
+        status=RUNNING,
+        owner=owner,
+        lease_until=until,
+        epoch=1,
+        expires_at=expires_at,
+        body=encode(record),
+    )
+    return _Take(Put(item, ABSENT), Ticket(place, owner, 1, until, record, terms))
+
+
+def _change(
+    place: Place,
+    revision: int,
+    status: str,
+    owner: str | None,
+    lease_until: int | None,
+    expires_at: int | None,
+    record: Record,
+) -> Update:
+    return Update(
+        partition=place.partition,
+        sort=place.sort,
+        when=RevisionIs(revision),
+        status=status,
+        owner=owner,
+        lease_until=lease_until,
+        expires_at=expires_at,
+        body=encode(record),
+        add_revision=1,
+    )
+
+
+def _nobodys(_there: Item | None) -> bool:
+    """A refusal is judged as a whole, and not only whether it comes from our own write."""
+    return False

@@ -1,0 +1,131 @@
+"""What is on record for an idempotency key, and what can be said of it without asking anybody."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.errors import Busy, KeyParked
+from holdfast.failure import ErrorRecord
+from holdfast.items import Item
+from holdfast.opened import Opened
+
+PARTITION_PREFIX: Final = "key#"
+FREE: Final = "FREE"
+RUNNING: Final = "RUNNING"
+COMPLETED: Final = "COMPLETED"
+FAILED: Final = "FAILED"
+PARKED: Final = "PARKED"
+
+SKEW_MS: Final = 2_000
+"""So much longer than its lease a key is left to its owner: two machines seldom agree about the time."""
+
+LONGEST_KEY_BYTES: Final = 1_000
+"""DynamoDB takes sort keys of up to 1,024 bytes ("Constraints in Amazon DynamoDB")."""
+
+NO_RESULT: Final = Raw()
+
+
+class Record(Struct, frozen=True, omit_defaults=True):
+    """What the body of a key's item holds. Times are in milliseconds since the epoch.
+
+    ``by`` is the attempt that wrote it. ``started`` less ``finished`` attempts died without an outcome. ``lost`` says
+    why the result of a completed attempt is not here.
+    """
+
+    fingerprint: str
+    by: str
+    started_at: int
+    started: int = 1
+    finished: int = 0
+    result: Raw = NO_RESULT
+    error: ErrorRecord | None = None
+    lost: str = ""
+
+
+class Place(Struct, frozen=True):
+    """One key, and the fingerprint of the payload it is used with."""
+
+    partition: str
+    sort: str
+    fingerprint: str
+
+
+class Terms(Struct, frozen=True):
+    """How long an outcome counts, and after how many deaths in one window a key is parked."""
+
+    window_ms: int
+    max_crashes: int
+
+
+class Ticket(Struct, frozen=True):
+    """The key is ours: whoever holds this may end the attempt, once."""
+
+    place: Place
+    owner: str
+    epoch: int
+    lease_until: int
+    record: Record
+    terms: Terms
+
+
+class Ended(Struct, frozen=True):
+    """An outcome is on record, until ``expires_at``: the status is ``COMPLETED`` or ``FAILED``."""
+
+    status: str
+    record: Record
+    expires_at: int
+
+
+class Held(Struct, frozen=True):
+    """Somebody else is at work, since and until these times unless he extends it."""
+
+    since: int
+    until: int
+
+
+def place_of(name: str, key: str, fingerprint: str = "") -> Place:
+    """Where the record of a key is. Keys of one handler share 256 partitions, by their digest."""
+    return Place(f"{PARTITION_PREFIX}{name}/{ids.fingerprint(key.encode())[:2]}", key, fingerprint)
+
+
+encode: Final[Callable[[Record], bytes]] = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Record).decode
+
+
+def decode(item: Item) -> Record:
+    """The record in an item of a key."""
+    return _decode(item.body)
+
+
+def expired(item: Item, now: int) -> bool:
+    """Whether its window is over; it then counts as absent at once (``Item.expires_at``)."""
+    return item.expires_at is not None and item.expires_at <= now
+
+
+def stands(opened: Opened, there: Item, now: int) -> bool:
+    """Whether the owner may still be at work: his lease has not lapsed, and nobody knows him to be gone."""
+    lapsed = there.lease_until is None or there.lease_until < now - SKEW_MS
+    return not lapsed and opened.home.doorbell.alive((there.owner or "").rpartition("!")[0])
+
+
+def busy(place: Place, held: Held, now: int) -> Busy:
+    """The error for whoever finds the key held: it suggests to wait as long again as the work has taken so far."""
+    waited_ms = max(0, min(now - held.since, held.until - now))
+    return Busy(
+        f"somebody else is at work under key {place.sort}; try again later, or give the handler wait=...",
+        max(1, math.ceil(waited_ms / 1000)),
+    )
+
+
+def parked(place: Place) -> KeyParked:
+    """The error for whoever finds the key parked."""
+    return KeyParked(
+        f"key {place.sort} is parked: one attempt after the other died under it without an outcome. Find out what "
+        "kills them and what they did, then let it be tried again with app.idempotency(...).forget(...)"
+    )

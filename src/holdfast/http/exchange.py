@@ -1,0 +1,134 @@
+"""One HTTP exchange over ASGI: its request read whole, its response held back until it may leave.
+
+See the ASGI specification, "HTTP & WebSocket ASGI Message Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError, PayloadTooLarge
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class StoredResponse(Struct, frozen=True, array_like=True):
+    """A response as data. Headers are text in Latin-1, as HTTP has it."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    async def send(self, send: Send, *more: tuple[str, str]) -> None:
+        """Send it, with ``more`` headers."""
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (*self.headers, *more)]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+Settle = Callable[[StoredResponse | None, str], Awaitable[HoldfastError | None]]
+"""Called with the whole response, or with why there is none to keep, before its end leaves; what it answers leaves in
+its place.
+"""
+
+Refuse = Callable[[HoldfastError, Send], Awaitable[None]]
+"""Sends an error as a response."""
+
+
+class Exchange:
+    """A request whose body has been read, and the way of its response."""
+
+    def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send, limit_bytes: int) -> None:
+        # What a server can do beyond plain messages, such as sending files, would go past the gate.
+        self.scope: Scope = {**scope, "extensions": {}}
+        self.body = body
+        self.settled = False
+        self._receive = receive
+        self._send = send
+        self._read = False
+        self._start: Message | None = None
+        self._chunks: list[bytes] = []
+        self._size_bytes = 0
+        self._limit_bytes = limit_bytes
+        self._streams = False
+
+    @classmethod
+    async def read(cls, scope: Scope, receive: Receive, send: Send, limit_bytes: int) -> Exchange | None:
+        """Read the whole request; ``None`` if the client goes away. Raises ``PayloadTooLarge``."""
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > limit_bytes:
+                raise PayloadTooLarge(f"the request is over {limit_bytes} bytes, and would have to be compared whole")
+            if not message.get("more_body", False):
+                return cls(scope, b"".join(chunks), receive, send, limit_bytes)
+
+    async def receive(self) -> Message:
+        """The request, in one piece; after that, whatever comes."""
+        if self._read:
+            return await self._receive()
+        self._read = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+    def gate(self, settle: Settle, refuse: Refuse) -> Send:
+        """What the response is sent through: it leaves whole, once it is settled, or an error leaves in its place. One
+        that is over the limit leaves piece by piece, and is not kept.
+        """
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._start = message
+            elif message["type"] == "http.response.body" and self._start is not None:
+                chunk, last = message.get("body", b""), not message.get("more_body", False)
+                await (self._stream if self._streams else self._collect)(chunk, last, settle, refuse)
+            else:
+                await self._send(message)
+
+        return send
+
+    async def _collect(self, chunk: bytes, last: bool, settle: Settle, refuse: Refuse) -> None:  # noqa: FBT001 - as ASGI has it
+        assert self._start is not None
+        self._chunks.append(chunk)
+        self._size_bytes += len(chunk)
+        if stored_bytes(self._size_bytes, self._start) > self._limit_bytes:
+            self._streams = True
+            await self._send(self._start)
+            await self._stream(b"".join(self._chunks), last, settle, refuse)
+            return
+        if not last:
+            return
+        response = response_of(self._start, b"".join(self._chunks))
+        self.settled = True
+        error = await settle(response, "")
+        if error is not None:
+            await refuse(error, self._send)
+            return
+        await response.send(self._send)
+
+    async def _stream(self, chunk: bytes, last: bool, settle: Settle, _refuse: Refuse) -> None:  # noqa: FBT001 - as ASGI has it
+        if last:
+            self.settled = True
+            await settle(None, f"it is over the limit of {self._limit_bytes} bytes")
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+
+def response_of(start: Message, body: bytes) -> StoredResponse:
+    """The response that begins with this message."""
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ())]
+    return StoredResponse(start["status"], headers, body)
+
+
+def stored_bytes(size_bytes: int, start: Message) -> int:
+    """About what a response takes as JSON, where its body is written in base 64."""
+    return (size_bytes + 2) // 3 * 4 + sum(len(name) + len(value) + 10 for name, value in start.get("headers", ())) + 50

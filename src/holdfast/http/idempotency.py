@@ -1,0 +1,200 @@
+"""The ``Idempotency-Key`` header: a request that changes something runs once, and a repeat gets the same response.
+
+After the IETF draft "The Idempotency-Key HTTP Header Field" (draft-ietf-httpapi-idempotency-key-header): 400 without a
+key, 409 while the first request is at work, 422 for another request under the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from holdfast import ids
+from holdfast.coordination.idempotency import Ended, Place, Terms, place_of
+from holdfast.duration import Duration, milliseconds, seconds
+from holdfast.errors import (
+    Busy,
+    HoldfastError,
+    IdempotencyMismatch,
+    InvalidInput,
+    KeyParked,
+    LeaseLost,
+    PayloadTooLarge,
+    ResultNotStored,
+    StoreError,
+)
+from holdfast.http.exchange import Exchange, Receive, Scope, Send, StoredResponse
+from holdfast.patterns.attempts import Attempt, Attempts, Policy
+from holdfast.patterns.declarations import Patterns
+from holdfast.patterns.keys import key_text
+from holdfast.workflows.registry import check_name
+
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADER: Final = b"idempotency-key"
+REPLAYED: Final = ("idempotent-replayed", "true")
+LONGEST_KEY_CHARACTERS: Final = 255
+
+NOT_KEPT: Final = frozenset({408, 409, 425, 429})
+"""Besides all from 500 up: responses that ask for another try, which must run then."""
+
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\])*"')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
+    (PayloadTooLarge, 413),
+    (InvalidInput, 400),
+    (IdempotencyMismatch, 422),
+    (Busy, 409),
+    (LeaseLost, 409),
+    (KeyParked, 409),
+    (StoreError, 503),
+)
+
+
+def by_authorization(scope: Scope) -> str:
+    """Who calls: a digest of the ``Authorization`` header, so that nobody is answered with somebody else's response."""
+    return ids.fingerprint(b"\n".join(value for name, value in scope["headers"] if name == b"authorization"))
+
+
+class IdempotentRequests:
+    """ASGI middleware: requests of ``methods`` need an ``Idempotency-Key``, and run once for each.
+
+    ``app`` is the Holdfast app, open while this serves. Keys belong to a ``caller``, as that function of the ASGI scope
+    names him; where callers log in by cookie, say how. Responses are kept for ``window``, but for those from 500 up and
+    those that ask for another try. With ``required=False`` a request without a key passes unprotected.
+
+        Starlette(routes=[...], middleware=[Middleware(IdempotentRequests, app=app)])
+        Route("/charges", charge, methods=["POST"], middleware=[Middleware(IdempotentRequests, app=app)])
+    """
+
+    def __init__(  # noqa: PLR0913 - each option is one decision of the user's
+        self,
+        asgi: AsgiApp,
+        app: Patterns,
+        *,
+        name: str = "http",
+        window: Duration = "24h",
+        lease: Duration = "30s",
+        wait: Duration = 0,
+        methods: Iterable[str] = ("POST", "PATCH"),
+        required: bool = True,
+        caller: Callable[[Scope], str] = by_authorization,
+        max_crashes: int = 5,
+    ) -> None:
+        check_name("handler", name)
+        self._asgi = asgi
+        self._connect = app.opened
+        self._name = name
+        self._methods = frozenset(methods)
+        self._required = required
+        self._caller = caller
+        policy = Policy(
+            name=name,
+            what="the request",
+            terms=Terms(milliseconds(window), max_crashes),
+            lease_ms=milliseconds(lease),
+            wait_seconds=seconds(wait),
+        )
+        self._attempts = Attempts(app.opened, policy)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] != "http" or scope["method"] not in self._methods:
+            await self._asgi(scope, receive, send)
+            return
+        keys = [value for name, value in scope["headers"] if name == HEADER]
+        if not keys and not self._required:
+            await self._asgi(scope, receive, send)
+            return
+        try:
+            exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes)
+            if exchange is None:  # the client has gone
+                return
+            begun = await self._attempts.begin(self._place(scope, keys, exchange.body))
+            if isinstance(begun, Ended):
+                await _replay(begun, send)
+                return
+        except HoldfastError as error:
+            await send_problem(error, send)
+            return
+        await self._run(begun, exchange)
+
+    def _place(self, scope: Scope, keys: list[bytes], body: bytes) -> Place:
+        key = _parsed(keys)
+        request = [scope["method"], scope["path"], scope["query_string"].decode("latin-1"), ids.fingerprint(body)]
+        fingerprint = ids.fingerprint(msgspec.json.encode(request) + body)
+        return place_of(
+            f"!http!{self._name}", key_text([f"caller {self._caller(scope)}", key], "the request"), fingerprint
+        )
+
+    async def _run(self, attempt: Attempt, exchange: Exchange) -> None:
+        async def settle(response: StoredResponse | None, why: str) -> HoldfastError | None:
+            return await self._settle(attempt, response, why)
+
+        try:
+            await self._asgi(exchange.scope, exchange.receive, exchange.gate(settle, send_problem))
+        except BaseException as error:
+            if not exchange.settled:
+                await self._attempts.failed(attempt, error, final=False)
+            raise
+        if not exchange.settled:
+            await self._attempts.failed(attempt, RuntimeError("there was no whole response"), final=False)
+
+    async def _settle(self, attempt: Attempt, response: StoredResponse | None, why: str) -> HoldfastError | None:
+        """Record the response before it leaves (G7); answers an error that is to leave in its place."""
+        try:
+            if response is None:
+                await self._attempts.complete_without_result(attempt, why)
+            elif response.status >= 500 or response.status in NOT_KEPT:
+                failure = RuntimeError(f"the response had status {response.status}")
+                await self._attempts.failed(attempt, failure, final=False)
+            else:
+                await self._attempts.complete(attempt, msgspec.json.encode(response))
+        except ResultNotStored:
+            return None  # the work is done, and whoever asked for it should hear so
+        except LeaseLost as error:
+            return error
+        return None
+
+
+async def _replay(ended: Ended, send: Send) -> None:
+    if ended.record.lost:
+        raise ResultNotStored(
+            f"this request was served before, and its response could not be kept: {ended.record.lost}"
+        )
+    response = msgspec.json.decode(bytes(ended.record.result), type=StoredResponse)
+    await response.send(send, REPLAYED)
+
+
+async def send_problem(error: HoldfastError, send: Send) -> None:
+    """Answer with an error as ``application/problem+json`` (RFC 9457); ``code`` is stable."""
+    status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
+    detail = "the store does not answer; try again" if isinstance(error, StoreError) else str(error)
+    body = msgspec.json.encode({"title": error.code, "status": status, "detail": detail, "code": error.code})
+    headers = [("content-type", "application/problem+json"), ("content-length", str(len(body)))]
+    match error:
+        case Busy(retry_after_seconds=after):
+            headers.append(("retry-after", str(after)))
+        case LeaseLost() | StoreError():
+            headers.append(("retry-after", "1"))
+        case _:
+            pass
+    await StoredResponse(status, headers, body).send(send)
+
+
+def _parsed(keys: list[bytes]) -> str:
+    """The key in the header: an RFC 8941 string as the draft says, or bare, as many clients send it."""
+    if len(keys) != 1:
+        raise InvalidInput(f"this request needs one Idempotency-Key header, and has {len(keys)}")
+    text = keys[0].decode("latin-1").strip()
+    if text.startswith('"'):
+        if not _QUOTED.fullmatch(text):
+            raise InvalidInput("the Idempotency-Key begins with a quote, and is no proper string")
+        text = _ESCAPED.sub(r"\1", text[1:-1])
+    if not text or len(text) > LONGEST_KEY_CHARACTERS or not (text.isascii() and text.isprintable()):
+        raise InvalidInput(f"an Idempotency-Key has 1 to {LONGEST_KEY_CHARACTERS} printable characters")
+    return text
