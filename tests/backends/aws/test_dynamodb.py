@@ -20,7 +20,7 @@ class OnDynamoDB:
     knows_creation_order = False
     leased_heads_are_due = False
     index_leases = True
-    histories = 15
+    histories = 6
 
     @pytest.fixture(autouse=True)
     def _on_dynamodb(self, open_store: Any) -> None:

@@ -36,7 +36,7 @@ from holdfast.items import (
 from holdfast.testing.conformance.histories import CONDITIONS, ITEMS, UPDATES
 
 EXAMPLES_AT_ONCE = 150
-ROUNDS = 4
+ROUNDS = 2
 KEYS = itertools.count()
 
 BODIES = st.binary(max_size=20) | st.binary(min_size=1, max_size=9).map(lambda piece: piece * 3_000)

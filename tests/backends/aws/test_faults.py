@@ -32,7 +32,7 @@ from holdfast.items import (
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
-STORM_WRITES = 80
+STORM_WRITES = 64
 STORM_SHARE = 0.4
 EACH_FAULT_AT_LEAST = 3
 
