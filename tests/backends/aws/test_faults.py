@@ -73,6 +73,7 @@ WRITES: dict[str, tuple[Item | None, list[Write], Item | None]] = {
         Item("p", revision=1),
     ),
     "several deletes": (Item("p"), [Delete("p", HEAD, EXISTS), Put(Item("p", "j/1"), ABSENT)], None),
+    "deletes only": (Item("p"), [Delete("p", HEAD, EXISTS), Delete("p", "j/1")], None),
 }
 
 
