@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -252,3 +253,17 @@ async def test_owners_fence_each_other_through_lost_answers(open_store: OpenStor
     assert await store.get("p") == Item("p", owner="owner20", lease_until=9, epoch=20)
     assert wire.suffered["failed after"] >= 20
     await store.close()
+
+
+async def test_a_refusal_that_nobody_waits_for_any_more_disturbs_nobody(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_store()
+    await store.write(Put(Item("p")))
+    abandoned = asyncio.ensure_future(store.write(Put(Item("p", body=b"never"), ABSENT)))
+    await asyncio.sleep(0)
+    abandoned.cancel()
+    await store.close()
+    del abandoned
+    gc.collect()
+    assert caplog.records == []

@@ -21,7 +21,7 @@ DAY_SECONDS = 86_400.0
 
 ALL = [*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS]
 ON_A_FRESH_DATABASE = [each for each in ALL if each.database is MemoryDatabase]
-CRASHED = ["sequential", "sent by a method"]
+CRASHED = ["sequential", "requests"]
 
 
 def seldom(each: Scenario) -> Scenario:

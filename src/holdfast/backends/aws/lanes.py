@@ -27,14 +27,25 @@ class Lanes:
         self._all.add(task)
         for lane in mine:
             self._last[lane] = task
-        task.add_done_callback(lambda done: self._leave(mine, done))
-        return asyncio.shield(task)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task.add_done_callback(lambda done: self._leave(mine, done, answer))
+        return answer
 
-    def _leave(self, lanes: Iterable[str], task: asyncio.Task[Any]) -> None:
+    def _leave(self, lanes: Iterable[str], task: asyncio.Task[T], answer: asyncio.Future[T]) -> None:
         self._all.discard(task)
         for lane in lanes:
             if self._last.get(lane) is task:
                 del self._last[lane]
+        # Not `asyncio.shield`: of a caller who went away it leaves an error behind that nobody retrieves.
+        error = None if task.cancelled() else task.exception()
+        if answer.done():
+            return
+        if task.cancelled():
+            answer.cancel()
+        elif error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(task.result())
 
     async def empty(self) -> None:
         """Wait until everything is done."""
