@@ -13,8 +13,9 @@ from tests.backends.aws.faults import APPLIED, FAULTS, NOT_APPLIED, FaultyConnec
 
 from holdfast.backends.aws import Transport
 from holdfast.backends.aws import transport as transport_module
+from holdfast.backends.aws.connection import THREADS
 from holdfast.backends.aws.store import DynamoStore
-from holdfast.errors import InvalidInput, PayloadTooLarge, Refused, StoreUnavailable, StoreUnusable
+from holdfast.errors import ConfigurationError, InvalidInput, PayloadTooLarge, Refused, StoreUnavailable, StoreUnusable
 from holdfast.items import (
     ABSENT,
     ALWAYS,
@@ -181,6 +182,42 @@ async def test_a_call_over_the_limits_of_a_transaction_is_refused_before_it_is_s
         await store.write(*(Put(Item("p", f"{number}", body=noise(350_000))) for number in range(12)))
     assert store.meter.total.requests == 0
     await store.close()
+
+
+async def test_a_mistake_of_the_setup_is_told_at_once() -> None:
+    class Unconfigured:
+        async def send(self, operation: str, parameters: Any) -> Any:
+            raise ConfigurationError("the home on AWS needs boto3")
+
+        def close(self) -> None:
+            pass
+
+    store = DynamoStore(Transport(Unconfigured(), "t-holdfast", random=Random(1)), "t-holdfast")
+    with pytest.raises(ConfigurationError, match="boto3"):
+        await store.get("p")
+    assert store.meter.total.requests == 1
+
+
+async def test_only_so_many_requests_are_under_way_and_the_others_wait_without_losing_time() -> None:
+    class Slow:
+        under_way = most = 0
+
+        async def send(self, operation: str, parameters: Any) -> Any:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self.under_way -= 1
+            return {}
+
+        def close(self) -> None:
+            pass
+
+    slow = Slow()
+    store = DynamoStore(Transport(slow, "t-holdfast", random=Random(1)), "t-holdfast")
+    await asyncio.gather(*(store.write(Put(Item(f"p{number}"))) for number in range(100)))
+    assert slow.most == THREADS
+    assert store.meter.total.requests == 100
 
 
 async def test_an_item_that_grows_too_large_is_told_by_its_size(open_store: OpenStore) -> None:

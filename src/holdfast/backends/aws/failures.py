@@ -83,7 +83,9 @@ Failure = NotApplied | AnswerLost | ConditionFailed | Cancelled | Hopeless
 
 
 def explained(error: Exception, table: str) -> Failure:
-    """What an error of botocore means for the request that ended in it."""
+    """What an error of botocore, or of ours, means for the request that ended in it."""
+    if isinstance(error, HoldfastError):
+        return Hopeless(error)
     response: Any = getattr(error, "response", None)
     if response and "Error" in response:
         return _refused(response, table)

@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any, Final
 
-from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.connection import THREADS, Connection
 from holdfast.backends.aws.failures import AnswerLost, Cancelled, ConditionFailed, Hopeless, NotApplied, explained
 from holdfast.backends.aws.layout import size_bytes
 from holdfast.backends.aws.meter import Meter
@@ -51,6 +51,7 @@ class Transport:
         self._table = table
         self._random = random
         self._patience_seconds = patience_seconds
+        self._slots = asyncio.Semaphore(THREADS)
 
     async def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request that reads. Raises as ``write`` does."""
@@ -62,6 +63,10 @@ class Transport:
         Raises ``RequestRefused``; ``StoreUnavailable`` if there was no answer in time, which for a write may mean that
         it was applied; ``StoreUnusable`` with the remedy; ``PayloadTooLarge``.
         """
+        async with self._slots:  # who waits for his turn here has sent nothing yet, so his time has not begun
+            return await self._until_answered(request)
+
+    async def _until_answered(self, request: Request) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + self._patience_seconds
         pause, doubtful = FIRST_PAUSE_SECONDS, False
         while True:
