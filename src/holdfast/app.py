@@ -331,7 +331,7 @@ class App(Patterns, Declarations, Messaging):
 
 
 async def open_home(url: str) -> Home:
-    """Open the home that a URL names: ``sqlite:///path`` or ``memory://``."""
+    """Open the home that a URL names: ``sqlite:///path``, ``aws://prefix?region=…`` or ``memory://``."""
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from holdfast.backends.sqlite import open_sqlite_home  # noqa: PLC0415 - only the backend in use is loaded
@@ -341,8 +341,13 @@ async def open_home(url: str) -> Home:
         from holdfast.backends.memory import open_memory_home  # noqa: PLC0415 - only the backend in use is loaded
 
         return open_memory_home(rest or None)
+    if separator and scheme == "aws":
+        from holdfast.backends.aws import open_aws_home  # noqa: PLC0415 - only the backend in use is loaded
+
+        return await open_aws_home(url)
     raise ConfigurationError(
-        f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db or memory://"
+        f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db, aws://prefix?region=… "
+        "or memory://"
     )
 
 

@@ -29,7 +29,7 @@ from holdfast.items import (
     holds,
 )
 from holdfast.ports import Store
-from holdfast.testing.conformance.suite import SORTS, Opened, on_store, refusal
+from holdfast.testing.conformance.suite import Opened, on_store, refusal
 
 STATES: Final[tuple[Item | None, ...]] = (
     None,
@@ -78,11 +78,11 @@ class Conditions(Opened):
     @on_store
     async def test_put_applies_exactly_if_its_condition_holds(self, store: Store) -> None:
         new = Item("p", body=b"new")
-        await _judge(store, STATES, lambda sort, when: Put(replace(new, sort=sort), when), lambda _: new)
+        await self._judge(store, STATES, lambda sort, when: Put(replace(new, sort=sort), when), lambda _: new)
 
     @on_store
     async def test_update_applies_exactly_if_its_condition_holds_of_something(self, store: Store) -> None:
-        await _judge(
+        await self._judge(
             store,
             STATES[1:],
             lambda sort, when: Update(partition="p", sort=sort, when=when, body=b"new"),
@@ -91,27 +91,27 @@ class Conditions(Opened):
 
     @on_store
     async def test_delete_applies_exactly_if_its_condition_holds(self, store: Store) -> None:
-        await _judge(store, STATES, lambda sort, when: Delete("p", sort, when), lambda _: None)
+        await self._judge(store, STATES, lambda sort, when: Delete("p", sort, when), lambda _: None)
 
-
-async def _judge(
-    store: Store,
-    states: Sequence[Item | None],
-    write: Callable[[str, Condition], Write],
-    changed: Callable[[Item | None], Item | None],
-) -> None:
-    for sort in SORTS:
-        for state in states:
-            before, after = _at(sort, state), _at(sort, changed(state))
-            for when in CONDITIONS:
-                await store.write(Delete("p", sort) if before is None else Put(before))
-                if holds(when, before):
-                    await store.write(write(sort, when))
-                    assert await store.get("p", sort) == after, (when, before)
-                else:
-                    refused = await refusal(store.write(write(sort, when)))
-                    assert (refused.index, refused.item) == (0, before), when
-                    assert await store.get("p", sort) == before, when
+    async def _judge(
+        self,
+        store: Store,
+        states: Sequence[Item | None],
+        write: Callable[[str, Condition], Write],
+        changed: Callable[[Item | None], Item | None],
+    ) -> None:
+        for sort in self.judged_sorts:
+            for state in states:
+                before, after = _at(sort, state), _at(sort, changed(state))
+                for when in CONDITIONS:
+                    await store.write(Delete("p", sort) if before is None else Put(before))
+                    if holds(when, before):
+                        await store.write(write(sort, when))
+                        assert await store.get("p", sort) == after, (when, before)
+                    else:
+                        refused = await refusal(store.write(write(sort, when)))
+                        assert (refused.index, refused.item) == (0, before), when
+                        assert await store.get("p", sort) == before, when
 
 
 def _at(sort: str, item: Item | None) -> Item | None:

@@ -47,7 +47,10 @@ class Opened:
     """``scan`` goes from the newest to the oldest."""
 
     leased_heads_are_due = True
-    """``due`` answers leased heads too; may be false if the store's doorbell redelivers."""
+    """``due`` answers all leased heads too; if false it may leave some out, and places the others as it likes."""
+
+    judged_sorts = SORTS
+    """Where conditions are judged; a store that keeps heads and other items alike may name one place, to save time."""
 
     async def open_store(self, folder: Path) -> Store:
         """A new, empty store; its files, if any, go into ``folder``."""

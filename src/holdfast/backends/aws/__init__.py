@@ -1,0 +1,101 @@
+"""The home on AWS: items in DynamoDB. Nothing runs while nothing happens, and nothing needs a server (DESIGN §5).
+
+What is here so far is the store. The doorbell reaches this process only; others look every few seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
+
+from holdfast.backends.aws.connection import Connection, ThreadedConnection
+from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
+from holdfast.backends.aws.meter import Meter, Usage
+from holdfast.backends.aws.store import DynamoStore
+from holdfast.backends.aws.table import create_table as create_dynamo_table
+from holdfast.backends.aws.transport import Transport
+from holdfast.errors import ConfigurationError
+from holdfast.ids import new_id, new_seed
+from holdfast.ports import Home
+
+PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class Address(Struct, frozen=True):
+    """What the URL of a home on AWS says. ``endpoint`` is for emulators."""
+
+    prefix: str
+    region: str | None = None
+    endpoint: str | None = None
+
+    @property
+    def table(self) -> str:
+        """The name of the table."""
+        return f"{self.prefix}-holdfast"
+
+    def connect(self) -> Connection:
+        """A way to it, with the credentials of the environment. Nothing is sent yet."""
+        return ThreadedConnection(self.region, self.endpoint)
+
+
+def parse_address(url: str) -> Address:
+    """Read ``aws://<prefix>?region=…&endpoint=…``. Raises ``ConfigurationError``.
+
+    >>> parse_address("aws://shop?region=eu-west-1").table
+    'shop-holdfast'
+    """
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(options.keys() - {"region", "endpoint"})
+    if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/") or unknown:
+        raise ConfigurationError(
+            f"{url!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, digits, - and "
+            "_; for an emulator add &endpoint=http://127.0.0.1:8000"
+        )
+    return Address(parts.netloc, options.get("region") or None, options.get("endpoint") or None)
+
+
+async def open_aws_home(
+    url: str, *, connection: Connection | None = None, bells: Bells | None = None, owner: str | None = None
+) -> Home:
+    """Open the home that ``aws://<prefix>?region=…`` names; ``create_table`` has made its table before.
+
+    Nothing is sent yet: what is wrong with the table or the credentials is told by the first request. Homes in one
+    process that share ``bells`` hear each other at once. ``connection`` and ``owner`` are for tests.
+    """
+    address = parse_address(url)
+    owner = owner or f"aws-{new_id()[:12]}"
+    transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
+    store = DynamoStore(transport, address.table)
+    return Home(url=url, owner=owner, store=store, doorbell=LocalDoorbell(bells or Bells(), owner))
+
+
+async def create_table(url: str) -> None:
+    """Create the table of a home, unless it is there: paid per request, with TTL and point-in-time recovery.
+
+    Raises ``StoreUnusable`` with the reason if this process may not.
+    """
+    address = parse_address(url)
+    connection = address.connect()
+    try:
+        await create_dynamo_table(connection, address.table)
+    finally:
+        connection.close()
+
+
+__all__ = [
+    "Address",
+    "Bells",
+    "DynamoStore",
+    "LocalDoorbell",
+    "Meter",
+    "Transport",
+    "Usage",
+    "create_table",
+    "open_aws_home",
+    "parse_address",
+]

@@ -1,0 +1,80 @@
+"""The way to DynamoDB: one client of botocore, called from a few threads.
+
+botocore is loaded when a connection is made, so that importing Holdfast costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol
+
+from holdfast.errors import ConfigurationError
+
+THREADS: Final = 16
+"""So many requests of one process are under way at once; others wait."""
+
+CONNECT_SECONDS: Final = 2.0
+READ_SECONDS: Final = 5.0
+
+
+class Connection(Protocol):
+    """Sends requests, each once: whether to try again is for the transport to say."""
+
+    async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one attempt; raises what botocore raises."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads and sockets."""
+        ...
+
+
+def new_client(region: str | None, endpoint: str | None) -> Any:
+    """A client of botocore that never sends anything twice by itself: every attempt is ours, counted and timed."""
+    try:
+        from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
+        from botocore.session import Session  # noqa: PLC0415 - loaded when it is needed, and only then
+    except ImportError:
+        raise ConfigurationError("the home on AWS needs boto3: pip install 'holdfast[aws]'") from None
+    config = Config(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        max_pool_connections=THREADS,
+        tcp_keepalive=True,
+    )
+    session: Any = Session()
+    return session.create_client("dynamodb", region_name=region, endpoint_url=endpoint, config=config)
+
+
+class ThreadedConnection:
+    """A client, made when it is first needed and used by a pool of threads. One that is given is left open."""
+
+    def __init__(self, region: str | None, endpoint: str | None, *, client: Any = None) -> None:
+        self._region = region
+        self._endpoint = endpoint
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-aws")
+        self._client = client
+        self._is_mine = client is None
+        self._making = asyncio.Lock()
+
+    async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        if self._client is None:
+            async with self._making:
+                if self._client is None:
+                    self._client = await loop.run_in_executor(self._pool, new_client, self._region, self._endpoint)
+        answer: dict[str, Any] = await loop.run_in_executor(self._pool, perform, self._client, operation, parameters)
+        return answer
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
+        if self._is_mine and self._client is not None:
+            self._client.close()
+
+
+def perform(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Call an operation by its name in the API reference."""
+    answer: dict[str, Any] = client._make_api_call(operation, parameters)  # noqa: SLF001 - what each method calls
+    return answer

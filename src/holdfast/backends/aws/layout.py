@@ -1,0 +1,173 @@
+"""How an item lies in the table: its attributes, its indexes, its size.
+
+Names of attributes are billed bytes, so they are short; what is zero, empty or ``None`` is left out.
+
+| attribute | holds |
+|---|---|
+| ``p``, ``s`` | partition and sort key: the key of the table |
+| ``r``, ``e`` | revision, epoch |
+| ``st`` | status |
+| ``o``, ``lu`` | owner, lease_until (milliseconds) |
+| ``d`` | due_at (milliseconds); with ``q``, of heads only, the key of the index ``due`` |
+| ``lq``, ``ll`` | of leased heads: the key of the index ``leases``; ``ll`` is the end of the lease as it was claimed |
+| ``xm`` | expires_at (milliseconds) |
+| ``x`` | the same in whole seconds, rounded up, for DynamoDB's TTL; not of heads |
+| ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
+| ``n`` | the nonce of the last write, by which a write that is sent again knows itself |
+
+A head has no ``x``: TTL would delete it and leave its journal behind, which an execution that is started anew under the
+same id would take for its own.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+from holdfast.errors import InvalidInput, PayloadTooLarge, StoreUnusable
+from holdfast.items import HEAD, Item
+
+Attributes = dict[str, dict[str, Any]]
+"""An item as DynamoDB's interface has it: the value of each attribute under the name of its type."""
+
+DUE_INDEX: Final = "due"
+LEASES_INDEX: Final = "leases"
+
+SHARDS: Final = ("0", "1", "2", "3")
+"""Each index is kept in so many parts, because one part takes 1,000 writes a second.
+
+Never change them: what is in the table would not be found."""
+
+COMPRESSED_FROM_BYTES: Final = 4096
+COMPRESSION_LEVEL: Final = 3
+
+LARGEST_ITEM_BYTES: Final = 380 * 1024
+"""Where we stop, of the 400 KB that DynamoDB takes: what it counts, and we estimate, may differ a little."""
+
+LONGEST_PARTITION_BYTES: Final = 2048
+LONGEST_SORT_BYTES: Final = 1024
+
+
+def number(value: int) -> dict[str, Any]:
+    """A number on the wire."""
+    return {"N": str(value)}
+
+
+def text(value: str) -> dict[str, Any]:
+    """A string on the wire."""
+    return {"S": value}
+
+
+def key(partition: str, sort: str) -> Attributes:
+    """The key of an item. Raises ``InvalidInput`` if DynamoDB would not have it."""
+    for value, longest in ((partition, LONGEST_PARTITION_BYTES), (sort, LONGEST_SORT_BYTES)):
+        if not 0 < len(_utf8(value)) <= longest:
+            raise InvalidInput(f"a key has between 1 and {longest} bytes, and {value[:50]!r}… has {len(_utf8(value))}")
+    return {"p": text(partition), "s": text(sort)}
+
+
+def shard_of(partition: str) -> str:
+    """The part of an index that a head belongs in."""
+    return SHARDS[zlib.crc32(partition.encode()) % len(SHARDS)]
+
+
+def body_attribute(body: bytes) -> tuple[str, bytes]:
+    """The name of the attribute for a body, and its value: compressed if that makes it smaller."""
+    if len(body) > COMPRESSED_FROM_BYTES:
+        packed = zlib.compress(body, COMPRESSION_LEVEL)
+        if len(packed) < len(body):
+            return "z", packed
+    return "b", body
+
+
+def encode(item: Item, nonce: bytes, *, index_leases: bool) -> Attributes:
+    """An item as it is stored by the write with this nonce. Raises ``PayloadTooLarge``, ``InvalidInput``."""
+    wire = key(item.partition, item.sort) | {"n": {"B": nonce}}
+    if item.status:
+        wire["st"] = text(item.status)
+    if item.owner is not None:
+        wire["o"] = text(item.owner)
+    numbers = {"r": item.revision or None, "e": item.epoch or None}
+    numbers |= {"lu": item.lease_until, "d": item.due_at, "xm": item.expires_at}
+    wire |= {name: number(value) for name, value in numbers.items() if value is not None}
+    if item.sort == HEAD:
+        shard = text(shard_of(item.partition))
+        if item.due_at is not None:
+            wire["q"] = shard
+        if item.lease_until is not None and index_leases:
+            wire |= {"lq": shard, "ll": number(item.lease_until)}
+    elif item.expires_at is not None:
+        wire["x"] = number(ttl_seconds(item.expires_at))
+    if item.body:
+        name, value = body_attribute(item.body)
+        wire[name] = {"B": value}
+    check_size(size_bytes(wire), item.partition, item.sort)
+    return wire
+
+
+def decode(wire: Attributes) -> Item:
+    """The item that is stored like this. Raises ``StoreUnusable`` if it was damaged."""
+    return Item(
+        partition=wire["p"]["S"],
+        sort=wire["s"]["S"],
+        revision=_number(wire, "r") or 0,
+        status=wire["st"]["S"] if "st" in wire else "",
+        owner=wire["o"]["S"] if "o" in wire else None,
+        lease_until=_number(wire, "lu"),
+        epoch=_number(wire, "e") or 0,
+        due_at=_number(wire, "d"),
+        expires_at=_number(wire, "xm"),
+        body=_body(wire),
+    )
+
+
+def ttl_seconds(expires_at: int) -> int:
+    """When TTL may delete what expires then: never earlier."""
+    return -(-expires_at // 1000)
+
+
+def size_bytes(wire: Attributes) -> int:
+    """What DynamoDB counts as the size of an item, or a little more ("Item sizes and formats", developer guide)."""
+    return sum(len(name) + _value_bytes(value) for name, value in wire.items())
+
+
+def check_size(size: int, partition: str, sort: str) -> None:
+    """Raise ``PayloadTooLarge`` for an item that DynamoDB would not take, before it is sent."""
+    if size > LARGEST_ITEM_BYTES:
+        raise PayloadTooLarge(
+            f"the item {partition!r} / {sort!r} would have {size:,} bytes, and DynamoDB holds {LARGEST_ITEM_BYTES:,} "
+            "of ours. Nothing was written. Keep large values elsewhere, and their names here"
+        )
+
+
+def _value_bytes(value: dict[str, Any]) -> int:
+    match value:
+        case {"S": str(string)}:
+            return len(_utf8(string))
+        case {"N": str(digits)}:
+            return len(digits) // 2 + 2
+        case {"B": binary}:
+            return len(binary)
+        case _:
+            return 1
+
+
+def _utf8(value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"a value cannot be stored: {error}") from error
+
+
+def _number(wire: Attributes, name: str) -> int | None:
+    return int(wire[name]["N"]) if name in wire else None
+
+
+def _body(wire: Attributes) -> bytes:
+    if "z" not in wire:
+        return bytes(wire["b"]["B"]) if "b" in wire else b""
+    try:
+        return zlib.decompress(wire["z"]["B"])
+    except zlib.error as error:
+        place = f"{wire['p']['S']!r} / {wire['s']['S']!r}"
+        raise StoreUnusable(f"the body of {place} is damaged ({error}): restore the table from a backup") from error

@@ -1,0 +1,172 @@
+"""Writes as requests: one item by PutItem, UpdateItem or DeleteItem, several by TransactWriteItems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.backends.aws.conditions import Words, guarded
+from holdfast.backends.aws.layout import (
+    Attributes,
+    body_attribute,
+    check_size,
+    encode,
+    key,
+    number,
+    shard_of,
+    size_bytes,
+    text,
+    ttl_seconds,
+)
+from holdfast.errors import InvalidInput, PayloadTooLarge
+from holdfast.items import EXISTS, HEAD, AllOf, Delete, Put, Update, Write
+
+LARGEST_TRANSACTION_ITEMS: Final = 100
+LARGEST_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
+
+
+class Request(Struct, frozen=True):
+    """What to send: an operation of DynamoDB, its parameters, and the bytes it writes, which are billed."""
+
+    operation: str
+    parameters: dict[str, Any]
+    sizes: tuple[int, ...]
+
+
+class Writing(Struct, frozen=True):
+    """How writes become requests: to which table, under which nonce, and whether leases are indexed."""
+
+    table: str
+    nonce: bytes
+    token: str
+    index_leases: bool
+
+    def one(self, write: Write) -> Request:
+        """The request for a single write. Its answer to a refusal is the item that is there."""
+        operation, parameters, size = self._prepared(write)
+        if isinstance(write, Update) and write.load:
+            parameters["ReturnValues"] = "ALL_NEW"
+        return Request(f"{operation}Item", parameters | {"ReturnConsumedCapacity": "TOTAL"}, (size,))
+
+    def several(self, writes: Sequence[Write]) -> Request:
+        """The request for several writes, all or nothing; it costs twice as much as they would one by one.
+
+        Raises ``InvalidInput`` and ``PayloadTooLarge`` over the limits of DynamoDB.
+        """
+        if len(writes) > LARGEST_TRANSACTION_ITEMS:
+            raise InvalidInput(
+                f"{len(writes)} writes at once: DynamoDB applies at most {LARGEST_TRANSACTION_ITEMS} together. Nothing "
+                "was written"
+            )
+        prepared = [self._prepared(write) for write in writes]
+        sizes = tuple(size for _, _, size in prepared)
+        if sum(sizes) > LARGEST_TRANSACTION_BYTES:
+            raise PayloadTooLarge(
+                f"writes of {sum(sizes):,} bytes at once: DynamoDB applies at most {LARGEST_TRANSACTION_BYTES:,} "
+                "together. Nothing was written"
+            )
+        parameters = {
+            "TransactItems": [{operation: parameters} for operation, parameters, _ in prepared],
+            "ClientRequestToken": self.token,
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        return Request("TransactWriteItems", parameters, sizes)
+
+    def _prepared(self, write: Write) -> tuple[str, dict[str, Any], int]:
+        words = Words()
+        match write:
+            case Put(item, when):
+                wire = encode(item, self.nonce, index_leases=self.index_leases)
+                operation, size = "Put", size_bytes(wire)
+                parameters: dict[str, Any] = {"Item": wire}
+            case Update():
+                # An update makes no item that is not there, whatever its condition says.
+                operation, when = "Update", AllOf((EXISTS, write.when))
+                change = _Change(write, words, self)
+                size = change.size
+                parameters = {"Key": key(write.partition, write.sort), "UpdateExpression": change.expression}
+            case Delete(partition, sort, when):
+                operation, size = "Delete", 0
+                parameters = {"Key": key(partition, sort)}
+        parameters["TableName"] = self.table
+        parameters["ConditionExpression"] = guarded(when, self.nonce, words)
+        parameters["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        return operation, parameters | words.parameters(), size
+
+
+class _Change:
+    """The ``UpdateExpression`` of an update, put together from what it sets, adds and removes."""
+
+    def __init__(self, update: Update, words: Words, writing: Writing) -> None:
+        self._words = words
+        self._sets: dict[str, str] = {}
+        self._removed: list[str] = []
+        self._shard = text(shard_of(update.partition)) if update.sort == HEAD else None
+        self._new: Attributes = key(update.partition, update.sort)
+        self._set("n", {"B": writing.nonce})
+        self._plain("st", UNSET if update.status is UNSET else (update.status or None), text)
+        self._plain("o", update.owner, text)
+        self._plain("lu", update.lease_until, number)
+        if self._shard is not None:
+            self._index_lease(update, self._shard, index_leases=writing.index_leases)
+        self._due(update.due_at)
+        self._expiry(update.expires_at)
+        if update.body is not UNSET:
+            self._body(update.body)
+        self._added = {"r": update.add_revision, "e": update.add_epoch}
+        self.size = size_bytes(self._new)
+        check_size(self.size, update.partition, update.sort)
+
+    @property
+    def expression(self) -> str:
+        words = self._words
+        clauses = ["SET " + ", ".join(f"{words.name(name)} = {value}" for name, value in self._sets.items())]
+        if self._removed:
+            clauses.append("REMOVE " + ", ".join(words.name(name) for name in self._removed))
+        if added := [f"{words.name(name)} {words.value(number(by))}" for name, by in self._added.items() if by]:
+            clauses.append("ADD " + ", ".join(added))
+        return " ".join(clauses)
+
+    def _set(self, name: str, value: dict[str, Any]) -> None:
+        self._sets[name] = self._words.value(value)
+        self._new[name] = value
+
+    def _plain(self, name: str, value: Any, typed: Any) -> None:
+        if value is None:
+            self._removed.append(name)
+        elif value is not UNSET:
+            self._set(name, typed(value))
+
+    def _due(self, due_at: int | UnsetType | None) -> None:
+        self._plain("d", due_at, number)
+        if self._shard is not None and due_at is not UNSET:
+            self._plain("q", None if due_at is None else self._shard["S"], text)
+
+    def _index_lease(self, update: Update, shard: dict[str, Any], *, index_leases: bool) -> None:
+        """A claim enters the lease, a release takes it out; to extend it changes nothing there, for that is billed."""
+        until = update.lease_until
+        if until is None:
+            self._removed += ["lq", "ll"]
+        elif until is not UNSET and index_leases:
+            if update.owner is not UNSET:
+                self._set("lq", shard)
+                self._set("ll", number(until))
+            else:
+                for name, value in (("lq", shard), ("ll", number(until))):
+                    self._sets[name] = f"if_not_exists({self._words.name(name)}, {self._words.value(value)})"
+
+    def _expiry(self, expires_at: int | UnsetType | None) -> None:
+        self._plain("xm", expires_at, number)
+        if self._shard is None and expires_at is not UNSET:
+            self._plain("x", None if expires_at is None else ttl_seconds(expires_at), number)
+
+    def _body(self, body: bytes) -> None:
+        name, value = body_attribute(body)
+        other = "b" if name == "z" else "z"
+        self._removed.append(other)
+        if value:
+            self._set(name, {"B": value})
+        else:
+            self._removed.append(name)

@@ -1,0 +1,239 @@
+"""The ``Store`` port on one table of DynamoDB.
+
+| verb | requests | units, items of up to 1 KB |
+|---|---|---|
+| ``write`` of one item | 1 | 1 written, also if it is refused |
+| ``write`` of n items | 1, and 1 for each ``load`` | 2 n written, also if it is refused |
+| a head enters or leaves the index ``due`` or ``leases`` | 0 | 1 written, each; 2 if its due time moves |
+| ``get`` | 1 | 1 read for each 4 KB |
+| ``query`` | 1 per page of 1 MB | 1 read for each 4 KB of the page |
+| ``due`` | 8 and 1 for each 100 heads | 4 read, and 1 per head |
+| ``scan`` | 1 for each MB of the table | the whole table is read: 1 for each 4 KB of it |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.backends.aws.failures import Cancelled, ConditionFailed
+from holdfast.backends.aws.found import find_due
+from holdfast.backends.aws.lanes import Lanes
+from holdfast.backends.aws.layout import Attributes, decode, key, text
+from holdfast.backends.aws.meter import Meter
+from holdfast.backends.aws.requests import Writing
+from holdfast.backends.aws.transport import RequestRefused, Transport
+from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
+from holdfast.ids import new_id
+from holdfast.items import HEAD, Item, Update, Write, place
+from holdfast.ports import Page
+
+PAGE_ITEMS: Final = 1000
+"""The most items one page holds, whatever limit the caller names."""
+
+SCAN_REQUESTS: Final = 50
+"""So many megabytes of the table one page of ``scan`` looks through at most; it may then hold less than was asked."""
+
+NONCE_BYTES: Final = 8
+
+
+class DynamoStore:
+    """Items in a table.
+
+    Writes of one partition are applied in the order of their calls, also across several items; those of different
+    partitions side by side. Reads are consistent, except that ``due`` may not see yet what was written a moment ago.
+
+    A write whose answer was lost is sent again, and recognises itself by its nonce. If it cannot tell what became of
+    it, because somebody else has changed the item meanwhile, it ends in ``StoreUnavailable``, as one without an answer
+    does.
+
+    With ``index_leases`` the heads that are leased are in an index of their own, so that ``due`` finds what a dead
+    process has left behind: two units more for each turn. It is for doorbells that do not ring again by themselves.
+    """
+
+    def __init__(self, transport: Transport, table: str, *, index_leases: bool = True) -> None:
+        self.table = table
+        self._transport = transport
+        self._index_leases = index_leases
+        self._lanes = Lanes()
+        self._closed = False
+
+    @property
+    def meter(self) -> Meter:
+        """What this store has cost so far."""
+        return self._transport.meter
+
+    def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
+        """See ``Store.write``. At most 100 items and 4 MB at once."""
+        if self._closed:
+            answer: asyncio.Future[Sequence[Item | None]] = asyncio.get_running_loop().create_future()
+            answer.set_exception(_closed())
+            return answer
+        return self._lanes.run((place(write)[0] for write in writes), lambda: self._write(writes))
+
+    async def _write(self, writes: Sequence[Write]) -> Sequence[Item | None]:
+        if len({place(write) for write in writes}) < len(writes):
+            raise InvalidInput("the writes of one call must touch different items")
+        token = new_id()
+        writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, self._index_leases)
+        if not writes:
+            return ()
+        return [await self._one(writes[0], writing)] if len(writes) == 1 else await self._several(writes, writing)
+
+    async def _one(self, write: Write, writing: Writing) -> Item | None:
+        loads = isinstance(write, Update) and write.load
+        try:
+            answer = await self._transport.write(writing.one(write))
+        except RequestRefused as refused:
+            assert isinstance(refused.failure, ConditionFailed)
+            there = refused.failure.there
+            if not _is_mine(there, writing.nonce):
+                raise self._told(0, there, doubtful=refused.doubtful) from None
+            return decode(there) if loads and there is not None else None
+        return decode(answer["Attributes"]) if loads else None
+
+    async def _several(self, writes: Sequence[Write], writing: Writing) -> Sequence[Item | None]:
+        try:
+            # Sent again, it is known by its token for ten minutes: an answer to it is the answer to the first.
+            await self._transport.write(writing.several(writes))
+        except RequestRefused as refused:
+            assert isinstance(refused.failure, Cancelled)
+            reasons = [(index, each) for index, each in enumerate(refused.failure.reasons)]
+            failed = [(index, each.there) for index, each in reasons if each.code == "ConditionalCheckFailed"]
+            if not any(_is_mine(there, writing.nonce) for _, there in failed):
+                raise self._told(*failed[0], doubtful=False) from None
+        return [await self._load(write, writing) for write in writes]
+
+    async def _load(self, write: Write, writing: Writing) -> Item | None:
+        """What an update in a transaction left: DynamoDB does not answer it, so it is read."""
+        if not (isinstance(write, Update) and write.load):
+            return None
+        there = await self._get(write.partition, write.sort)
+        if there is None or not _is_mine(there, writing.nonce):
+            raise StoreUnavailable(
+                f"the write was applied, and {write.partition!r} / {write.sort!r} was changed by somebody else before "
+                "it could be read: send it again and look"
+            )
+        return decode(there)
+
+    def _told(self, index: int, there: Attributes | None, *, doubtful: bool) -> Refused | StoreUnavailable:
+        if doubtful:
+            return StoreUnavailable(
+                f"the answer of the table {self.table} to a write was lost, and the item has changed since: the write "
+                "may or may not have been applied. Send it again and look"
+            )
+        return Refused(index, None if there is None else decode(there))
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """See ``Store.get``."""
+        self._check_open()
+        there = await self._get(partition, sort)
+        return None if there is None else decode(there)
+
+    async def _get(self, partition: str, sort: str) -> Attributes | None:
+        parameters = {"TableName": self.table, "Key": key(partition, sort), "ConsistentRead": True}
+        answer = await self._transport.call("GetItem", parameters | {"ReturnConsumedCapacity": "TOTAL"})
+        there: Attributes | None = answer.get("Item")
+        return there
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.query``. A page ends at 1 MB, and the last one may be empty."""
+        self._check_open()
+        begins = " AND begins_with(#s, :prefix)" if prefix else ""
+        parameters: dict[str, Any] = {
+            "TableName": self.table,
+            "KeyConditionExpression": f"#p = :p{begins}",
+            "ExpressionAttributeNames": {"#p": "p"} | ({"#s": "s"} if prefix else {}),
+            "ExpressionAttributeValues": {":p": text(partition)} | ({":prefix": text(prefix)} if prefix else {}),
+            "ConsistentRead": True,
+            "Limit": _page_items(limit),
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        if after is not None:
+            parameters["ExclusiveStartKey"] = key(partition, after)
+        answer = await self._transport.call("Query", parameters)
+        last = answer.get("LastEvaluatedKey")
+        return Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.due``. Leased heads are answered only with ``index_leases``, and placed by when their lease was
+        to end as it was claimed. A page may hold fewer heads than there are: go on while there is a cursor.
+        """
+        self._check_open()
+        return await find_due(self._transport, self.table, before, after, _page_items(limit))
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """See ``Store.scan``; in no order. For people who look, not for programs: it reads the whole table, journals
+        included, at one unit for each 4 KB. An index of heads would cost a unit for each head instead, always.
+        """
+        self._check_open()
+        wanted = _page_items(limit)
+        found: list[Attributes] = []
+        for _ in range(SCAN_REQUESTS):
+            parameters = self._scan_parameters(prefix, status)
+            if after is not None:
+                parameters["ExclusiveStartKey"] = _place_after(after)
+            answer = await self._transport.call("Scan", parameters)
+            found += answer["Items"]
+            last = answer.get("LastEvaluatedKey")
+            after = None if last is None else _cursor_of(last)
+            if len(found) > wanted:
+                found, after = found[:wanted], _cursor_of(found[wanted - 1])
+            if len(found) == wanted or after is None:
+                break
+        return Page(tuple(decode(wire) for wire in found), after)
+
+    def _scan_parameters(self, prefix: str, status: str | None) -> dict[str, Any]:
+        filters, names, values = ["#s = :head"], {"#s": "s"}, {":head": text(HEAD)}
+        if prefix:
+            filters.append("begins_with(#p, :prefix)")
+            names["#p"], values[":prefix"] = "p", text(prefix)
+        if status is not None:
+            names["#st"] = "st"
+            filters.append("#st = :status" if status else "attribute_not_exists(#st)")
+            values |= {":status": text(status)} if status else {}
+        return {
+            "TableName": self.table,
+            "FilterExpression": " AND ".join(filters),
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+            "ConsistentRead": True,
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+
+    async def close(self) -> None:
+        """See ``Store.close``."""
+        if not self._closed:
+            self._closed = True
+            await self._lanes.empty()
+            self._transport.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _closed()
+
+
+def _closed() -> StoreUnusable:
+    return StoreUnusable("the store is closed; open the home again")
+
+
+def _is_mine(there: Attributes | None, nonce: bytes) -> bool:
+    return there is not None and "n" in there and bytes(there["n"]["B"]) == nonce
+
+
+def _page_items(limit: int) -> int:
+    return max(1, min(limit, PAGE_ITEMS))
+
+
+def _cursor_of(wire: Attributes) -> str:
+    return msgspec.json.encode((wire["p"]["S"], wire["s"]["S"])).decode()
+
+
+def _place_after(cursor: str) -> Attributes:
+    try:
+        return key(*msgspec.json.decode(cursor, type=tuple[str, str]))
+    except msgspec.DecodeError:
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass on what a page answered") from None

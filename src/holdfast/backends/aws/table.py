@@ -1,0 +1,71 @@
+"""Making the table."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.failures import Hopeless, explained
+from holdfast.backends.aws.layout import DUE_INDEX, LEASES_INDEX
+from holdfast.errors import StoreUnavailable
+
+TTL_ATTRIBUTE: Final = "x"
+LOOKS: Final = 240
+PAUSE_SECONDS: Final = 0.5
+
+
+def table_definition(table: str) -> dict[str, Any]:
+    """The table, as CreateTable wants it: paid per request, with two indexes of keys only."""
+    attributes = {"p": "S", "s": "S", "q": "S", "d": "N", "lq": "S", "ll": "N"}
+    return {
+        "TableName": table,
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in attributes.items()],
+        "KeySchema": _keys("p", "s"),
+        "GlobalSecondaryIndexes": [
+            {"IndexName": name, "KeySchema": _keys(*key), "Projection": {"ProjectionType": "KEYS_ONLY"}}
+            for name, key in ((DUE_INDEX, ("q", "d")), (LEASES_INDEX, ("lq", "ll")))
+        ],
+    }
+
+
+def _keys(partition: str, sort: str) -> list[dict[str, str]]:
+    return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
+
+
+async def create_table(connection: Connection, table: str) -> None:
+    """Create the table unless it is there, with expiry (TTL) and point-in-time recovery switched on, and wait for it.
+
+    Needs more rights than a worker has: dynamodb:CreateTable, DescribeTable, UpdateTimeToLive,
+    UpdateContinuousBackups. Raises ``StoreUnusable`` with the reason.
+    """
+    await _ask(connection, table, "CreateTable", table_definition(table), but=("ResourceInUseException",))
+    for _ in range(LOOKS):
+        described = await _ask(connection, table, "DescribeTable", {"TableName": table})
+        if described["Table"]["TableStatus"] == "ACTIVE":
+            break
+        await asyncio.sleep(PAUSE_SECONDS)
+    else:
+        raise StoreUnavailable(f"the table {table} is still being created; look again later")
+    expiry = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}, "TableName": table}
+    # Refused where it is switched on already.
+    await _ask(connection, table, "UpdateTimeToLive", expiry, but=("ValidationException",))
+    recovery = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}, "TableName": table}
+    # DynamoDB Local does not know the operation.
+    await _ask(connection, table, "UpdateContinuousBackups", recovery, but=("UnknownOperationException",))
+
+
+async def _ask(
+    connection: Connection, table: str, operation: str, parameters: dict[str, Any], but: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    try:
+        return await connection.send(operation, parameters)
+    except Exception as error:
+        response: Any = getattr(error, "response", {})
+        if response.get("Error", {}).get("Code") in but:
+            return {}
+        failure = explained(error, table)
+        if isinstance(failure, Hopeless):
+            raise failure.error from error
+        raise StoreUnavailable(f"{operation} of the table {table} failed: {error}") from error

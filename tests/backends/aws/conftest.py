@@ -1,0 +1,80 @@
+"""DynamoDB Local for the tests of this folder, or a loud word that it is missing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.backends.aws.local import DynamoDBLocal, missing
+
+from holdfast.backends.aws import DynamoStore, Transport, parse_address
+from holdfast.backends.aws.connection import Connection, ThreadedConnection, new_client
+from holdfast.backends.aws.table import create_table
+
+REQUIRED = "HOLDFAST_REQUIRE_AWS"
+HERE = Path(__file__).parent
+NUMBERS = itertools.count()
+
+# What the emulator is told; it asks for credentials and does not look at them.
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "eu-west-1"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and "dynamodb" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.aws)
+
+
+@pytest.fixture(scope="session")
+def dynamodb() -> Iterator[str]:
+    """The address of an emulator."""
+    if (lack := missing()) is not None:
+        if os.environ.get(REQUIRED):
+            pytest.fail(f"{REQUIRED} is set, and {lack}")
+        pytest.skip(f"NOTHING of DynamoDB is tested here: {lack}")
+    before = {name: os.environ.get(name) for name in (*CREDENTIALS, "NO_PROXY")}
+    os.environ.update(CREDENTIALS | {"NO_PROXY": "127.0.0.1"})
+    server = DynamoDBLocal()
+    yield server.endpoint
+    server.stop()
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@pytest.fixture(scope="session")
+def client(dynamodb: str) -> Iterator[Any]:
+    """A client of botocore that all tests share, because it takes a while to make one."""
+    client = new_client("eu-west-1", dynamodb)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def new_url(dynamodb: str, client: Any) -> Callable[[], Awaitable[str]]:
+    """``await new_url()``: a home of its own, whose table is there."""
+
+    async def make() -> str:
+        url = f"aws://test-{os.getpid()}-{next(NUMBERS)}?region=eu-west-1&endpoint={dynamodb}"
+        connection = ThreadedConnection(None, None, client=client)
+        await create_table(connection, parse_address(url).table)
+        connection.close()
+        return url
+
+    return make
+
+
+@pytest.fixture
+def open_store(client: Any, new_url: Callable[[], Awaitable[str]]) -> Callable[..., Awaitable[DynamoStore]]:
+    """``await open_store()``: a store with a table of its own; through another connection, if one is given."""
+
+    async def make(wrap: Callable[[Connection], Any] = lambda connection: connection, **options: Any) -> DynamoStore:
+        table = parse_address(await new_url()).table
+        transport = Transport(wrap(ThreadedConnection(None, None, client=client)), table, random=Random(7))
+        return DynamoStore(transport, table, **options)
+
+    return make

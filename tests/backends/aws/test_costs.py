@@ -1,0 +1,157 @@
+"""What things cost on DynamoDB: requests and units, as DynamoDB Local reports them and DESIGN §5 promises them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Usage
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, UNOWNED, AllOf, Item, LeaseLapsed, OwnerIs, Put, RevisionIs, Update, Write
+from holdfast.ports import Home
+
+OpenStore = Callable[..., Awaitable[DynamoStore]]
+
+BODY = Random(1).randbytes(700)
+"""With its header, less than a kilobyte; and nothing that zlib could make smaller."""
+FREE = Item("p", status="READY", due_at=1000, body=BODY)
+LEASED = Item("p", status="RUNNING", owner="me", lease_until=500, epoch=3, body=BODY)
+OURS = OwnerIs("me", 3)
+
+CLAIM = Update(partition="p", when=UNOWNED, status="RUNNING", owner="me", lease_until=9, add_epoch=1, load=True)
+RENEW = Update(partition="p", when=AllOf((OURS, LeaseLapsed(999))), lease_until=999)
+CHECKPOINT = Put(Item("p", "j#000000#0000000001", owner="me", epoch=3, body=BODY), ABSENT)
+SUSPEND = Update(partition="p", when=AllOf((OURS, RevisionIs(0))), owner=None, lease_until=None, due_at=2000)
+RELEASE = Update(partition="p", when=AllOf((OURS, RevisionIs(0))), owner=None, lease_until=None, due_at=None, body=BODY)
+COMMIT = Update(partition="p", when=OURS, status="RUNNING", lease_until=999, body=BODY, add_epoch=1)
+
+COSTS: list[tuple[str, Item | None, Write, int, int]] = [
+    # what, what is there before, the write, write units without and with the index of leases
+    ("start", None, Put(FREE, ABSENT), 2, 2),
+    ("start, leased", None, Put(LEASED, ABSENT), 1, 2),
+    ("claim and load", FREE, CLAIM, 1, 2),
+    ("checkpoint", LEASED, CHECKPOINT, 1, 1),
+    ("renew", LEASED, RENEW, 1, 1),
+    ("commit and stay", LEASED, COMMIT, 1, 1),
+    ("commit and release", LEASED, RELEASE, 1, 2),
+    ("suspend until", LEASED, SUSPEND, 2, 3),
+]
+
+
+@pytest.mark.parametrize("index_leases", [False, True], ids=["without leases", "with leases"])
+@pytest.mark.parametrize(("name", "before", "write", "bare", "indexed"), COSTS, ids=[each[0] for each in COSTS])
+async def test_a_write_costs_one_request_and(
+    name: str, before: Item | None, write: Write, bare: int, indexed: int, index_leases: bool, open_store: OpenStore
+) -> None:
+    store = await open_store(index_leases=index_leases)
+    if before is not None:
+        await store.write(Put(before))
+    store.meter.reset()
+    await store.write(write)
+    assert store.meter.total == Usage(requests=1, write_units=indexed if index_leases else bare)
+    await store.close()
+
+
+async def test_an_actor_call_costs_two_requests_and_two_units(open_store: OpenStore) -> None:
+    store = await open_store(index_leases=False)
+    await store.write(Put(Item("p", status="SUSPENDED", epoch=2, body=BODY)))
+    store.meter.reset()
+    (claimed,) = await store.write(CLAIM)
+    assert claimed == Item("p", status="RUNNING", owner="me", lease_until=9, epoch=3, body=BODY)
+    await store.write(RELEASE)
+    assert store.meter.total == Usage(requests=2, write_units=2)
+    await store.close()
+
+
+@pytest.mark.parametrize(("size", "units"), [(700, 1), (1_800, 2), (7_900, 8)])
+async def test_a_refused_write_is_counted_by_what_is_there(size: int, units: int, open_store: OpenStore) -> None:
+    store = await open_store()
+    there = Item("p", body=Random(1).randbytes(size))
+    await store.write(Put(there))
+    assert store.meter.total.write_units == units
+    store.meter.reset()
+    with pytest.raises(Refused):
+        await store.write(Put(Item("p"), ABSENT))
+    assert store.meter.usage == {"PutItem": Usage(requests=1, write_units=units)}
+    await store.close()
+
+
+async def test_a_refused_transaction_is_counted_twice_for_each_item(open_store: OpenStore) -> None:
+    store = await open_store()
+    await store.write(Put(Item("p", body=Random(1).randbytes(1_800))))
+    store.meter.reset()
+    with pytest.raises(Refused):
+        await store.write(Put(Item("p"), ABSENT), Put(Item("p", "j/1"), ABSENT))
+    assert store.meter.total == Usage(requests=1, write_units=6)
+    await store.close()
+
+
+@pytest.mark.parametrize(("size", "units"), [(700, 1), (4_200, 2), (8_200, 3)])
+async def test_a_get_costs_a_unit_for_each_4_kb(size: int, units: int, open_store: OpenStore) -> None:
+    store = await open_store()
+    await store.write(Put(Item("p", body=Random(1).randbytes(size))))
+    store.meter.reset()
+    await store.get("p")
+    assert store.meter.usage == {"GetItem": Usage(requests=1, read_units=units)}
+    await store.close()
+
+
+async def test_what_repeats_itself_is_stored_smaller(open_store: OpenStore) -> None:
+    store = await open_store()
+    text = b'{"sku":"sku-9","count":1}' * 2_000
+    await store.write(Put(Item("p", body=text)), Put(Item("q", body=b"small")))
+    await store.write(Update(partition="q", body=text))
+    assert (await store.get("p"), await store.get("q")) == (Item("p", body=text), Item("q", body=text))
+    store.meter.reset()
+    await store.write(Put(Item("r", body=text)))
+    assert store.meter.total.write_units == 1
+    await store.write(Update(partition="p", body=b"small again"))
+    assert await store.get("p") == Item("p", body=b"small again")
+    await store.close()
+
+
+async def test_a_sweep_that_finds_nothing_costs_one_look_at_each_part(open_store: OpenStore) -> None:
+    store = await open_store()
+    await store.write(Put(Item("p", due_at=1000)), Put(Item("q", body=BODY)))
+    store.meter.reset()
+    assert (await store.due(999)).items == ()
+    assert store.meter.usage.keys() == {"Query"}
+    assert store.meter.total.requests == 8
+    assert store.meter.total.read_units <= 4
+    await store.close()
+
+
+@pytest.mark.parametrize(("index_leases", "more"), [(False, 0), (True, 2)], ids=["without leases", "with leases"])
+async def test_a_workflow_of_k_steps_costs_k_and_one_writes(
+    index_leases: bool, more: int, open_store: OpenStore
+) -> None:
+    """The start, a checkpoint for each step but the last, whose outcome the end carries; the end.
+
+    The index of leases adds an entry and an exit.
+    """
+    store = await open_store(index_leases=index_leases)
+    app = hf.App("shop", home=partial(_home, store))
+
+    @app.step
+    async def step(number: int) -> int:
+        return number
+
+    @app.workflow
+    async def steps(count: int) -> int:
+        return sum([await step(number) for number in range(count)])
+
+    async with app.worker():
+        store.meter.reset()
+        assert await (await steps.start(5, id="one")) == 10
+    written: Any = {name: used for name, used in store.meter.usage.items() if used.write_units}
+    assert sum(used.requests for used in written.values()) == 5 + 1, written
+    assert sum(used.write_units for used in written.values()) == 5 + 1 + more
+
+
+async def _home(store: DynamoStore) -> Home:
+    return Home(url=f"aws://{store.table}", owner="worker", store=store, doorbell=LocalDoorbell(Bells(), "worker"))

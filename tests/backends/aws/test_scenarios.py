@@ -1,0 +1,48 @@
+"""The scenarios of workflows, actors and events, unchanged, on DynamoDB: each comes to the same as in memory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+from tests.backends.aws.world import DynamoDatabase
+
+from holdfast.testing import Scenario, crash_at_every_write
+from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
+from holdfast.testing.simulation import run_scenario
+from holdfast.testing.world import MemoryDatabase
+
+NUMBERS = itertools.count()
+DAY_SECONDS = 86_400.0
+
+ALL = [*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS]
+ON_A_FRESH_DATABASE = [each for each in ALL if each.database is MemoryDatabase]
+CRASHED = ["sequential", "requests"]
+
+
+def seldom(each: Scenario) -> Scenario:
+    """Its sweeps once a day: in virtual time days pass, and each sweep is a few requests."""
+    return replace(each, limits=structs.replace(each.limits, sweep_seconds=DAY_SECONDS, purge_seconds=DAY_SECONDS))
+
+
+def on_dynamodb(each: Scenario, client: Any) -> Scenario:
+    return replace(each, database=lambda: DynamoDatabase(client, f"scenario-{os.getpid()}-{next(NUMBERS)}"))
+
+
+@pytest.mark.parametrize("each", ON_A_FRESH_DATABASE, ids=lambda each: each.name)
+def test_a_scenario_comes_to_the_same_as_in_memory(each: Scenario, client: Any, dynamodb: str) -> None:
+    expected = run_scenario(seldom(each), seed=1)
+    found = run_scenario(on_dynamodb(seldom(each), client), seed=1)
+    assert found.violations == []
+    assert expected.observation.differences(found.observation, each.histories) == []
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_a_crash_at_any_write_changes_nothing(name: str, client: Any, dynamodb: str) -> None:
+    (each,) = [each for each in ALL if each.name == name]
+    report = crash_at_every_write(on_dynamodb(seldom(each), client))
+    assert report.points == 4 * report.writes > 0
