@@ -6,7 +6,7 @@ import asyncio
 import statistics
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import Workload
 
 
@@ -32,7 +32,7 @@ def _case(name: str, count: int, times: int, aim: float) -> Case:
         "timers",
         (Ours("timers", params, quick),),
         rows,
-        (Peer("timers", params, quick, only_wal=True),),
+        (Dbos("timers", params, quick, only_wal=True), Restate("timers", params, quick)),
     )
 
 
