@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -64,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not cases:
         print("no case has such a name; --list names them", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a measurement under way, and its server, end with us
     folder = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=HERE))  # beside us: a disk, not memory
     try:
         results, failures = _measure(cases, folder, options)

