@@ -1,35 +1,41 @@
-"""Measure Holdfast beside its best peer: ``python -m benchmarks``. Prints a table and writes ``results.json``."""
+"""Measure Holdfast beside its best peers: ``python -m benchmarks``. Prints a table and writes ``results.json``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.environment import PEER, VERSION, PeerMissingError, peer_python
+from benchmarks.environment import SYSTEMS, PeerMissingError, System, interpreter
 from benchmarks.groups import ALL
 from benchmarks.plan import Case
 from benchmarks.report import RowData, rows_of, table
-from benchmarks.rounds import Rounds
+from benchmarks.rounds import Rounds, system_of
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 
-DESCRIPTION = """Measure Holdfast, and DBOS on SQLite beside it in the same run, every commit synced to the disk on both
-sides. Each figure is the median of several rounds in fresh processes; the ratio is to the better of DBOS's two journal
-modes, and above 1 where we are better. Numbers of two runs, or of two machines, do not compare: ratios do."""
+DESCRIPTION = """Measure Holdfast, and beside it in the same run DBOS on SQLite, a library too, and Restate, a server
+that is called over HTTP on loopback and calls its handlers so; what is done is synced to the disk on all sides.
+Each figure is the median of several rounds in fresh processes. The ratio is to the best of the peers and of their ways
+to do the work, and above 1 where we are better. Numbers of two runs, or of two machines, do not compare: ratios do."""
 
 EXAMPLES = """examples:
-  python -m benchmarks                              all of it: a quarter of an hour, and benchmarks/results.json
+  python -m benchmarks                              all of it: twenty minutes, and benchmarks/results.json
   python -m benchmarks --only children --only timer some cases; results.json stays as it is
   python -m benchmarks --quick --no-peers           a first look, in a minute
   python -m benchmarks --huge --only 100,000        100,000 workflows asleep in one process
 """
+
+
+def _names() -> str:
+    return " and ".join(system.name for system in SYSTEMS)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -41,7 +47,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="NAME", action="append", help="cases whose name, group or row has this in it")
     parser.add_argument("--quick", action="store_true", help="one round, a tenth of the work: shows that it runs")
-    parser.add_argument("--no-peers", action="store_true", help=f"without {PEER}")
+    parser.add_argument("--no-peers", action="store_true", help=f"without {_names()}")
     parser.add_argument("--huge", action="store_true", help="also what takes minutes and gigabytes")
     parser.add_argument("--rounds", type=int, metavar="N", help="so many rounds of every case")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, not as a table")
@@ -59,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not cases:
         print("no case has such a name; --list names them", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a measurement under way, and its server, end with us
     folder = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=HERE))  # beside us: a disk, not memory
     try:
         results, failures = _measure(cases, folder, options)
@@ -66,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     text = json.dumps(results, indent=2, ensure_ascii=False) + "\n"
     print(text if options.json else _shown(results))
-    complete = not (options.only or options.quick or options.no_peers or failures or not results["peer"])
+    complete = not (options.only or options.quick or failures or len(results["peers"]) < len(SYSTEMS))
     if options.output or complete:
         (options.output or RESULTS).write_text(text, encoding="utf-8")
     else:
@@ -83,8 +90,8 @@ def _wanted(case: Case, options: argparse.Namespace) -> bool:
 
 
 def _measure(cases: list[Case], folder: Path, options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    python = None if options.no_peers else _peer()
-    rounds = Rounds(folder, python, quick=options.quick, rounds=options.rounds)
+    peers = {} if options.no_peers else _peers(cases)
+    rounds = Rounds(folder, peers, quick=options.quick, rounds=options.rounds)
     sync_before, load_before = machine.sync_us(folder), machine.load()
     rows: list[RowData] = []
     failures: list[str] = []
@@ -97,24 +104,28 @@ def _measure(cases: list[Case], folder: Path, options: argparse.Namespace) -> tu
         "sync_us": [round(sync_before), round(machine.sync_us(folder))],
         "load": [load_before, machine.load()],
     }
-    peer = {"name": PEER, "version": VERSION} if python else None
-    return {**machine.described(), "quick": options.quick, "peer": peer, "noise": noise, "rows": rows}, failures
+    named = [{"name": system.name, "version": system.version, "remark": system.remark} for system in peers]
+    return {**machine.described(), "quick": options.quick, "peers": named, "noise": noise, "rows": rows}, failures
 
 
-def _peer() -> str | None:
-    try:
-        return peer_python()
-    except PeerMissingError as reason:
-        print(f"{PEER} cannot be installed, so it is left out: {reason}", file=sys.stderr)
-        return None
+def _peers(cases: list[Case]) -> dict[System, str]:
+    """The peers that these cases ask, each with its interpreter; one that cannot be installed is left out aloud."""
+    peers = {}
+    for system in SYSTEMS:
+        if any(system_of(peer) == system for case in cases for peer in case.peers):
+            try:
+                peers[system] = interpreter(system)
+            except PeerMissingError as reason:
+                print(f"{system.name} cannot be installed, so it is left out: {reason}", file=sys.stderr)
+    return peers
 
 
 def _shown(results: dict[str, Any]) -> str:
     where = results["machine"]
-    peer = "without a peer" if results["peer"] is None else f"{PEER} {VERSION}"
     before, after = results["noise"]["sync_us"]
     head = [
-        f"Holdfast at {results['commit']}; {peer}",
+        f"Holdfast at {results['commit']}",
+        *(f"{peer['name']} {peer['version']}: {peer['remark']}" for peer in results["peers"]),
         f"{where['processors']} × {where['processor']}, {where['system']}",
         f"{results['python']}, SQLite {results['sqlite']}",
         f"fsync {results['fsync']}; a sync takes {before} µs before the run, {after} µs after; {results['date']}",

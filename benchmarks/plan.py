@@ -22,7 +22,7 @@ class Ours:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class Dbos:
     """A function of ``peers/measure_dbos.py``. It is run once per journal mode and variant; the best variant counts.
 
     ``variants`` are overrides of ``params`` by name: the ways in which the peer can do the same work. In
@@ -40,10 +40,25 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Restate:
+    """A function of ``peers/measure_restate.py``. It is run once per web server for the handlers; the better counts."""
+
+    function: str
+    params: Params = field(default_factory=dict)
+    quick: Params = field(default_factory=dict)
+
+
+Peer = Dbos | Restate
+
+IMPORTED = "imported"
+"""The function of every peer that is no function of its script: what importing it costs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One line of the report: ``metric`` of the case's values, divided by ``over`` if that is given.
 
-    ``aim`` is DESIGN §9's; ``peer_metric`` is there where the peer calls it otherwise, "" where it has no such thing.
+    ``aim`` is DESIGN §9's; ``peer_metric`` is there where the peers call it otherwise, "" where they lack it.
     """
 
     name: str
@@ -62,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Some work and the rows it yields. ``peer_rounds``: the peer takes too long to be asked as often as we are."""
+    """Some work and the rows it yields. ``peer_rounds``: the peers take too long to be asked as often as we are."""
 
     name: str
     group: str

@@ -74,9 +74,10 @@ def _ratio(ours: float, peers: Any, better: Better) -> float | None:
 
 
 def table(rows: list[RowData]) -> str:
-    """All rows, aligned, each with its spread, the best peer's figure, the ratio and the aim."""
-    lines = [("", "unit", "Holdfast", "min–max", "DBOS", "DBOS, WAL", "ratio", "aim")]
-    lines += [_line(row) for row in rows]
+    """All rows, aligned, each with its spread, every peer's figure, the ratio to the best of them and the aim."""
+    peers = list(dict.fromkeys(name for row in rows for name in row["peers"]))
+    lines = [("", "unit", "Holdfast", "min–max", *peers, "ratio", "aim")]
+    lines += [_line(row, peers) for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = []
     for line in lines:
@@ -89,20 +90,15 @@ def table(rows: list[RowData]) -> str:
     return "\n".join(texts)
 
 
-def _line(row: RowData) -> tuple[str, ...]:
-    default, wal = "", ""
-    for name, value in row["peers"].items():
-        if "default" in name:
-            default = number(value)
-        else:
-            wal = number(value)
+def _line(row: RowData, peers: list[str]) -> tuple[str, ...]:
     low, high = row["settings"]["range"]
     aim = ""
     if row["aim"] is not None:
         met = row["ours"] >= row["aim"] if row["better"] == "higher" else row["ours"] <= row["aim"]
         aim = f"{'≥' if row['better'] == 'higher' else '≤'} {number(row['aim'])} {'✓' if met else '✗'}"
     ratio = "" if row["ratio"] is None else f"{number(row['ratio'])} ×"
-    return row["name"], row["unit"], number(row["ours"]), f"{number(low)}–{number(high)}", default, wal, ratio, aim
+    of_peers = [number(row["peers"][name]) if name in row["peers"] else "" for name in peers]
+    return row["name"], row["unit"], number(row["ours"]), f"{number(low)}–{number(high)}", *of_peers, ratio, aim
 
 
 def number(value: float) -> str:

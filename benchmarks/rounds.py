@@ -1,7 +1,7 @@
-"""Measuring a case: rounds of ours, then the peer, each time in fresh processes on fresh files.
+"""Measuring a case: rounds of ours, then the peers, each time in fresh processes on fresh files.
 
 Interleaving spreads what else goes on on the machine over both; the median of the rounds is reported, with the least
-and the most. Where the peer can do a thing in several ways, every round tries them all, and the best way counts.
+and the most. Where a peer can do a thing in several ways, every round tries them all, and the best way counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import PEER
-from benchmarks.plan import Better, Case, Ours, Params, Peer, Values
+from benchmarks.environment import DBOS, RESTATE, SCRIPTS, System
+from benchmarks.plan import IMPORTED, Better, Case, Dbos, Ours, Params, Peer, Restate, Values
 
 ROOT = Path(__file__).parents[1]
-MEASURE_PEER = ROOT / "benchmarks" / "peers" / "measure_dbos.py"
-MEASURE_IMPORT = ROOT / "benchmarks" / "peers" / "measure_import.py"
+MEASURE_IMPORT = SCRIPTS / "measure_import.py"
 
 LIMIT_SECONDS = 600
 """No measurement takes longer; one that does has hung."""
@@ -32,7 +31,9 @@ LIMIT_SECONDS = 600
 NOT_PASSED_ON = frozenset({"HOLDFAST_URL", "PYTHONDONTWRITEBYTECODE"})
 """Where no compiled code may be written, every start would compile us anew, and not a peer that pip has compiled."""
 
-JOURNALS = {f"{PEER}, default journal": False, f"{PEER}, WAL": True}
+JOURNALS = {f"{DBOS.name}, default journal": False, f"{DBOS.name}, WAL": True}
+WEB_SERVERS = ("hypercorn", "granian")
+"""What Restate's documentation runs its handlers on, and what was faster in most of our measurements."""
 
 
 class MeasurementFailedError(Exception):
@@ -74,10 +75,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How to measure: quickly or not, with the peer's interpreter or without, and where the files may lie."""
+    """How to measure: quickly or not, with which peers (an interpreter each), and where the files may lie."""
 
     folder: Path
-    peer_python: str | None
+    peers: dict[System, str]
     quick: bool = False
     rounds: int | None = None
 
@@ -90,9 +91,9 @@ class Rounds:
             _tell(f"  {case.name}, round {number} of {rounds}:")
             for run in case.ours:
                 self._run_ours(run, measured)
-            if self.peer_python is not None and number <= peer_rounds:
+            if number <= peer_rounds:
                 for peer in case.peers:
-                    self._run_peer(peer, number, self.peer_python, measured)
+                    self._run_peer(peer, number, measured)
             _tell("\n")
         return measured
 
@@ -102,16 +103,15 @@ class Rounds:
             module = [sys.executable, "-m", "benchmarks.run_ours", measured.case.group]
             self._take_in([*module, run.function, json.dumps(params)], "ours", "", measured.ours, measured)
 
-    def _run_peer(self, peer: Peer, number: int, python: str, measured: Measured) -> None:
-        for name, wal in JOURNALS.items():
-            if not wal and (peer.only_wal or (peer.slow and number > 1)):
-                continue
-            params = {**peer.params, **({} if wal else peer.default_journal), **(peer.quick if self.quick else {})}
+    def _run_peer(self, peer: Peer, number: int, measured: Measured) -> None:
+        python = self.peers.get(system_of(peer))
+        if python is None:
+            return
+        for name, way, params in runs_of(peer, number):
             samples = measured.peers.setdefault(name, Samples())
-            for way, override in peer.variants.items():
-                with _fresh(self.folder) as folder:
-                    command = _peer_command(python, peer, {**params, **override, "wal": wal, "folder": str(folder)})
-                    self._take_in(command, f"{name} {way}".strip(), way, samples, measured)
+            with _fresh(self.folder) as folder:
+                asked = {**params, **(peer.quick if self.quick else {}), "folder": str(folder)}
+                self._take_in(_peer_command(python, peer, asked), f"{name} {way}".strip(), way, samples, measured)
 
     def _take_in(self, command: list[str], name: str, way: str, samples: Samples, measured: Measured) -> None:
         try:
@@ -124,10 +124,33 @@ class Rounds:
             _tell(f" {name} {_brief(answer['values'])};")
 
 
+def system_of(peer: Peer) -> System:
+    """Whose function it is."""
+    match peer:
+        case Dbos():
+            return DBOS
+        case Restate():
+            return RESTATE
+
+
+def runs_of(peer: Peer, number: int) -> Iterator[tuple[str, str, Params]]:
+    """What is to be run of a peer in a round, the first being 1: the name in the report, the way, the parameters."""
+    match peer:
+        case Dbos():
+            for name, wal in JOURNALS.items():
+                if wal or not (peer.only_wal or (peer.slow and number > 1)):
+                    params = {**peer.params, **({} if wal else peer.default_journal), "wal": wal}
+                    yield from ((name, way, {**params, **override}) for way, override in peer.variants.items())
+        case Restate(function=function):
+            for server in WEB_SERVERS[: 1 if function == IMPORTED else None]:
+                yield RESTATE.name, server, {**peer.params, "server": server}
+
+
 def _peer_command(python: str, peer: Peer, params: Params) -> list[str]:
-    if peer.function == "imported":
-        return [python, str(MEASURE_IMPORT), PEER.lower(), PEER]
-    return [python, str(MEASURE_PEER), peer.function, json.dumps(params)]
+    system = system_of(peer)
+    if peer.function == IMPORTED:
+        return [python, str(MEASURE_IMPORT), *system.imported]
+    return [python, str(system.script), peer.function, json.dumps(params)]
 
 
 def _answer(command: list[str], folder: Path) -> dict[str, Any]:

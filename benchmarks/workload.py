@@ -101,9 +101,8 @@ class Workload:
             return number
 
         @app.workflow
-        async def overshoot(seconds: float) -> float:
-            due = hf.now().timestamp() + seconds
-            await hf.sleep(seconds)
+        async def overshoot(due: float) -> float:
+            await hf.sleep(max(0.0, due - hf.now().timestamp()))
             return time.time() - due  # the wall clock is what is measured; these executions are never replayed
 
         @app.workflow

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast as hf
-from benchmarks.plan import Case, Ours, Params, Row
+from benchmarks.plan import Case, Ours, Params, Restate, Row
 from benchmarks.workload import percentile
 
 WARM_UP = 50
@@ -160,6 +160,7 @@ CASES = (
             Row("call of an actor, p50", "ms", "lower", "p50_ms", aim=0.5),
             Row("call of an actor, p99", "ms", "lower", "p99_ms", aim=2),
         ),
+        (Restate("actor_calls", {"seconds": 2.5, "alone": 300}, {"seconds": 0.5, "alone": 50}),),
     ),
     Case(
         "messages",
@@ -171,6 +172,7 @@ CASES = (
             Row("sends from actors to 100 actors, applied", "messages/s", "higher", "inside", aim=10_000),
             Row("events of 100 actors, handled by a consumer", "events/s", "higher", "events"),
         ),
+        (Restate("messages", {"count": 3_000}, {"count": 300}),),
     ),
     _timer_case("an actor's timer of 1 s", 1, 5, 2),
     _timer_case("1,000 actors' timers of 1 s at once", 1_000, 1, 5),

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from benchmarks.groups.throughput import MODES
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import Workload, percentile
 
 WARM_UP = 50
@@ -43,6 +43,7 @@ def _percentiles(caller: str, took: list[float]) -> dict[str, float]:
 
 COUNT = {"count": 2_000}
 QUICK = {"count": 200}
+AT_PEER = {"count": 300}
 
 CASES = (
     Case(
@@ -55,6 +56,6 @@ CASES = (
             Row("the same from a synchronous caller, p50", "ms", "lower", "sync_p50_ms", peer_metric="p50_ms"),
             Row("the same from a synchronous caller, p99", "ms", "lower", "sync_p99_ms", peer_metric="p99_ms"),
         ),
-        (Peer("calls", {"count": 300}, {"count": 50}, MODES, slow=True),),
+        (Dbos("calls", AT_PEER, {"count": 50}, MODES, slow=True), Restate("calls", AT_PEER, {"count": 50})),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Row
 from benchmarks.workload import Workload, in_lanes
 
 
@@ -36,7 +36,7 @@ CASES = (
             Row("commits per workflow of 100 sequential steps", "commits", "lower", "hundred_steps", aim=101),
             Row("commits per one-step workflow, 64 at a time", "commits", "lower", "at_64"),
         ),
-        (Peer("commits"),),
+        (Dbos("commits"),),
         rounds=1,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import Workload, in_lanes
 
 COUNT = {"count": 1_000}
@@ -36,7 +36,7 @@ CASES = (
         "fanout",
         (Ours("parallel", COUNT, QUICK),),
         (Row("1,000 parallel steps in one workflow", "ms", "lower", "ms", aim=25),),
-        (Peer("parallel", COUNT, QUICK, slow=True),),
+        (Dbos("parallel", COUNT, QUICK, slow=True), Restate("parallel", COUNT, QUICK)),
         rounds=5,
         peer_rounds=3,
     ),
@@ -45,7 +45,7 @@ CASES = (
         "fanout",
         (Ours("children", COUNT, QUICK),),
         (Row("1,000 children of one workflow", "ms", "lower", "ms", aim=50),),
-        (Peer("children", COUNT, QUICK, WAYS, slow=True),),
+        (Dbos("children", COUNT, QUICK, WAYS, slow=True), Restate("children", COUNT, QUICK)),
         rounds=5,
         peer_rounds=2,
     ),

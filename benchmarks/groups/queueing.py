@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Row
 from benchmarks.workload import Workload, in_lanes
 
 
@@ -37,7 +37,7 @@ CASES = (
             Row("done, once a worker opens", "workflows/s", "higher", "done_s_64", aim=10_000, peer_metric="done_s"),
         ),
         (
-            Peer(
+            Dbos(
                 "queue",
                 {"count": 300},
                 {"count": 50},

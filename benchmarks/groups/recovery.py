@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Row
 from benchmarks.workload import Workload, in_lanes
 
 WARM_UP = 512
@@ -88,7 +88,7 @@ CASES = (
                 peer_metric="seconds",
             ),
         ),
-        (Peer("recovery", _ASLEEP, _QUICK, only_wal=True),),
+        (Dbos("recovery", _ASLEEP, _QUICK, only_wal=True),),
         peer_rounds=2,
     ),
     Case(
@@ -105,7 +105,7 @@ CASES = (
                 peer_metric="seconds",
             ),
         ),
-        (Peer("recovery", _IN_STEP, _QUICK, only_wal=True),),
+        (Dbos("recovery", _IN_STEP, _QUICK, only_wal=True),),
         peer_rounds=2,
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.groups.recovery import stage
-from benchmarks.plan import Case, Ours, Params, Peer, Row, Values
+from benchmarks.plan import Case, Dbos, Ours, Params, Row, Values
 from benchmarks.workload import Workload
 
 
@@ -79,7 +79,7 @@ CASES = (
                 peer_metric="",
             ),
         ),
-        (Peer("replay", {"kind": "history", "count": 10_000}, {"count": 200}, only_wal=True),),
+        (Dbos("replay", {"kind": "history", "count": 10_000}, {"count": 200}, only_wal=True),),
         rounds=1,
     ),
 )

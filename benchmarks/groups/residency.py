@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import holdfast as hf
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Row
 from benchmarks.workload import Workload, in_lanes, rss_mb
 
 LANES = 64
@@ -40,7 +40,7 @@ CASES = (
         "residency",
         (Ours("sleeping", {"count": 10_000}, {"count": 1_000}),),
         (*_ROWS, Row("a process with 10,000 asleep", "MB", "lower", "rss_mb", peer_metric="")),
-        (Peer("sleeping", {"count": 1_000}, {"count": 100}, only_wal=True),),
+        (Dbos("sleeping", {"count": 1_000}, {"count": 100}, only_wal=True),),
         peer_rounds=1,
     ),
     Case(

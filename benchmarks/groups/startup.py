@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import Workload, rss_mb
 
 MEASURE_IMPORT = Path(__file__).parents[1] / "peers" / "measure_import.py"
@@ -53,7 +53,7 @@ CASES = (
             Row("modules of a worker", "modules", "lower", "worker_modules"),
             Row("memory of a worker", "MB", "lower", "worker_rss_mb", aim=35),
         ),
-        (Peer("imported", only_wal=True), Peer("startup", only_wal=True)),
+        (Dbos("imported", only_wal=True), Dbos("startup", only_wal=True), Restate("imported")),
         rounds=7,
     ),
 )

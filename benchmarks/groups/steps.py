@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from benchmarks.groups.throughput import MODES
-from benchmarks.plan import Case, Ours, Params, Peer, Row, Values
+from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row, Values
 from benchmarks.workload import Workload
 
 SIZES = ([100, 10], [1_000, 2], [5_000, 1], [10_000, 1])
@@ -42,7 +42,10 @@ CASES = (
             ),
             Row("cost per step at 10,000 steps against 100", "×", "lower", "us_per_step_10000", over="us_per_step_100"),
         ),
-        (Peer("sequential", {"sizes": SIZES}, _QUICK, MODES, default_journal={"sizes": [[100, 3], [1_000, 1]]}),),
+        (
+            Dbos("sequential", {"sizes": SIZES}, _QUICK, MODES, default_journal={"sizes": [[100, 3], [1_000, 1]]}),
+            Restate("sequential", {"sizes": SIZES}, _QUICK),
+        ),
         peer_rounds=1,
     ),
 )

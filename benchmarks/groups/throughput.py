@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.plan import Case, Ours, Params, Peer, Row
+from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import LANE_WARM_UP, Workload, in_lanes
 
 MODES: dict[str, Params] = {"sync": {"mode": "sync"}, "async": {"mode": "async"}}
@@ -31,8 +31,9 @@ def _case(concurrency: int, aim: float, count: int) -> Case:
         Row(f"{what} (async step)", "workflows/s", "higher", "async_s", aim=aim, peer_metric="workflows_s"),
         Row(f"{what} (sync step)", "workflows/s", "higher", "sync_s", peer_metric="workflows_s"),
     )
-    peer = Peer("one_step", {"concurrency": concurrency, "seconds": 2.5}, {"seconds": 0.5}, MODES)
-    return Case(f"one-step-{concurrency}", "throughput", runs, rows, (peer,))
+    at_peer, quick = {"concurrency": concurrency, "seconds": 2.5}, {"seconds": 0.5}
+    peers = (Dbos("one_step", at_peer, quick, MODES), Restate("one_step", at_peer, quick))
+    return Case(f"one-step-{concurrency}", "throughput", runs, rows, peers)
 
 
 CASES = (_case(64, 20_000, 10_000), _case(1, 2_000, 2_000))

@@ -147,9 +147,8 @@ def waits(DBOS: Any, params: Params) -> dict[str, Any]:  # noqa: N803  the name 
         return number
 
     @DBOS.workflow()
-    async def overshoot(seconds: float) -> float:
-        due = time.time() + seconds
-        await DBOS.sleep_async(seconds)
+    async def overshoot(due: float) -> float:
+        await DBOS.sleep_async(max(0.0, due - time.time()))
         return time.time() - due
 
     @DBOS.workflow()
@@ -324,9 +323,10 @@ def bench_timers(params: Params) -> Values:
     it = launched(params)
 
     async def at_once() -> list[float]:
-        return await asyncio.gather(*[it.overshoot(params["seconds"]) for _ in range(params["count"])])
+        due = time.time() + params["seconds"]
+        return await asyncio.gather(*[it.overshoot(due) for _ in range(params["count"])])
 
-    asyncio.run(it.overshoot(0.01))
+    asyncio.run(it.overshoot(time.time() + 0.01))
     late = [seconds * 1e3 for _ in range(params["times"]) for seconds in asyncio.run(at_once())]
     return {"late_ms": statistics.median(late), "latest_ms": max(late)}
 

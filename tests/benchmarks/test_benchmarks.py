@@ -27,7 +27,7 @@ def test_a_quick_run_prints_a_table_and_writes_valid_json(tmp_path: Path) -> Non
     assert run.returncode == 0, run.stderr
     results = json.loads(output.read_text(encoding="utf-8"))
     assert results["quick"]
-    assert results["peer"] is None
+    assert results["peers"] == []
     assert {"date", "commit", "machine", "python", "sqlite", "fsync"} <= results.keys()
     rows = {row["name"]: row for row in results["rows"]}
     assert len(rows) == 4

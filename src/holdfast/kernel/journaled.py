@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from heapq import heappop, heappush
 
 from holdfast.items import Item, Write
@@ -36,7 +35,7 @@ class Journaled(Entity):
         self.program: Program | None = None
         self.journal: Journal | None = None
         self.paused = self.handing_over = False
-        self.arrivals: deque[Arrival] = deque()
+        self.arrivals: list[Arrival] = []  # a list: an empty deque has ten times the size
         self.pending: list[AnyEffect] = []
         self.effects: dict[str, asyncio.Task[None]] = {}
         self.timers: list[tuple[int, str]] = []

@@ -101,9 +101,7 @@ async def claim(entity: Journaled, host: Host) -> bool:
 
 
 async def read(entity: Journaled, host: Host) -> Program:
-    """Load the journal, once, and let the program replay it. After a takeover it is fenced first: the last owner may
-    still be awake somewhere (G3).
-    """
+    """Load the journal, once, and replay it. After a takeover it is fenced first: the last owner may be awake (G3)."""
     assert entity.head is not None
     program = entity.programs.open(entity.head, host)
     journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
@@ -178,8 +176,9 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
                 entity.pending.append(effect)
             case arrival:
                 entity.arrivals.append(arrival)
-    while entity.arrivals:
-        _deliver(entity.arrivals.popleft(), entity, program)
+    for arrived in entity.arrivals:  # what is appended meanwhile too
+        _deliver(arrived, entity, program)
+    entity.arrivals.clear()
     _gather(entity, program)
     _report_if_blocked(entity, began, host)
 
