@@ -343,7 +343,7 @@ async def test_time_runs_out_over_all_runs(app):
     async def count() -> None:
         runs["n"] += 1
 
-    @app.workflow(timeout="100ms")
+    @app.workflow(timeout="500ms")
     async def job() -> None:
         await count()
         await hf.sleep("1ms")

@@ -98,18 +98,25 @@ async def test_the_first_to_finish_wins_the_same_race_on_every_replay(app, work)
     assert sorted(await run(app, body)) == ["fast", "mid", "slow"]
 
 
-async def test_wait_with_a_time_out_leaves_the_rest_running(app, work):
+async def test_wait_with_a_time_out_leaves_the_rest_running(app, work, eventually):
+    noted = []
+
+    @app.step
+    async def note() -> None:
+        noted.append("too late")
+
     async def body() -> list[int | str]:
         tasks = [asyncio.create_task(work("fast")), asyncio.create_task(hf.signal("go", str))]
         await tasks[0]
         done, pending = await asyncio.wait(tasks, timeout=0.005)
         (rest,) = pending
+        await note()
         return [len(done), len(pending), await rest]
 
     workflow = app.workflow(name="body")(body)
     async with app.worker():
         handle = await workflow.start(id="w")
-        await asyncio.sleep(0.02)
+        await eventually(lambda: noted)
         await handle.signal("go", "gone")
         assert await handle == [1, 1, "gone"]
 

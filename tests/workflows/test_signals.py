@@ -141,7 +141,13 @@ async def test_without_a_type_it_is_plain_json(app):
         assert await handle == [{"a": [1, None, "b"]}, None]
 
 
-async def test_waiting_can_be_limited(app):
+async def test_waiting_can_be_limited(app, eventually):
+    noted = []
+
+    @app.step
+    async def note() -> None:
+        noted.append("too late")
+
     @app.workflow
     async def job() -> list[str]:
         seen = []
@@ -149,12 +155,13 @@ async def test_waiting_can_be_limited(app):
             await hf.signal("go", timeout="5ms")
         except TimeoutError:
             seen.append("too late")
+            await note()
         seen.append(await hf.signal("go", str, timeout="1h"))
         return seen
 
     async with app.worker():
         handle = await job.start(id="j")
-        await asyncio.sleep(0.02)
+        await eventually(lambda: noted)
         await handle.signal("go", "went")
         assert await handle == ["too late", "went"]
 
