@@ -61,6 +61,7 @@ PUBLIC_NAMES = [
     "ResultNotStored",
     "Retry",
     "Sent",
+    "Seal",
     "SerializationError",
     "Session",
     "SqlCursor",

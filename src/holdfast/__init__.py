@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from holdfast.patterns.injection import injected as injected
     from holdfast.patterns.projection import Projection as Projection
     from holdfast.patterns.session import Session as Session
+    from holdfast.ports import Seal as Seal
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
@@ -136,7 +137,7 @@ _HOMES = {
     "Session": "patterns.session",
     "SqsBatch": "patterns.batch",
     "IdempotencyRecord": "patterns.idempotent",
-    "SqlCursor": "ports",
+    **dict.fromkeys(("Seal", "SqlCursor"), "ports"),
     "Jitter": "retry",
     "Retry": "retry",
     "Step": "workflows.definition",
@@ -214,6 +215,7 @@ __all__ = [
     "Recorded",
     "ResultNotStored",
     "Retry",
+    "Seal",
     "Sent",
     "SerializationError",
     "Session",

@@ -20,6 +20,7 @@ from holdfast.client import CallbackHandle, Selection, StatusPage, list_executio
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.offload import roomy
+from holdfast.coordination.sealing import sealed
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.kernel.host import Limits
@@ -28,7 +29,7 @@ from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
 from holdfast.patterns.declarations import Patterns
-from holdfast.ports import Home, Shared
+from holdfast.ports import Home, Seal, Shared
 from holdfast.runtime.sync import SyncBridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
@@ -72,6 +73,7 @@ class App(Patterns, Declarations, Messaging):
         limits: Limits | None = None,
         limit_bytes: int = LIMIT_BYTES,
         clock: Clock | None = None,
+        seal: Seal | None = None,
     ) -> None:
         check_name("app", name)
         self.name = name
@@ -84,6 +86,7 @@ class App(Patterns, Declarations, Messaging):
         self._limits = limits or Limits()
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
+        self._seal = seal
         self._access: Access | None = None
         self._actor_access: ActorAccess | None = None
         self._shared = Shared()
@@ -224,7 +227,8 @@ class App(Patterns, Declarations, Messaging):
         async with self._opening:
             if self._access is None:
                 shared = self._open_shared()
-                home = roomy(await (self._home() if callable(self._home) else open_home(self.home_url)), self._clock)
+                bare = await (self._home() if callable(self._home) else open_home(self.home_url))
+                home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
                     home,

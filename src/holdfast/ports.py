@@ -87,6 +87,9 @@ class Doorbell(Protocol):
 BLOB_MARK: Final = b"\0"
 """What a body begins with that is a reference to a blob: this, and the blob's digest. No other body does."""
 
+SEAL_MARK: Final = b"\1"
+"""What a body, or a blob, begins with that is sealed."""
+
 INLINE_BYTES: Final = 64 * 1024
 """The largest body that stays in its item, unless the home says otherwise."""
 
@@ -100,6 +103,18 @@ class Blobs(Protocol):
 
     def read(self, digest: str) -> AsyncIterator[bytes]:
         """Its bytes, piece by piece; none if it is not there."""
+        ...
+
+
+class Seal(Protocol):
+    """What turns bodies into what is stored, and back; encryption, as a rule. Both are called on the event loop."""
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        """What is stored at ``place`` for ``data``. It may differ each time."""
+        ...
+
+    def unseal(self, sealed: bytes, place: bytes) -> bytes:
+        """The data again; any error says that these are not bytes that were sealed for this place."""
         ...
 
 

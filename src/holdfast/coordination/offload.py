@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import HEAD, Delete, Item, Put, Write
-from holdfast.ports import BLOB_MARK, Blobs, Home, Page, Store
+from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Store
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ GRACE_MS: Final = 24 * 3600 * 1000
 
 PAGE_BYTES: Final = 4 * 2**20
 """A page ends once its bodies are together larger than this."""
+
+MARKS: Final = (BLOB_MARK, SEAL_MARK)
 
 THREAD_BYTES: Final = 256 * 1024
 """More than this is packed and unpacked in a thread, so that the event loop goes on."""
@@ -56,9 +58,13 @@ class Reference(Struct, frozen=True):
 
 
 def reference_in(body: bytes) -> Reference | None:
-    """The reference that a body is; ``None`` if it is a body like any other."""
-    if not body.startswith(BLOB_MARK):
+    """The reference that a body is; ``None`` if it is a body like any other. Raises ``StoreUnusable`` for a sealed one:
+    if the app knew the seal, it would have been unsealed before.
+    """
+    if not body.startswith(MARKS):
         return None
+    if body.startswith(SEAL_MARK):
+        raise StoreUnusable("the values of this home are sealed: open it with an app that has the seal (-a MODULE:APP)")
     digest_end = len(BLOB_MARK) + DIGEST_CHARACTERS
     digest = body[len(BLOB_MARK) : digest_end].decode()
     return Reference(digest, int(body[digest_end + 1 :]), body[digest_end : digest_end + 1] == b"z")
@@ -156,11 +162,11 @@ class OffloadingStore:
         try:
             items = await answer
         except Refused as refused:
-            if refused.item is None or not refused.item.body.startswith(BLOB_MARK):
+            if refused.item is None or not refused.item.body.startswith(MARKS):
                 raise
             raise Refused(refused.index, await self._whole(refused.item)) from None
         for item in items:
-            if item is not None and item.body.startswith(BLOB_MARK):
+            if item is not None and item.body.startswith(MARKS):
                 return [None if each is None else await self._whole(each) for each in items]
         return items
 
@@ -184,10 +190,9 @@ class OffloadingStore:
         return Page(tuple(items), page.cursor)
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Large bodies are left out."""
+        """See ``Store.due``. Bodies are left out."""
         page = await self._store.due(before, after=after, limit=limit)
-        heads = [replace(head, body=b"") if reference_in(head.body) else head for head in page.items]
-        return Page(tuple(heads), page.cursor)
+        return Page(tuple(replace(head, body=b"") if head.body else head for head in page.items), page.cursor)
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``."""
