@@ -58,12 +58,8 @@ def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
     assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
 
 
-ALONE = {"calls from outside", "recreated", "outdated"}
-"""They need a client, a deletion that nobody repeats much later, or a database of their own."""
-
-
 def test_a_swarm_comes_to_the_end_it_comes_to_undisturbed() -> None:
-    report = run_swarm([each for each in ACTOR_SCENARIOS if each.name not in ALONE], range(SWARM_SEEDS))
+    report = run_swarm(ACTOR_SCENARIOS, range(SWARM_SEEDS))
     assert report.events["fenced"] >= SWARM_SEEDS
 
 

@@ -17,7 +17,7 @@ from functools import cache
 
 from tests.simulation.report import explained
 
-from holdfast.testing.scenarios import EVENT_SCENARIOS, SCENARIOS
+from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
 from holdfast.testing.swarm import Expectation, SwarmReport, expectations, run_seed, run_seeds, together
 
 PORTION = 100
@@ -26,7 +26,7 @@ PORTION = 100
 
 @cache
 def pool() -> tuple[Expectation, ...]:
-    return expectations((*SCENARIOS, *EVENT_SCENARIOS))
+    return expectations((*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS))
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:

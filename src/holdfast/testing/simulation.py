@@ -43,7 +43,8 @@ class Scenario:
 
     ``check`` looks at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database
     of one run. ``effects_depend_on_time`` says that in a slow world other effects take place. ``has_client``: the user
-    is in a process of his own, to which nothing happens; he does not begin again.
+    is in a process of his own, to which nothing happens; he does not begin again. ``alone``: it does not mix with
+    others in a swarm, for it needs its client, or its database, or a user who does not come again much later.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Scenario:
     database: Callable[[], Database] = MemoryDatabase
     effects_depend_on_time: bool = False
     has_client: bool = False
+    alone: bool = False
 
     def __str__(self) -> str:
         return self.name

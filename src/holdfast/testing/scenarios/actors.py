@@ -215,8 +215,8 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("requests", requests),
     Scenario("durable replies", durable_replies),
     Scenario("chain of calls", chain),
-    Scenario("calls from outside", from_outside, has_client=True),
-    Scenario("recreated", recreated),
+    Scenario("calls from outside", from_outside, has_client=True, alone=True),
+    Scenario("recreated", recreated, alone=True),
     Scenario("optimistic", optimistic),
-    Scenario("outdated", outdated, database=old_purse),
+    Scenario("outdated", outdated, database=old_purse, alone=True),
 )
