@@ -52,6 +52,70 @@ async def has(log, count):
     return lines if len(lines) >= count else None
 
 
+async def test_a_call_comes_behind_what_its_caller_has_sent_before(world):
+    app = world.app()
+    began, go = asyncio.Event(), asyncio.Event()
+
+    class Log(hf.Actor, app=app):
+        lines: list[str] = hf.field(default_factory=list)
+
+        async def block(self) -> None:
+            began.set()
+            await go.wait()
+
+        async def append(self, line: str) -> list[str]:
+            self.lines.append(line)
+            return self.lines
+
+    async with app.worker():
+        log = Log.at("log")
+        blocking = asyncio.create_task(log.block())
+        await began.wait()
+        for line in "abc":
+            await hf.send(log.append, line)
+        call = asyncio.create_task(log.append("d"))
+        await asyncio.sleep(0)
+        go.set()
+        await blocking
+        assert await call == ["a", "b", "c", "d"]
+
+
+async def test_messages_that_come_without_end_and_calls_get_their_turn_both(world, eventually):
+    """However the clocks of their senders differ."""
+    app = world.app()
+    began, go = asyncio.Event(), asyncio.Event()
+
+    class Log(hf.Actor, app=app):
+        calls: int = 0
+        calls_before: int | None = None
+
+        async def block(self) -> None:
+            began.set()
+            await go.wait()
+
+        async def call(self) -> int:
+            self.calls += 1
+            return self.calls
+
+        async def heard(self) -> None:
+            self.calls_before = self.calls
+
+        @hf.read
+        async def seen(self) -> int | None:
+            return self.calls_before
+
+    async with app.worker():
+        log = Log.at("log")
+        blocking = asyncio.create_task(log.block())
+        await began.wait()
+        calls = [asyncio.create_task(log.call()) for _ in range(300)]
+        await asyncio.sleep(0.005)
+        await hf.send(log.heard)
+        go.set()
+        await asyncio.gather(blocking, *calls)
+        assert await eventually(log.seen) == 100
+
+
 async def test_messages_arrive_in_the_order_they_were_sent(world, eventually):
     app = world.app()
     log, _ = declare(app)

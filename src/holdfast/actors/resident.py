@@ -36,14 +36,17 @@ class Elsewhere(Struct, frozen=True):
 Outcome = Replied | Elsewhere
 ELSEWHERE: Final = Elsewhere()
 
+MOST_PASSED_OVER: Final = 100
+"""So many calls may run before a message that was sent later, as far as clocks tell: theirs may be wrong."""
+
 
 class Delivery:
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is whoever waits for it in this process.
-    ``prepared``: that it begins to run is durable.
+    ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after.
     """
 
-    __slots__ = ("answer", "call", "prepared", "sort", "tick", "timer")
+    __slots__ = ("answer", "behind", "call", "prepared", "sort", "tick", "timer")
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class Delivery:
         self.timer = timer
         self.tick = tick
         self.prepared = False
+        self.behind = 0
 
     @property
     def place(self) -> str:
@@ -112,8 +116,9 @@ class Resident(Entity):
         "kind",
         "known",
         "later",
+        "looks",
         "mail",
-        "mail_first",
+        "passed_over",
         "promised",
         "redo",
         "replies",
@@ -144,7 +149,8 @@ class Resident(Entity):
         self.committing: asyncio.Task[None] | None = None
         self.suspects: set[str] = set()
         self.halting = self.redo = self.writing = False
-        self.mail_first = True
+        self.passed_over = 0
+        self.looks = 0
 
     @property
     def key(self) -> str:
@@ -178,7 +184,8 @@ class Resident(Entity):
         return not self.finished and not self.writing
 
     def enqueue(self, delivery: Delivery) -> None:
-        """Take in a call from this process."""
+        """Take in a call from this process. What has been rung for by now is looked at before it."""
+        delivery.behind = self.looks + self.unread
         self.calls.append(delivery)
         self.wake()
 
@@ -208,16 +215,25 @@ class Resident(Entity):
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def next(self, now: int) -> Delivery | None:
-        """What is to run now: a timer that is due, a message or a call; the last two in turns, none starves."""
+        """What is to run now: a timer that is due; else the message or call that was sent first, as far as clocks tell,
+        so that a call finds applied what its caller has sent before (G6). Messages are passed over so often only.
+        """
         if (timer := self._due_timer(now)) is not None:
             return timer
         while self.later and self.later[0][0] <= now:
             self.mail.append(heappop(self.later)[2])
         mail_waits = bool(self.mail) and self._again_at(self.mail[0].place) <= now
-        self.mail_first = not self.mail_first
-        if mail_waits and (self.mail_first or not self.calls):
+        if mail_waits and (
+            not self.calls
+            or self.mail[0].call.sent_at <= self.calls[0].call.sent_at
+            or self.passed_over >= MOST_PASSED_OVER
+        ):
+            self.passed_over = 0
             return self.mail.popleft()
-        return self.calls.popleft() if self.calls else None
+        self.passed_over += mail_waits
+        if not self.calls or self.calls[0].behind > self.looks:
+            return None
+        return self.calls.popleft()
 
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""

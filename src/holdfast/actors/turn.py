@@ -183,6 +183,7 @@ async def receive(actor: Resident, host: Host) -> None:
     if not actor.unread:
         return
     actor.unread = False
+    actor.looks += 1
     if not confirmed:
         head = await host.home.store.get(actor.partition)
         if head is None or head.epoch != actor.epoch:
