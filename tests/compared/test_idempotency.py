@@ -26,7 +26,7 @@ def by_hand(once):
 
 
 def ours(app, stage):
-    @app.idempotent(key="order", lease="60s", window="24h")
+    @app.idempotent(key="order", lease="60s", window="24h", max_crashes=1_000)
     async def charge(order: str) -> str:
         return await pay(stage)
 
