@@ -98,7 +98,9 @@ def test_who_was_overtaken_does_not_overwrite_the_outcome(compare):
         await asyncio.sleep(70)
         second = await told(two)
         one.resume()
-        return await outcome(first), second, await told(three)
+        late = await outcome(first)
+        assert getattr(first.exception(), "value", "payment 1") == "payment 1"
+        return late, second, await told(three)
 
     by_naive, by_ours = compare(schedule, by_hand(naive.once_with_expiry), ours)
     assert by_naive == ("payment 1", "payment 2", "payment 1")
