@@ -43,6 +43,16 @@ async def hold(process, seconds=0.0, **options):
     return await process.call(work)
 
 
+async def hold_without_check(process, seconds):
+    """Be in the block for a while, and ask nothing."""
+
+    async def work():
+        async with process.app.lease("x", ttl="10s"):
+            await asyncio.sleep(seconds)
+
+    await process.call(work)
+
+
 # ── One at a time ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -312,6 +322,37 @@ def test_a_release_whose_answer_is_lost_is_no_loss_though_another_has_it_by_then
             await asyncio.sleep(0.01)
         assert await holding == 1
         assert await next_one == 2
+        assert owner.app.telemetry.counts["lease_lost"] == 0
+
+    simulate(story)
+
+
+def test_a_loss_is_told_although_the_release_is_not_answered(simulate):
+    async def story(machines):
+        zombie = await machines.boot(FaultsAt({3: FailBefore()}))
+        other = await machines.boot()
+        waking = asyncio.ensure_future(hold_without_check(zombie, 1.0))
+        await asyncio.sleep(0.5)
+        zombie.pause()
+        await asyncio.sleep(60.0)
+        holding = asyncio.ensure_future(hold(other, 30.0))
+        await asyncio.sleep(1.0)
+        zombie.resume()
+        with pytest.raises(hf.LeaseLost, match="before its block ended"):
+            await waking
+        assert await holding == 2
+
+    simulate(story)
+
+
+def test_a_block_that_ended_in_time_is_no_loss_although_its_release_comes_late(simulate):
+    async def story(machines):
+        owner = await machines.boot(FaultsAt({number: FailBefore() for number in range(3, 200)}))
+        other = await machines.boot()
+        holding = asyncio.ensure_future(hold_without_check(owner, 1.0))
+        await asyncio.sleep(0.5)
+        assert await hold(other) == 2
+        await holding
         assert owner.app.telemetry.counts["lease_lost"] == 0
 
     simulate(story)

@@ -8,6 +8,7 @@ nonce tells this acquisition from every other, of the same process too.
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
@@ -57,6 +58,14 @@ class Sighting(Struct, frozen=True):
 
     item: Item
     at: float
+
+
+class Parting(enum.Enum):
+    """What the store has said of a release."""
+
+    RELEASED = enum.auto()
+    TAKEN_OVER = enum.auto()
+    UNKNOWN = enum.auto()
 
 
 class Contest:
@@ -218,29 +227,30 @@ class Contest:
 
     # ── Letting go ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def let_go(self, won: Won, until: float) -> bool:
-        """Release it, and tell those who wait; false if another owner had taken it over.
+    async def let_go(self, won: Won, until: float) -> Parting:
+        """Release it, and tell those who wait.
 
         A store that does not answer is asked until ``until``, by the loop's time, when the lease lapses by itself.
         """
         sort, epoch = won.item.sort, won.item.epoch
-        pause, repeated = FIRST_PAUSE_SECONDS, False
+        pause, repeated, parting = FIRST_PAUSE_SECONDS, False, Parting.RELEASED
         while True:
             try:
                 await self.opened.home.store.write(release(self.partition, self.owner, epoch, sort=sort))
                 break
             except Refused as refused:
-                # A repeat may be refused by its own earlier self, whoever has the lease now.
-                if repeated or (refused.item is not None and refused.item.epoch == epoch):
-                    break
-                return False
+                if refused.item is None or refused.item.epoch != epoch:
+                    if not repeated:
+                        return Parting.TAKEN_OVER
+                    parting = Parting.UNKNOWN  # perhaps our own earlier release is why somebody could have it
+                break
             except StoreError as error:
                 if not isinstance(error, StoreUnavailable) or self._loop.time() + pause >= until:
                     self.opened.tell("release_failed", partition=self.partition, error=repr(error))
-                    return True
+                    return Parting.UNKNOWN
             repeated = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         self.ground.rings.heard(self.partition)
         self.opened.home.doorbell.ring(self.partition)
-        return True
+        return parting

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import HoldfastError, LeaseLost, Refused, StoreError
-from holdfast.patterns.contest import Contest, Won
+from holdfast.patterns.contest import Contest, Parting, Won
 from holdfast.patterns.ground import Ground
 
 RENEW_AFTER: Final = (0.25, 0.35)
@@ -109,12 +109,16 @@ class HeldLease:
 
     async def leave(self) -> HoldfastError | None:
         """Stop renewing, and release it: one write. Answers the error if it was lost meanwhile."""
+        late = self._has_lapsed()  # as it stands when the block ends: how long the release takes is no matter
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-        if not await self._contest.let_go(self._won, self._until) and self._lost is None:
+        parting = await self._contest.let_go(self._won, self._until)
+        if self._lost is None and parting is Parting.TAKEN_OVER:
             self._lose("another owner took it over")
+        elif self._lost is None and parting is Parting.UNKNOWN and late:
+            self._lose("it ran out before it was renewed")
         if self._lost is None:
             return None
         return LeaseLost(
