@@ -42,6 +42,11 @@ RATES = Rates(
 SEEN = FaultCounts()
 
 
+@pytest.fixture
+def hangs_after_seconds():
+    return 120.0
+
+
 class Resource:
     """What is guarded, and what the model says of it."""
 
