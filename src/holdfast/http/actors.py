@@ -12,7 +12,7 @@ from holdfast.actors.record import HIDDEN_MARK
 from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.actors.sending import send as send_message
 from holdfast.errors import CallFailed, HoldfastError, SerializationError, UnknownName, WaitTimeout
-from holdfast.http.api import Call
+from holdfast.http.api import Call, arguments
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
 
@@ -106,5 +106,4 @@ def _method(call: Call, request_id: str | None = None, timeout: float | None = N
 
 def _arguments(call: Call, bound: BoundMethod, given: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
     signature = bound.method.signature
-    limit_bytes = call.app.actor_access().limit_bytes
-    return signature.unbind(signature.parse(given.strip() or b"[]", limit_bytes=limit_bytes))
+    return signature.unbind(arguments(signature, given, call.app.actor_access().limit_bytes))

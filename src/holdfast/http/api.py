@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.codec import faults, jsontext
+from holdfast.codec.signature import Signature
 from holdfast.codec.typed import codec_for
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
@@ -229,6 +230,18 @@ def unquoted(text: str) -> str:
     if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
         return text
     return text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+
+
+def arguments(signature: Signature, given: bytes, limit_bytes: int) -> bytes:
+    """Arguments in JSON, checked: an object by name, an array in order, or the one argument itself; nothing is none.
+
+    As every source of a call does, so that the same input gives the same bytes (G11).
+    """
+    return (
+        signature.parse(given, limit_bytes=limit_bytes)
+        if given.strip()
+        else signature.bind((), {}, limit_bytes=limit_bytes)
+    )
 
 
 def plain_json(data: bytes, what: str) -> Any:

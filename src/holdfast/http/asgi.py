@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 

@@ -14,7 +14,7 @@ from holdfast import ids
 from holdfast.codec import jsontext
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, WaitTimeout
-from holdfast.http.api import Call
+from holdfast.http.api import Call, arguments
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
 from holdfast.workflows.handle import Status, status_of
@@ -37,7 +37,7 @@ async def start(call: Call) -> Response:
     timeout = query.one("timeout")
     order = Launch(
         id=check_id(given) if given is not None else ids.new_ordered_id(access.clock.now_ms()),
-        input=workflow.signature.parse(call.request.body.strip() or b"[]", limit_bytes=access.limit_bytes),
+        input=arguments(workflow.signature, call.request.body, access.limit_bytes),
         tags=check_tags(query.tags("tag")),
         timeout_ms=None if timeout is None else milliseconds(timeout),
     )
