@@ -16,7 +16,7 @@ from holdfast.http.api import Call, arguments
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
 
-REQUEST_ID: Final = "request-id"
+REQUEST_ID: Final = "Request-Id"
 GRACE_SECONDS: Final = 1.0
 
 

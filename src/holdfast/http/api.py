@@ -17,7 +17,7 @@ from holdfast.codec.typed import codec_for
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import Authenticate
-from holdfast.http.messages import Request
+from holdfast.http.messages import Request, header_id
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_QUERY_PARAMETERS: Final = 100
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 
 class Served(Protocol):
@@ -203,12 +204,9 @@ class Call:
 
     def own_id(self, header: str) -> str | None:
         """The id that the caller gives what he asks for, in a header of this name, or as ``Idempotency-Key``."""
-        for name in (header, "idempotency-key"):
-            values = self.request.header_values(name)
-            if len(values) > 1:
-                raise InvalidInput(f"this request has {len(values)} headers {name}; it takes one")
-            if values:
-                return unquoted(values[0])
+        for name in (header, IDEMPOTENCY_KEY):
+            if values := self.request.header_values(name.lower()):
+                return header_id(name, values)
         return None
 
     def value(self) -> Any:
@@ -222,14 +220,6 @@ class Call:
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             complaint = faults.complaint_of(error)
             raise InvalidInput(f"the body is wrong{_at(complaint)}: {complaint.text}") from None
-
-
-def unquoted(text: str) -> str:
-    """The text of a header that may be written as a string of RFC 8941: in quotes, with escapes."""
-    text = text.strip()
-    if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
-        return text
-    return text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
 
 
 def arguments(signature: Signature, given: bytes, limit_bytes: int) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -16,15 +15,11 @@ from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
 from holdfast.http.api import HttpLimits, Options, Served
+from holdfast.http.exchange import Receive, Scope, Send, read_whole, send_response
 from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
 from holdfast.http.network import is_loopback_address
 from holdfast.http.problems import Problem
 from holdfast.http.respond import check_body_size, respond
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
 """Headers by which a proxy says that the request comes from elsewhere."""
@@ -67,7 +62,7 @@ class AsgiApi:
         try:
             body = await read_body(scope, receive, self._options.limits)
         except Problem as problem:
-            await send_response(problem.response(), send, ("connection", "close"))
+            await _send_to_client(problem.response(), send, ("connection", "close"))
             return
         if body is None:
             return
@@ -79,7 +74,7 @@ class AsgiApi:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
         if not gone.is_set():
-            await send_response(response, send)
+            await _send_to_client(response, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -101,20 +96,10 @@ async def read_body(scope: Scope, receive: Receive, limits: HttpLimits) -> bytes
     for name, value in scope["headers"]:
         if name.lower() == b"content-length" and value.isdigit():
             check_body_size(int(value), limits)
-    chunks: list[bytes] = []
-    size_bytes = 0
     limit = asyncio.timeout(limits.body_seconds)
     try:
         async with limit:
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return None
-                chunks.append(message.get("body", b""))
-                size_bytes += len(chunks[-1])
-                check_body_size(size_bytes, limits)
-                if not message.get("more_body", False):
-                    return b"".join(chunks)
+            return await read_whole(receive, lambda size_bytes: check_body_size(size_bytes, limits))
     except TimeoutError:
         if not limit.expired():
             raise
@@ -157,12 +142,7 @@ async def _watch(receive: Receive, gone: asyncio.Event) -> None:
     gone.set()
 
 
-async def send_response(response: Response, send: Send, *more: tuple[str, str]) -> None:
+async def _send_to_client(response: Response, send: Send, *more: tuple[str, str]) -> None:
     """Send a response. A client that has gone is no error."""
-    headers = [
-        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-        for name, value in (*response.headers, *more)
-    ]
     with contextlib.suppress(OSError):  # what servers raise then, by version 2.4 of the specification
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
+        await send_response(response, send, *more)

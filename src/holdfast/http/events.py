@@ -18,6 +18,6 @@ async def publish(call: Call) -> Response:
         known = ", ".join(sorted(call.app.events)) or "none"
         raise UnknownName(f"no consumer here has declared an event {name!r}; there are: {known}")
     event: Any = typed_json(call.request.body.strip() or b"{}", kind, f"event {name}")
-    id = call.own_id("message-id")
+    id = call.own_id("Message-Id")
     await call.app.publish(event, id=id)
     return json_response(202, {"event": name, "id": id})

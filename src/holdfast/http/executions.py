@@ -14,7 +14,7 @@ from holdfast import ids
 from holdfast.codec import jsontext
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, WaitTimeout
-from holdfast.http.api import Call, arguments
+from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
 from holdfast.workflows.handle import Status, status_of
@@ -33,7 +33,7 @@ async def start(call: Call) -> Response:
     """Start an execution, or find the one that was started with this id and input (G1, G11)."""
     app, query = call.app, call.query("wait", "timeout", "tag")
     workflow, access = app.registry.workflow(call.names["workflow"]), app.access()
-    given = call.names.get("id") or call.own_id("idempotency-key")
+    given = call.names.get("id") or call.own_id(IDEMPOTENCY_KEY)
     timeout = query.one("timeout")
     order = Launch(
         id=check_id(given) if given is not None else ids.new_ordered_id(access.clock.now_ms()),
@@ -139,7 +139,7 @@ async def ask(call: Call) -> Response:
 async def signal(call: Call) -> Response:
     """Send a named value to an execution."""
     call.query()
-    id = call.own_id("message-id")
+    id = call.own_id("Message-Id")
     await _handle(call).signal(call.names["name"], call.value(), id=id)
     return _done(call, "signal", 202)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+
+from holdfast.errors import InvalidInput
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -76,3 +80,28 @@ def json_response(status: int, value: Any, *headers: tuple[str, str], kind: str 
 def empty_response(status: int = 204) -> Response:
     """A response that says all by its status."""
     return Response(status, ALWAYS)
+
+
+# ── Ids in headers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+LONGEST_ID_CHARACTERS: Final = 255
+
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\])*"')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def header_id(name: str, values: Sequence[str]) -> str:
+    """The id in the header of this name: a string as RFC 8941 writes it, or bare, as many clients send it.
+
+    Raises ``InvalidInput`` unless there is one, printable and of sensible length.
+    """
+    if len(values) != 1:
+        raise InvalidInput(f"this request needs one {name} header, and has {len(values)}")
+    text = values[0].strip()
+    if text.startswith('"'):
+        if not _QUOTED.fullmatch(text):
+            raise InvalidInput(f"the {name} begins with a quote, and is no proper string")
+        text = _ESCAPED.sub(r"\1", text[1:-1])
+    if not text or len(text) > LONGEST_ID_CHARACTERS or not (text.isascii() and text.isprintable()):
+        raise InvalidInput(f"{name}: an id has 1 to {LONGEST_ID_CHARACTERS} printable ASCII characters")
+    return text

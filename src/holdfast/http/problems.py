@@ -7,7 +7,7 @@
 | 404 | no such route, workflow, actor, method, event, execution; or the callback token is not valid |
 | 405 | the route has other methods: ``Allow`` lists them |
 | 408 | the request did not arrive in time |
-| 409 | the status of what is there does not allow it |
+| 409 | the status of what is there does not allow it; or somebody else is at it: ``Retry-After`` |
 | 413, 414, 415, 431 | body, path or headers over the limit; a body that is compressed |
 | 422 | the id belongs to another input; or an actor refused with an error that it declares (``raises=``) |
 | 429 | the mailbox is full; ``Retry-After`` |
@@ -21,17 +21,21 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.errors import (
+    Busy,
     ConfigurationError,
     HoldfastError,
     IdempotencyMismatch,
     InvalidInput,
     InvalidState,
     InvalidToken,
+    KeyParked,
+    LeaseLost,
     MailboxFull,
     NotFound,
     PayloadTooLarge,
+    Refused,
     StoreError,
-    StoreUnavailable,
+    StoreUnusable,
     UnknownName,
     WaitTimeout,
 )
@@ -49,16 +53,22 @@ STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (InvalidInput, 400),
     (IdempotencyMismatch, 422),
     (InvalidState, 409),
+    (Busy, 409),
+    (LeaseLost, 409),
+    (KeyParked, 409),
     (MailboxFull, 429),
     (WaitTimeout, 504),
-    (StoreUnavailable, 503),
+    (Refused, 500),
+    (StoreUnusable, 500),
+    (StoreError, 503),
 )
 """The first class that fits decides; what fits none is 500."""
 
 HIDDEN: Final[tuple[tuple[type[HoldfastError], str], ...]] = (
     (UnknownName, ""),
-    (StoreUnavailable, "the store does not answer; send it again, under the same id if it has one"),
-    (StoreError, "the store cannot be used; the log of the server says more"),
+    (Refused, "the store cannot be used; the log of the server says more"),
+    (StoreUnusable, "the store cannot be used; the log of the server says more"),
+    (StoreError, "the store does not answer; send it again, under the same id if it has one"),
     (ConfigurationError, "the server is not set up right; its log says more"),
 )
 """What callers are told in place of messages that name files and tables; an empty text means the message itself."""
@@ -85,6 +95,7 @@ def problem_of(error: HoldfastError) -> Problem:
     """How an error of Holdfast's is told to an outside caller: no stack trace, no file, no table."""
     status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
     hidden = next((text for kind, text in HIDDEN if isinstance(error, kind)), "")
-    again = isinstance(error, MailboxFull | StoreUnavailable)
-    headers = (("retry-after", str(RETRY_AFTER_SECONDS)),) if again else ()
+    after = error.retry_after_seconds if isinstance(error, Busy) else RETRY_AFTER_SECONDS
+    again = status == 503 or isinstance(error, Busy | LeaseLost | MailboxFull)
+    headers = (("retry-after", str(after)),) if again else ()
     return Problem(status, error.code, hidden or str(error), *headers)
