@@ -47,7 +47,8 @@ async def respond(
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a response
         response = _problem(error, found).response()
-    route, target = ("none", "") if found is None else (str(found.route), _target(found))
+    route = "none" if found is None else str(found.route)
+    target = "" if found is None or not caller else _target(found)
     app.telemetry.emit("http_answered", route=route, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
 
