@@ -26,6 +26,10 @@ def test_another_address_than_loopback_demands_tokens(shop, host, monkeypatch):
     assert "--tokens" in refusal["message"]
 
 
+def test_a_home_that_cannot_be_opened_is_told_before_anything_is_served(shop):
+    assert "nowhere://" in shop.refusal("serve", "--home", "nowhere://x", "--port", "0")["message"]
+
+
 def test_a_file_of_tokens_without_tokens_is_refused(shop):
     shop.path("tokens").write_text("# nobody\n")
     assert "no token" in shop.refusal("serve", "--tokens", "tokens")["message"]

@@ -37,10 +37,11 @@ async def test_a_body_over_the_limit_is_refused_while_it_arrives(memory_shop):
         assert served.headers["connection"] == "close"
 
 
-async def test_a_body_that_says_it_is_over_the_limit_is_not_read(memory_shop):
+@pytest.mark.parametrize("length", [b"11", b"9" * 5000])
+async def test_a_body_that_says_it_is_over_the_limit_is_not_read(memory_shop, length):
     api = memory_shop.app.asgi(limits=hf.HttpLimits(body_bytes=10))
     async with memory_shop.app:
-        served = Connection("POST", "/v1/workflows/checkout/a", headers=[(b"content-length", b"11")])
+        served = Connection("POST", "/v1/workflows/checkout/a", headers=[(b"content-length", length)])
         await served.serve(api)  # nothing arrives, and nothing is waited for
         assert served.status == 413
 
@@ -77,6 +78,23 @@ async def test_a_client_that_leaves_while_he_waits_is_waited_for_no_more(memory_
         assert served.sent == []
         assert not app.access()._waiting
         assert (await app.handle("approval", "a").status()).ended_at is None
+
+
+async def test_a_server_that_stops_waits_for_nothing(memory_shop, eventually):
+    app = memory_shop.app
+    api = app.asgi(limits=hf.HttpLimits(wait_seconds=600))
+    async with app.worker():
+        await app.registry.workflow("approval").start(7, id="a")
+        looks = Connection("GET", "/v1/workflows/approval/a?wait=10m").arrives()
+        calls = Connection("POST", "/v1/actors/Cart/k/hang").arrives()
+        serving = asyncio.gather(looks.serve(api), calls.serve(api))
+        await eventually(lambda: app.access()._waiting and app.access().host.entities)
+        api.end_waits()
+        await serving
+        assert (looks.status, looks.answer["ended_at"]) == (200, None)
+        assert (calls.status, calls.answer["code"]) == (504, "wait_timeout")
+        assert not api._serving
+        memory_shop.go.set()
 
 
 async def test_a_caller_of_an_actor_who_leaves_has_called_all_the_same(memory_shop, eventually):

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from holdfast.cli.output import as_json
+from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
@@ -61,6 +62,7 @@ def serve(session: Session, *, host: str, port: int, work: bool, tokens: Path | 
             f"${TOKENS_VARIABLE}, with a line for each caller: name token (make one with: openssl rand -hex 32)"
         )
     served_by_uvicorn = _uvicorn_server()
+    session.run(look_whether_it_opens, app)
     with _listening(host, port) as listener:
         url = _url(listener)
 

@@ -90,6 +90,27 @@ class Options(Struct, frozen=True, kw_only=True):
     limits: HttpLimits = HttpLimits()
 
 
+class Patience:
+    """How long anybody waits for the response: until the client leaves, or the server wants to stop."""
+
+    def __init__(self) -> None:
+        self._over = asyncio.Event()
+        self.client_has_left = False
+
+    def client_leaves(self) -> None:
+        """Nobody hears the response any more."""
+        self.client_has_left = True
+        self._over.set()
+
+    def server_stops(self) -> None:
+        """Whatever waits is to answer how it stands."""
+        self._over.set()
+
+    async def over(self) -> None:
+        """Wait for the end of it."""
+        await self._over.wait()
+
+
 class ClientGone(Exception):
     """Nobody waits for the response any more. Never leaves this package."""
 
@@ -164,13 +185,13 @@ class Call:
     """One request to one route. ``names`` are the parts of its path, decoded."""
 
     def __init__(
-        self, app: Served, request: Request, names: Mapping[str, str], limits: HttpLimits, gone: asyncio.Event
+        self, app: Served, request: Request, names: Mapping[str, str], limits: HttpLimits, patience: Patience
     ) -> None:
         self.app = app
         self.request = request
         self.names = names
         self._limits = limits
-        self._gone = gone
+        self._patience = patience
 
     def query(self, *known: str) -> Query:
         """The parameters of the query, which are some of these."""
@@ -187,16 +208,16 @@ class Call:
         return self._limits.wait_seconds
 
     async def within(self, timeout_seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of ``work``. Raises ``TimeoutError`` if that takes too long, ``ClientGone`` if nobody waits any
-        more; ``work`` is cancelled then.
+        """What comes of ``work``. Raises ``TimeoutError`` if that takes too long, or longer than the server lives, and
+        ``ClientGone`` if nobody waits any more; ``work`` is cancelled then.
         """
         doing = asyncio.ensure_future(work)
-        leaving = asyncio.ensure_future(self._gone.wait())
+        leaving = asyncio.ensure_future(self._patience.over())
         try:
             await asyncio.wait((doing, leaving), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
                 return doing.result()
-            raise ClientGone if leaving.done() else TimeoutError
+            raise ClientGone if self._patience.client_has_left else TimeoutError
         finally:
             leaving.cancel()
             doing.cancel()

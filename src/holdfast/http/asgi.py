@@ -14,12 +14,14 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
-from holdfast.http.api import HttpLimits, Options, Served
+from holdfast.http.api import HttpLimits, Options, Patience, Served
 from holdfast.http.exchange import Receive, Scope, Send, read_whole, send_response
 from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
 from holdfast.http.network import is_loopback_address
 from holdfast.http.problems import Problem
 from holdfast.http.respond import check_body_size, respond
+
+LONGEST_LENGTH_DIGITS: Final = 18
 
 FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
 """Headers by which a proxy says that the request comes from elsewhere."""
@@ -44,6 +46,7 @@ class AsgiApi:
         self._app = app
         self._options = options
         self._works = works
+        self._serving: set[Patience] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -58,6 +61,11 @@ class AsgiApi:
             case other:
                 raise NotImplementedError(f"ASGI has connections of the type {other!r}, which this API does not serve")
 
+    def end_waits(self) -> None:
+        """Have whatever waits answer how it stands: the server wants to stop."""
+        for patience in self._serving:
+            patience.server_stops()
+
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await read_body(scope, receive, self._options.limits)
@@ -66,14 +74,16 @@ class AsgiApi:
             return
         if body is None:
             return
-        gone = asyncio.Event()
-        watch = asyncio.ensure_future(_watch(receive, gone))
+        patience = Patience()
+        self._serving.add(patience)
+        watch = asyncio.ensure_future(_watch(receive, patience))
         try:
-            response = await respond(self._app, request_of(scope, body), self._options, gone=gone)
+            response = await respond(self._app, request_of(scope, body), self._options, patience=patience)
         finally:
+            self._serving.discard(patience)
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
-        if not gone.is_set():
+        if not patience.client_has_left:
             await _send_to_client(response, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -95,7 +105,7 @@ async def read_body(scope: Scope, receive: Receive, limits: HttpLimits) -> bytes
     """The whole body; ``None`` if the client goes away. Raises ``Problem`` if it is too large, or takes too long."""
     for name, value in scope["headers"]:
         if name.lower() == b"content-length" and value.isdigit():
-            check_body_size(int(value), limits)
+            check_body_size(int(value[:LONGEST_LENGTH_DIGITS]), limits)
     limit = asyncio.timeout(limits.body_seconds)
     try:
         async with limit:
@@ -135,11 +145,11 @@ def _source(scope: Scope, headers: set[str]) -> Source:
     return REMOTE
 
 
-async def _watch(receive: Receive, gone: asyncio.Event) -> None:
+async def _watch(receive: Receive, patience: Patience) -> None:
     """Find out that the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    gone.set()
+    patience.client_leaves()
 
 
 async def _send_to_client(response: Response, send: Send, *more: tuple[str, str]) -> None:

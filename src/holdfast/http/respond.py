@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import traceback
 from typing import Final
 
 from holdfast.errors import HoldfastError
-from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Served
+from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, problem_of
@@ -21,11 +20,11 @@ _logger = logging.getLogger("holdfast")
 
 
 async def respond(
-    app: Served, request: Request, options: Options | None = None, *, gone: asyncio.Event | None = None
+    app: Served, request: Request, options: Options | None = None, *, patience: Patience | None = None
 ) -> Response:
     """The response to a request. Never raises an error.
 
-    ``app`` is open. ``gone``, where the server can tell, is set when nobody waits for the response any more: what waits
+    ``app`` is open. Through ``patience`` a server tells that the client has left, or that it wants to stop: what waits
     then gives up; what writes goes on.
 
     Telemetry hears ``http_answered`` with the route, the status, the caller and what the request was about; tokens and
@@ -41,7 +40,7 @@ async def respond(
             known = await caller_of(request, chosen.authenticate)
             caller = known.name
             check_right(known, found.route.right)
-        call = Call(app, request, found.names, chosen.limits, gone or asyncio.Event())
+        call = Call(app, request, found.names, chosen.limits, patience or Patience())
         response = await found.route.handle(call)
     except ClientGone:
         response = Response(CLIENT_GONE)

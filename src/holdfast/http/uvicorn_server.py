@@ -15,10 +15,11 @@ KEEP_ALIVE_SECONDS: Final = 5
 
 
 class AnnouncedServer(Server):
-    """A server that tells when it serves."""
+    """A server that tells when it serves, and whose waits end when it stops."""
 
-    def __init__(self, config: Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: Config, api: AsgiApi, announce: Callable[[], None]) -> None:
         super().__init__(config)
+        self._api = api
         self._announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -26,6 +27,11 @@ class AnnouncedServer(Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, and let nobody wait for what comes later."""
+        self._api.end_waits()
+        await super().shutdown(sockets=sockets)
 
 
 def serve(api: AsgiApi, listener: socket.socket, *, grace_seconds: float, announce: Callable[[], None]) -> bool:
@@ -41,6 +47,6 @@ def serve(api: AsgiApi, listener: socket.socket, *, grace_seconds: float, announ
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(grace_seconds)),
     )
-    server = AnnouncedServer(config, announce)
+    server = AnnouncedServer(config, api, announce)
     server.run(sockets=[listener])
     return server.started
