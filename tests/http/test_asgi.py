@@ -71,11 +71,14 @@ async def test_a_client_that_leaves_while_he_waits_is_waited_for_no_more(memory_
     """The wait alone would take longer than a test may."""
     app = memory_shop.app
     api = app.asgi(limits=hf.HttpLimits(wait_seconds=600))
+    told = []
+    app.telemetry.subscribe(lambda event, fields: told.append((event, fields.get("status"))))
     async with app.worker():
         await app.registry.workflow("approval").start(7, id="a")
         served = Connection(method, path).arrives(b"[7]" if method == "POST" else b"").hangs_up()
         await served.serve(api)
         assert served.sent == []
+        assert ("http_answered", 499) in told
         assert not app.access()._waiting
         assert (await app.handle("approval", "a").status()).ended_at is None
 
