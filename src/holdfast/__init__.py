@@ -62,6 +62,12 @@ if TYPE_CHECKING:
     from holdfast.errors import Terminal as Terminal
     from holdfast.errors import UnknownName as UnknownName
     from holdfast.errors import WaitTimeout as WaitTimeout
+    from holdfast.http.api import HttpLimits as HttpLimits
+    from holdfast.http.authentication import BearerTokens as BearerTokens
+    from holdfast.http.authentication import Caller as Caller
+    from holdfast.http.authentication import Right as Right
+    from holdfast.http.messages import Request as Request
+    from holdfast.http.messages import Response as Response
     from holdfast.kernel.host import Limits as Limits
     from holdfast.patterns.atomic import Transaction as Transaction
     from holdfast.patterns.batch import SqsBatch as SqsBatch
@@ -130,6 +136,9 @@ _HOMES = {
     "Stream": "coordination.stream.handle",
     "Recorded": "coordination.stream.record",
     **dict.fromkeys(_ERRORS.split(), "errors"),
+    "HttpLimits": "http.api",
+    **dict.fromkeys(("BearerTokens", "Caller", "Right"), "http.authentication"),
+    **dict.fromkeys(("Request", "Response"), "http.messages"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
     "HeldLease": "patterns.held",
@@ -168,12 +177,14 @@ __all__ = [
     "Actor",
     "App",
     "Batch",
+    "BearerTokens",
     "Blob",
     "Busy",
     "CallCycle",
     "CallFailed",
     "Callback",
     "CallbackHandle",
+    "Caller",
     "CompensationFailed",
     "Completion",
     "ConfigurationError",
@@ -195,6 +206,7 @@ __all__ = [
     "HandlerInfo",
     "HeldLease",
     "HoldfastError",
+    "HttpLimits",
     "IOOutsideStep",
     "IdempotencyMismatch",
     "IdempotencyRecord",
@@ -213,8 +225,11 @@ __all__ = [
     "PayloadTooLarge",
     "Projection",
     "Recorded",
+    "Request",
+    "Response",
     "ResultNotStored",
     "Retry",
+    "Right",
     "Seal",
     "Sent",
     "SerializationError",

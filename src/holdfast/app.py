@@ -23,6 +23,7 @@ from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import sealed
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
+from holdfast.http.serving import Serving
 from holdfast.kernel.host import Limits
 from holdfast.kernel.program import Model
 from holdfast.kernel.watch import Rings
@@ -52,7 +53,7 @@ OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 OpenShared = Callable[[], Shared]
 
 
-class App(Patterns, Declarations, Messaging):
+class App(Patterns, Declarations, Messaging, Serving):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else

@@ -23,6 +23,7 @@
 | ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
 | ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened anew if wanted |
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
+| ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 

@@ -21,6 +21,7 @@ from holdfast.cli.entry import CommandLine
 from holdfast.cli.listing import ls
 from holdfast.cli.outbox import outbox
 from holdfast.cli.run import run
+from holdfast.cli.serve import serve
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
@@ -60,6 +61,7 @@ def main() -> None:
 
 for _command in (
     run,
+    serve,
     start,
     result,
     ls,

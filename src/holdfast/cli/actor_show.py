@@ -15,11 +15,12 @@ from holdfast.actors.listing import LARGEST_PAGE
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.app import App
 from holdfast.cli.known import status_of
-from holdfast.cli.output import as_json, between, bold, coloured, duration, masked, plain, shown_moment, table
+from holdfast.cli.output import as_json, between, bold, coloured, duration, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
+from holdfast.workflows.operations.callback import masked
 
 STATUSES: Final = (*CLAIMABLE, HALTED, DELETED)
 HEADINGS: Final = ("ACTOR", "KEY", "STATUS", "VERSION", "PARKED", "NEXT TIMER (UTC)")

@@ -8,10 +8,10 @@ from typing import Final
 
 from holdfast.actors.definition import Kind
 from holdfast.actors.handle import ActorStatus, Message
-from holdfast.actors.record import HIDDEN_MARK
-from holdfast.actors.reference import BoundMethod, Reference
+from holdfast.actors.lookup import kind_named, method_named
+from holdfast.actors.reference import BoundMethod
 from holdfast.app import App
-from holdfast.errors import NotFound, UnknownName
+from holdfast.errors import NotFound
 
 NAMED: Final = 5
 """So many of what is there are named in an error."""
@@ -51,20 +51,12 @@ def method_of(
     app: App, actor: str, key: str, method: str, *, request_id: str | None = None, timeout: float | None = None
 ) -> BoundMethod:
     """A method of an actor, from the app's code. Raises ``UnknownName`` that names those there are."""
-    kind = kind_of(app, actor)
-    found = kind.methods.get(method)
-    if found is None:
-        raise UnknownName(f"{actor} has no method {method!r}; it has: {', '.join(kind.methods) or 'none'}")
-    return BoundMethod(Reference(kind, key, request_id, timeout), found)
+    return method_named(kind_of(app, actor), key, method, request_id=request_id, timeout=timeout)
 
 
 def kind_of(app: App, actor: str) -> Kind:
     """A class of actors, from the app's code. Raises ``UnknownName`` that names those there are."""
-    kind = app.actors.get(actor)
-    if kind is None:
-        names = sorted(name for name in app.actors if not name.startswith(HIDDEN_MARK))
-        raise UnknownName(f"the app has no actor {actor!r}; it has: {', '.join(names) or 'none'}")
-    return kind
+    return kind_named(app.actors, actor)
 
 
 def _some(names: Iterable[str]) -> str:

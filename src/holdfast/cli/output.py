@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,8 +13,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-CALLBACK_TOKEN: Final = re.compile(r"\bhf1\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
-"""What a callback token looks like: whoever has one may answer the callback, so none is ever shown."""
+from holdfast.workflows.operations.callback import masked
 
 STATUS_COLOURS: Final = {
     "COMPLETED": "green",
@@ -46,11 +44,6 @@ def plain(text: str) -> str:
     """Text from outside on one line, harmless for terminals, without callback tokens."""
     shown = masked(text).replace("\n", " ⏎ ")
     return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in shown)
-
-
-def masked(text: str) -> str:
-    """Text without callback tokens."""
-    return CALLBACK_TOKEN.sub("hf1.(token)", text)
 
 
 def duration(ms: float) -> str:

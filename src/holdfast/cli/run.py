@@ -94,14 +94,14 @@ def run(
         return
     if found.home_url.startswith("memory:"):
         raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
-    session.run(_look_whether_it_opens, found)
+    session.run(look_whether_it_opens, found)
     command = _worker_command(session, grace, log_level)
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
     asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
 
 
-async def _look_whether_it_opens(_app: App) -> None:
+async def look_whether_it_opens(_app: App) -> None:
     """What is wrong with the home is better said once, here, than by every worker again and again."""
 
 

@@ -145,7 +145,7 @@ def readings_of(text: bytes, parameters: tuple[Parameter, ...], what: str) -> It
         yield as_only
     if isinstance(whole, list):
         parts_in_order = tuple(json.decode(text, type=list[Raw]))
-        if only is None or len(parts_in_order) == 1:
+        if only is None or len(parts_in_order) <= 1:
             yield _in_order(parts_in_order, parameters, what)
     elif only is None:
         raise InvalidInput(

@@ -1,3 +1,3 @@
-"""HTTP: what Holdfast does for web applications. Plain ASGI, so that it fits any framework and needs none."""
+"""HTTP: an app for callers that speak it, and what Holdfast does for web applications. It needs no framework."""
 
 from holdfast.http.idempotency import IdempotentRequests as IdempotentRequests

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from msgspec import Struct
-
 from holdfast.errors import HoldfastError, PayloadTooLarge
+from holdfast.http.messages import Response
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,27 +17,38 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class StoredResponse(Struct, frozen=True, array_like=True):
-    """A response as data. Headers are text in Latin-1, as HTTP has it."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    body: bytes
-
-    async def send(self, send: Send, *more: tuple[str, str]) -> None:
-        """Send it, with ``more`` headers."""
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (*self.headers, *more)]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
-
-
-Settle = Callable[[StoredResponse | None, str], Awaitable[HoldfastError | None]]
+Settle = Callable[[Response | None, str], Awaitable[HoldfastError | None]]
 """Called with the whole response, or with why there is none to keep, before its end leaves; what it answers leaves in
 its place.
 """
 
 Refuse = Callable[[HoldfastError, Send], Awaitable[None]]
 """Sends an error as a response."""
+
+
+async def read_whole(receive: Receive, check_size: Callable[[int], None]) -> bytes | None:
+    """The body of a request; ``None`` if the client goes away. ``check_size`` raises if it has become too large."""
+    chunks: list[bytes] = []
+    size_bytes = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        chunks.append(message.get("body", b""))
+        size_bytes += len(chunks[-1])
+        check_size(size_bytes)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+async def send_response(response: Response, send: Send, *more: tuple[str, str]) -> None:
+    """Send a response, with ``more`` headers."""
+    headers = [
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in (*response.headers, *more)
+    ]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 class Exchange:
@@ -61,18 +71,13 @@ class Exchange:
     @classmethod
     async def read(cls, scope: Scope, receive: Receive, send: Send, limit_bytes: int) -> Exchange | None:
         """Read the whole request; ``None`` if the client goes away. Raises ``PayloadTooLarge``."""
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > limit_bytes:
+
+        def check(size_bytes: int) -> None:
+            if size_bytes > limit_bytes:
                 raise PayloadTooLarge(f"the request is over {limit_bytes} bytes, and would have to be compared whole")
-            if not message.get("more_body", False):
-                return cls(scope, b"".join(chunks), receive, send, limit_bytes)
+
+        body = await read_whole(receive, check)
+        return None if body is None else cls(scope, body, receive, send, limit_bytes)
 
     async def receive(self) -> Message:
         """The request, in one piece; after that, whatever comes."""
@@ -114,7 +119,7 @@ class Exchange:
         if error is not None:
             await refuse(error, self._send)
             return
-        await response.send(self._send)
+        await send_response(response, self._send)
 
     async def _stream(self, chunk: bytes, last: bool, settle: Settle, _refuse: Refuse) -> None:  # noqa: FBT001 - as ASGI has it
         if last:
@@ -123,10 +128,10 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
 
 
-def response_of(start: Message, body: bytes) -> StoredResponse:
+def response_of(start: Message, body: bytes) -> Response:
     """The response that begins with this message."""
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ())]
-    return StoredResponse(start["status"], headers, body)
+    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ()))
+    return Response(start["status"], headers, body)
 
 
 def stored_bytes(size_bytes: int, start: Message) -> int:

@@ -6,7 +6,6 @@ key, 409 while the first request is at work, 422 for another request under the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -16,17 +15,13 @@ from holdfast import ids
 from holdfast.coordination.idempotency import Ended, Place, Terms, place_of
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import (
-    Busy,
     HoldfastError,
-    IdempotencyMismatch,
-    InvalidInput,
-    KeyParked,
     LeaseLost,
-    PayloadTooLarge,
     ResultNotStored,
-    StoreError,
 )
-from holdfast.http.exchange import Exchange, Receive, Scope, Send, StoredResponse
+from holdfast.http.exchange import Exchange, Receive, Scope, Send, send_response
+from holdfast.http.messages import Response, header_id
+from holdfast.http.problems import problem_of
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.keys import key_text
@@ -36,23 +31,8 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER: Final = b"idempotency-key"
 REPLAYED: Final = ("idempotent-replayed", "true")
-LONGEST_KEY_CHARACTERS: Final = 255
-
 NOT_KEPT: Final = frozenset({408, 409, 425, 429})
 """Besides all from 500 up: responses that ask for another try, which must run then."""
-
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\])*"')
-_ESCAPED: Final = re.compile(r"\\(.)")
-
-STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
-    (PayloadTooLarge, 413),
-    (InvalidInput, 400),
-    (IdempotencyMismatch, 422),
-    (Busy, 409),
-    (LeaseLost, 409),
-    (KeyParked, 409),
-    (StoreError, 503),
-)
 
 
 def by_authorization(scope: Scope) -> str:
@@ -124,7 +104,7 @@ class IdempotentRequests:
         await self._run(begun, exchange)
 
     def _place(self, scope: Scope, keys: list[bytes], body: bytes) -> Place:
-        key = _parsed(keys)
+        key = header_id("Idempotency-Key", [key.decode("latin-1") for key in keys])
         request = [scope["method"], scope["path"], scope["query_string"].decode("latin-1"), ids.fingerprint(body)]
         fingerprint = ids.fingerprint(msgspec.json.encode(request) + body)
         return place_of(
@@ -132,7 +112,7 @@ class IdempotentRequests:
         )
 
     async def _run(self, attempt: Attempt, exchange: Exchange) -> None:
-        async def settle(response: StoredResponse | None, why: str) -> HoldfastError | None:
+        async def settle(response: Response | None, why: str) -> HoldfastError | None:
             return await self._settle(attempt, response, why)
 
         try:
@@ -144,7 +124,7 @@ class IdempotentRequests:
         if not exchange.settled:
             await self._attempts.failed(attempt, RuntimeError("there was no whole response"), final=False)
 
-    async def _settle(self, attempt: Attempt, response: StoredResponse | None, why: str) -> HoldfastError | None:
+    async def _settle(self, attempt: Attempt, response: Response | None, why: str) -> HoldfastError | None:
         """Record the response before it leaves (G7); answers an error that is to leave in its place."""
         try:
             if response is None:
@@ -166,35 +146,10 @@ async def _replay(ended: Ended, send: Send) -> None:
         raise ResultNotStored(
             f"this request was served before, and its response could not be kept: {ended.record.lost}"
         )
-    response = msgspec.json.decode(bytes(ended.record.result), type=StoredResponse)
-    await response.send(send, REPLAYED)
+    response = msgspec.json.decode(bytes(ended.record.result), type=Response)
+    await send_response(response, send, REPLAYED)
 
 
 async def send_problem(error: HoldfastError, send: Send) -> None:
     """Answer with an error as ``application/problem+json`` (RFC 9457); ``code`` is stable."""
-    status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
-    detail = "the store does not answer; try again" if isinstance(error, StoreError) else str(error)
-    body = msgspec.json.encode({"title": error.code, "status": status, "detail": detail, "code": error.code})
-    headers = [("content-type", "application/problem+json"), ("content-length", str(len(body)))]
-    match error:
-        case Busy(retry_after_seconds=after):
-            headers.append(("retry-after", str(after)))
-        case LeaseLost() | StoreError():
-            headers.append(("retry-after", "1"))
-        case _:
-            pass
-    await StoredResponse(status, headers, body).send(send)
-
-
-def _parsed(keys: list[bytes]) -> str:
-    """The key in the header: an RFC 8941 string as the draft says, or bare, as many clients send it."""
-    if len(keys) != 1:
-        raise InvalidInput(f"this request needs one Idempotency-Key header, and has {len(keys)}")
-    text = keys[0].decode("latin-1").strip()
-    if text.startswith('"'):
-        if not _QUOTED.fullmatch(text):
-            raise InvalidInput("the Idempotency-Key begins with a quote, and is no proper string")
-        text = _ESCAPED.sub(r"\1", text[1:-1])
-    if not text or len(text) > LONGEST_KEY_CHARACTERS or not (text.isascii() and text.isprintable()):
-        raise InvalidInput(f"an Idempotency-Key has 1 to {LONGEST_KEY_CHARACTERS} printable characters")
-    return text
+    await send_response(problem_of(error).response(), send)

@@ -55,6 +55,8 @@ class Messaging:
 
     def __init__(self, name: str) -> None:
         self.actors: dict[str, Kind] = {}
+        self.events: dict[str, type] = {}
+        """The classes of events that consumers of this app are given, by their names."""
         self.outbox = Outbox(name, self.actor_access)
         self._wanted: list[tuple[str, str]] = []
         self._jobs: dict[str, Job] = {}
@@ -115,6 +117,7 @@ class Messaging:
                 self._hidden, self.inject(function), event, name=hidden, retry=retry, poison=poison, window=window
             )
             self._wanted.append((event_name, hidden))
+            self.events.setdefault(event_name, event)
             return function
 
         return declare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 from collections.abc import Generator
 from typing import Any, Final, Generic, TypeVar, cast, overload
 
@@ -24,6 +25,9 @@ T = TypeVar("T")
 TOKEN_VERSION: Final = "hf1"  # noqa: S105 - a version, not a secret
 LONGEST_TOKEN_CHARACTERS: Final = 2_000
 MAILBOX_PREFIX: Final = "!callback/"
+
+TOKEN: Final = re.compile(r"\bhf1\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
+"""What a callback token looks like: whoever has one may answer the callback, so none is ever shown."""
 
 _decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
 
@@ -153,3 +157,8 @@ def verify_token(token: str, secret: str) -> None:
 def invalid_token() -> InvalidToken:
     """One text for forged, damaged, used and late tokens, so that a guesser learns nothing."""
     return InvalidToken("this callback token is not valid, or its callback has been answered or has timed out")
+
+
+def masked(text: str) -> str:
+    """Text without callback tokens, for whoever is not to answer callbacks."""
+    return TOKEN.sub("hf1.(token)", text)

@@ -1,0 +1,99 @@
+"""``holdfast serve``: an app's HTTP API, by uvicorn."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from holdfast.cli.output import as_json
+from holdfast.cli.run import look_whether_it_opens
+from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import duration
+from holdfast.errors import ConfigurationError
+from holdfast.http.authentication import BearerTokens
+from holdfast.http.network import is_loopback_host
+
+TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"
+BACKLOG: Final = 2048
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "holdfast serve -a shop:app --work",
+        "holdfast serve -a shop:app --host 0.0.0.0 --port 8080 --tokens tokens.txt",
+    ),
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes any free one.")
+@click.option("--work", is_flag=True, help="Be a worker too: one process for all.")
+@click.option(
+    "--tokens",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help=f"Who may call: a line for each, name token [read,write,control]; or in ${TOKENS_VARIABLE}.",
+)
+@click.option(
+    "--grace",
+    metavar="DURATION",
+    type=duration,
+    default="10s",
+    show_default=True,
+    help="How long requests may take to finish when it is stopped.",
+)
+@on_home
+def serve(session: Session, *, host: str, port: int, work: bool, tokens: Path | None, grace: float) -> None:
+    """Serve the app over HTTP until SIGTERM or Ctrl-C.
+
+    On the loopback address it serves this machine without asking who calls; on any other address it needs tokens.
+    There is no TLS: put a proxy in front, or a load balancer.
+    """
+    app = session.app()
+    text = tokens.read_text(encoding="utf-8") if tokens is not None else os.environ.get(TOKENS_VARIABLE, "")
+    authenticate = BearerTokens.read(text) if text.strip() or tokens is not None else None
+    if authenticate is None and not is_loopback_host(f"[{host}]" if ":" in host else host):
+        raise ConfigurationError(
+            f"{host} can be reached from other machines, so callers must be known: give --tokens FILE or "
+            f"${TOKENS_VARIABLE}, with a line for each caller: name token (make one with: openssl rand -hex 32)"
+        )
+    served_by_uvicorn = _uvicorn_server()
+    session.run(look_whether_it_opens, app)
+    with _listening(host, port) as listener:
+        url = _url(listener)
+
+        def announce() -> None:
+            told = {"event": "serving", "url": url, "home": app.home_url, "pid": os.getpid()}
+            text = f"holdfast: serving {url} on {app.home_url}; Ctrl-C or SIGTERM stops it"
+            click.echo(as_json(told) if session.json else text, err=not session.json)
+
+        api = app.asgi(authenticate=authenticate, worker=work)
+        if not served_by_uvicorn(api, listener, grace_seconds=grace, announce=announce):
+            raise ConfigurationError("the server did not start: the lines above say why")
+
+
+def _uvicorn_server() -> Callable[..., bool]:
+    try:
+        from holdfast.http.uvicorn_server import serve as served  # noqa: PLC0415 - only this command needs the extra
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "holdfast serve needs uvicorn: pip install 'holdfast[server]'. Or serve app.asgi() by another ASGI server"
+        ) from error
+    return served
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

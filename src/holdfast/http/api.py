@@ -1,0 +1,280 @@
+"""What every route works with: the app, the request, what the caller asks for, and how long he waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.codec import faults, jsontext
+from holdfast.codec.signature import Signature
+from holdfast.codec.typed import codec_for
+from holdfast.duration import seconds
+from holdfast.errors import InvalidInput
+from holdfast.http.authentication import Authenticate
+from holdfast.http.messages import Request, header_id
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.actors.definition import Kind
+    from holdfast.actors.handle import ActorHandle
+    from holdfast.client import CallbackHandle, StatusPage
+    from holdfast.telemetry import Telemetry
+    from holdfast.workflows.access import Access
+    from holdfast.workflows.handle import Handle
+    from holdfast.workflows.registry import Registry
+
+T = TypeVar("T")
+
+MOST_QUERY_PARAMETERS: Final = 100
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+
+
+class Served(Protocol):
+    """The app that a route works on."""
+
+    registry: Registry
+    actors: dict[str, Kind]
+    events: dict[str, type]
+    telemetry: Telemetry
+
+    def access(self) -> Access: ...
+
+    def actor_access(self) -> ActorAccess: ...
+
+    def handle(self, workflow: str, id: str) -> Handle[Any]: ...
+
+    def actor(self, actor: str, key: str) -> ActorHandle: ...
+
+    def callback(self, token: str) -> CallbackHandle: ...
+
+    async def executions(
+        self,
+        workflow: str | None = None,
+        *,
+        status: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tags: dict[str, str] | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> StatusPage: ...
+
+    async def publish(self, event: Any, *, id: str | None = None) -> None: ...
+
+
+class HttpLimits(Struct, frozen=True, kw_only=True):
+    """What one request may take. A request over a limit is refused, but for ``wait_seconds``: who asks to wait longer
+    waits that long.
+
+    ``body_seconds`` is how long a body may take to arrive; ``headers_bytes`` counts names and values.
+    """
+
+    body_bytes: int = 4 * 1024 * 1024
+    body_seconds: float = 30.0
+    wait_seconds: float = 25.0
+    headers: int = 100
+    headers_bytes: int = 32 * 1024
+    path_bytes: int = 8 * 1024
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How an API is served. Without ``authenticate`` it serves requests that come over the loopback interface only."""
+
+    authenticate: Authenticate | None = None
+    limits: HttpLimits = HttpLimits()
+
+
+class Patience:
+    """How long anybody waits for the response: until the client leaves, or the server wants to stop."""
+
+    def __init__(self) -> None:
+        self._over = asyncio.Event()
+        self.client_has_left = False
+
+    def client_leaves(self) -> None:
+        """Nobody hears the response any more."""
+        self.client_has_left = True
+        self._over.set()
+
+    def server_stops(self) -> None:
+        """Whatever waits is to answer how it stands."""
+        self._over.set()
+
+    async def over(self) -> None:
+        """Wait for the end of it."""
+        await self._over.wait()
+
+
+class ClientGone(Exception):
+    """Nobody waits for the response any more. Never leaves this package."""
+
+
+class Query:
+    """The parameters of a query, each of them known to the route. Raises ``InvalidInput``."""
+
+    def __init__(self, text: str, known: tuple[str, ...]) -> None:
+        try:
+            pairs = parse_qsl(
+                text,
+                keep_blank_values=True,
+                strict_parsing=bool(text),
+                errors="strict",
+                max_num_fields=MOST_QUERY_PARAMETERS,
+            )
+        except ValueError as error:
+            raise InvalidInput(f"the query is no list of name=value: {error}") from None
+        for name, _ in pairs:
+            if name not in known:
+                told = ", ".join(known) or "none"
+                raise InvalidInput(f"there is no parameter {name[:60]!r} here; there are: {told}")
+        self._pairs = pairs
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a parameter that may be repeated."""
+        return [value for each, value in self._pairs if each == name]
+
+    def one(self, name: str) -> str | None:
+        """The value of a parameter."""
+        values = self.all(name)
+        if len(values) > 1:
+            raise InvalidInput(f"the parameter {name} is given {len(values)} times")
+        return values[0] if values else None
+
+    def duration_seconds(self, name: str) -> float | None:
+        """A length of time, such as ``10s``."""
+        value = self.one(name)
+        return None if value is None else seconds(value)
+
+    def moment(self, name: str) -> datetime | None:
+        """A moment with its time zone, such as ``2026-11-30T12:00:00Z``."""
+        value = self.one(name)
+        if value is None:
+            return None
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"{name} is no moment; write 2026-11-30T12:00:00Z; a + in a query is %2B") from None
+
+    def count(self, name: str, default: int) -> int:
+        """A number."""
+        value = self.one(name)
+        if value is None:
+            return default
+        if not value.isascii() or not value.isdigit() or len(value) > 9:
+            raise InvalidInput(f"{name} is a number, such as {default}")
+        return int(value)
+
+    def tags(self, name: str) -> dict[str, str]:
+        """Labels, each written ``key=value``."""
+        found: dict[str, str] = {}
+        for text in self.all(name):
+            key, equals, value = text.partition("=")
+            if not (key and equals) or key in found:
+                raise InvalidInput(f"a {name} is written {name}=key=value, each key once")
+            found[key] = value
+        return found
+
+
+class Call:
+    """One request to one route. ``names`` are the parts of its path, decoded."""
+
+    def __init__(
+        self, app: Served, request: Request, names: Mapping[str, str], limits: HttpLimits, patience: Patience
+    ) -> None:
+        self.app = app
+        self.request = request
+        self.names = names
+        self._limits = limits
+        self._patience = patience
+
+    def query(self, *known: str) -> Query:
+        """The parameters of the query, which are some of these."""
+        return Query(self.request.query, known)
+
+    def wait_seconds(self, query: Query, default: float) -> float:
+        """How long the caller waits: what ``wait`` says, as long as that is allowed."""
+        asked = query.duration_seconds("wait")
+        return min(default if asked is None else asked, self._limits.wait_seconds)
+
+    @property
+    def longest_wait_seconds(self) -> float:
+        """How long anybody may wait."""
+        return self._limits.wait_seconds
+
+    async def within(self, timeout_seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of ``work``. Raises ``TimeoutError`` if that takes too long, or longer than the server lives, and
+        ``ClientGone`` if nobody waits any more; ``work`` is cancelled then.
+        """
+        doing = asyncio.ensure_future(work)
+        leaving = asyncio.ensure_future(self._patience.over())
+        try:
+            await asyncio.wait((doing, leaving), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            raise ClientGone if self._patience.client_has_left else TimeoutError
+        finally:
+            leaving.cancel()
+            doing.cancel()
+            await asyncio.gather(doing, leaving, return_exceptions=True)
+
+    def own_id(self, header: str) -> str | None:
+        """The id that the caller gives what he asks for, in a header of this name, or as ``Idempotency-Key``."""
+        for name in (header, IDEMPOTENCY_KEY):
+            if values := self.request.header_values(name.lower()):
+                return header_id(name, values)
+        return None
+
+    def value(self) -> Any:
+        """The body as plain JSON; no body is null."""
+        return plain_json(self.request.body, "the body") if self.request.body.strip() else None
+
+    def fields(self, kind: type[T]) -> T:
+        """The body as an object with the fields of a class; no body is one without fields."""
+        try:
+            return msgspec.json.decode(self.request.body.strip() or b"{}", type=kind)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            complaint = faults.complaint_of(error)
+            raise InvalidInput(f"the body is wrong{_at(complaint)}: {complaint.text}") from None
+
+
+def arguments(signature: Signature, given: bytes, limit_bytes: int) -> bytes:
+    """Arguments in JSON, checked: an object by name, an array in order, or the one argument itself; nothing is none.
+
+    As every source of a call does, so that the same input gives the same bytes (G11).
+    """
+    return (
+        signature.parse(given, limit_bytes=limit_bytes)
+        if given.strip()
+        else signature.bind((), {}, limit_bytes=limit_bytes)
+    )
+
+
+def plain_json(data: bytes, what: str) -> Any:
+    """The value of plain JSON. Raises ``InvalidInput``."""
+    if jsontext.nests_too_deep(data):
+        raise faults.too_deep(what)
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} is not JSON: {faults.complaint_of(error).text}") from None
+
+
+def typed_json(data: bytes, kind: type[T], what: str) -> T:
+    """The value of JSON by a type hint. Raises ``InvalidInput``."""
+    try:
+        return codec_for(kind).decode(data, what)
+    except InvalidInput as error:
+        if error.__cause__ is None:
+            raise
+        complaint = faults.complaint_of(error.__cause__)
+        raise InvalidInput(f"{what} does not fit its type{_at(complaint)}: {complaint.text}") from None
+
+
+def _at(complaint: faults.Complaint) -> str:
+    return f" at {complaint.path}" if complaint.path else ""

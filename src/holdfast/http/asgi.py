@@ -1,0 +1,158 @@
+"""The API as an ASGI 3 application, for uvicorn, hypercorn, granian, or as a part of another ASGI application.
+
+After the ASGI specification, "HTTP & WebSocket ASGI Message Format" and "Lifespan Protocol". It is written by hand: the
+core needs no framework, and this is all that is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+from holdfast.errors import HoldfastError
+from holdfast.http.api import HttpLimits, Options, Patience, Served
+from holdfast.http.exchange import Receive, Scope, Send, read_whole, send_response
+from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
+from holdfast.http.network import is_loopback_address
+from holdfast.http.problems import Problem
+from holdfast.http.respond import check_body_size, respond
+
+LONGEST_LENGTH_DIGITS: Final = 18
+
+FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
+"""Headers by which a proxy says that the request comes from elsewhere."""
+
+
+class Servable(Served, Protocol):
+    """An app that can be opened."""
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+    def worker(self) -> AbstractAsyncContextManager[Any]: ...
+
+
+class AsgiApi:
+    """The API of an app. While the server says that it lives, the app is open; with ``works`` it has a worker then."""
+
+    def __init__(self, app: Servable, options: Options, *, works: bool) -> None:
+        self._app = app
+        self._options = options
+        self._works = works
+        self._serving: set[Patience] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+            case "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": 1000})
+            case other:
+                raise NotImplementedError(f"ASGI has connections of the type {other!r}, which this API does not serve")
+
+    def end_waits(self) -> None:
+        """Have whatever waits answer how it stands: the server wants to stop."""
+        for patience in self._serving:
+            patience.server_stops()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await read_body(scope, receive, self._options.limits)
+        except Problem as problem:
+            await _send_to_client(problem.response(), send, ("connection", "close"))
+            return
+        if body is None:
+            return
+        patience = Patience()
+        self._serving.add(patience)
+        watch = asyncio.ensure_future(_watch(receive, patience))
+        try:
+            response = await respond(self._app, request_of(scope, body), self._options, patience=patience)
+        finally:
+            self._serving.discard(patience)
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+        if not patience.client_has_left:
+            await _send_to_client(response, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        stage = "startup"
+        try:
+            async with self._app.worker() if self._works else self._app:
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+                stage = "shutdown"
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}" if isinstance(error, HoldfastError) else type(error).__name__
+            await send({"type": f"lifespan.{stage}.failed", "message": told})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def read_body(scope: Scope, receive: Receive, limits: HttpLimits) -> bytes | None:
+    """The whole body; ``None`` if the client goes away. Raises ``Problem`` if it is too large, or takes too long."""
+    for name, value in scope["headers"]:
+        if name.lower() == b"content-length" and value.isdigit():
+            check_body_size(int(value[:LONGEST_LENGTH_DIGITS]), limits)
+    limit = asyncio.timeout(limits.body_seconds)
+    try:
+        async with limit:
+            return await read_whole(receive, lambda size_bytes: check_body_size(size_bytes, limits))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Problem(408, "too_slow", f"the body did not arrive within {limits.body_seconds} s") from None
+
+
+def request_of(scope: Scope, body: bytes) -> Request:
+    """A request as ASGI tells it."""
+    headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
+    return Request(
+        method=scope["method"],
+        path=_path(scope),
+        query=scope.get("query_string", b"").decode("latin-1"),
+        headers=headers,
+        body=body,
+        source=_source(scope, {name for name, _ in headers}),
+    )
+
+
+def _path(scope: Scope) -> str:
+    """The path as it was sent, below what this application is mounted under."""
+    raw = scope.get("raw_path")
+    path = quote(scope["path"]) if raw is None else raw.decode("latin-1").partition("?")[0]
+    root = quote(scope.get("root_path", "")).rstrip("/")
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def _source(scope: Scope, headers: set[str]) -> Source:
+    """Both ends of a connection over the loopback interface are on this machine; a proxy's first end is not."""
+    ends = (scope.get("server"), scope.get("client"))
+    if all(end is not None and is_loopback_address(str(end[0])) for end in ends) and not headers & FORWARDED:
+        return Loopback()
+    return REMOTE
+
+
+async def _watch(receive: Receive, patience: Patience) -> None:
+    """Find out that the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    patience.client_leaves()
+
+
+async def _send_to_client(response: Response, send: Send, *more: tuple[str, str]) -> None:
+    """Send a response. A client that has gone is no error."""
+    with contextlib.suppress(OSError):  # what servers raise then, by version 2.4 of the specification
+        await send_response(response, send, *more)

@@ -1,0 +1,166 @@
+"""Who calls, and what he may do."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.errors import ConfigurationError
+from holdfast.http.messages import Loopback, Remote, Request, Vouched
+from holdfast.http.network import is_loopback_host
+from holdfast.http.problems import Problem
+
+SHORTEST_TOKEN_CHARACTERS: Final = 32
+"""As many hexadecimal digits as 128 random bits have."""
+
+
+class Right(StrEnum):
+    """What a caller may do: look; start, signal, call, send and publish; cancel, terminate, pause and resume."""
+
+    READ = "read"
+    WRITE = "write"
+    CONTROL = "control"
+
+
+ALL_RIGHTS: Final = frozenset(Right)
+
+
+class Caller(Struct, frozen=True):
+    """Who calls, as telemetry names him, and what he may do."""
+
+    name: str
+    rights: frozenset[Right] = ALL_RIGHTS
+
+
+Named = Caller | str | None
+"""A caller, the name of one who may do everything, or nobody that is known."""
+
+Authenticate = Callable[[Request], Named | Awaitable[Named]]
+
+LOCAL: Final = Caller("loopback")
+
+
+class BearerTokens:
+    """Callers by the token that they send: ``Authorization: Bearer <token>``.
+
+        app.asgi(authenticate=BearerTokens({"till": token, "grafana": other}, rights={"grafana": ["read"]}))
+
+    ``tokens`` are by the names of their callers, 32 characters or more; ``rights`` limit a caller, who may do
+    everything otherwise. Only digests are kept, and looking takes as long whichever token it is.
+    """
+
+    def __init__(self, tokens: Mapping[str, str], *, rights: Mapping[str, Iterable[str]] | None = None) -> None:
+        limited: Mapping[str, Iterable[str]] = {} if rights is None else rights
+        if strangers := sorted(limited.keys() - tokens.keys()):
+            raise ConfigurationError(f"rights of callers without a token: {', '.join(strangers)}")
+        for name, token in tokens.items():
+            _check_token(name, token)
+        self._callers = tuple(
+            (_digest(token.encode()), Caller(name, _rights(name, limited[name]) if name in limited else ALL_RIGHTS))
+            for name, token in tokens.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"<BearerTokens of {', '.join(caller.name for _, caller in self._callers) or 'nobody'}>"
+
+    def __call__(self, request: Request) -> Caller | None:
+        """Whose token a request brings."""
+        given = request.header_values("authorization")
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if scheme.lower() != "bearer":
+            return None
+        digest = _digest(token.strip().encode("latin-1", "replace"))
+        found: Caller | None = None
+        for known, caller in self._callers:
+            if hmac.compare_digest(known, digest):
+                found = caller
+        return found
+
+    @classmethod
+    def read(cls, text: str) -> BearerTokens:
+        """Tokens from configuration: a line for each caller, ``name token`` or ``name token read,write``."""
+        tokens: dict[str, str] = {}
+        rights: dict[str, list[str]] = {}
+        for number, line in enumerate(text.splitlines(), start=1):
+            words = line.split()
+            if not words or line.lstrip().startswith("#"):
+                continue
+            if len(words) not in {2, 3} or words[0] in tokens:
+                raise ConfigurationError(f"line {number} of the tokens: write each caller once: name token [rights]")
+            tokens[words[0]] = words[1]
+            if len(words) == 3:
+                rights[words[0]] = words[2].split(",")
+        if not tokens:
+            raise ConfigurationError("there is no token; write a line for each caller: name token [rights]")
+        return cls(tokens, rights=rights)
+
+
+def _check_token(name: str, token: str) -> None:
+    if len(token) < SHORTEST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError(
+            f"the token of {name!r} is no secret: it needs {SHORTEST_TOKEN_CHARACTERS} or more ASCII characters "
+            "without spaces, at random; make one with: openssl rand -hex 32"
+        )
+
+
+def _rights(name: str, given: Iterable[str]) -> frozenset[Right]:
+    wanted = set(given)
+    if strange := sorted(wanted - set(Right)):
+        raise ConfigurationError(f"{name!r} has no rights called {', '.join(strange)}; there are: {', '.join(Right)}")
+    return frozenset(map(Right, wanted))
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+async def caller_of(request: Request, authenticate: Authenticate | None) -> Caller:
+    """Who sends a request. Raises ``Problem`` if nobody knows."""
+    if isinstance(request.source, Vouched):
+        return Caller(request.source.name)
+    if authenticate is None:
+        return _caller_without_authentication(request)
+    named = authenticate(request)
+    found = await named if inspect.isawaitable(named) else named
+    match found:
+        case Caller():
+            return found
+        case str() if found:
+            return Caller(found)
+        case _:
+            raise unauthenticated("who calls? Send a token that is known here: Authorization: Bearer ...")
+
+
+def _caller_without_authentication(request: Request) -> Caller:
+    """Whoever is on this machine may do everything; but not the web pages that its browsers show."""
+    match request.source:
+        case Loopback():
+            pass
+        case Remote() | Vouched():
+            raise unauthenticated(
+                "this server knows no callers, so it serves this machine only: give it authenticate=..., or tokens"
+            )
+    hosts = request.header_values("host")
+    if len(hosts) != 1 or not is_loopback_host(hosts[0]):
+        raise Problem(403, "forbidden", "without authentication this server is called by its loopback address only")
+    for origin in request.header_values("origin"):
+        if origin.partition("://")[2] != hosts[0]:
+            raise Problem(403, "forbidden", "without authentication this server takes nothing from other sites' pages")
+    return LOCAL
+
+
+def unauthenticated(detail: str) -> Problem:
+    """Nobody knows who calls."""
+    return Problem(401, "unauthenticated", detail, ("www-authenticate", "Bearer"))
+
+
+def check_right(caller: Caller, right: Right) -> None:
+    """Raise ``Problem`` unless a caller may do this."""
+    if right not in caller.rights:
+        raise Problem(403, "forbidden", f"{caller.name} has no right to {right.value} here")

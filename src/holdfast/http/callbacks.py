@@ -1,0 +1,37 @@
+"""Routes of callbacks: whoever holds the token may answer, and needs nothing else."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.http.api import Call
+from holdfast.http.messages import Response, empty_response
+
+
+async def complete(call: Call) -> Response:
+    """Answer with a value: the body, any JSON."""
+    call.query()
+    await call.app.callback(call.names["token"]).complete(call.value())
+    return empty_response()
+
+
+class Failure(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the other side failed."""
+
+    message: str
+    type: str = "CallbackFailed"
+
+
+async def fail(call: Call) -> Response:
+    """Answer with a failure: the workflow sees ``StepFailed`` with this type and message."""
+    call.query()
+    failure = call.fields(Failure)
+    await call.app.callback(call.names["token"]).fail(failure.message, error_type=failure.type)
+    return empty_response()
+
+
+async def heartbeat(call: Call) -> Response:
+    """Say that the work goes on."""
+    call.query()
+    await call.app.callback(call.names["token"]).heartbeat()
+    return empty_response()

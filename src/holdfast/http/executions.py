@@ -1,0 +1,189 @@
+"""Routes of workflows: start, look, wait, signal, query, control."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.codec import jsontext
+from holdfast.duration import milliseconds
+from holdfast.errors import HoldfastError, WaitTimeout
+from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
+from holdfast.http.messages import Response, json_response
+from holdfast.http.problems import Problem
+from holdfast.workflows.handle import Status, status_of
+from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.operations.callback import masked
+from holdfast.workflows.record import ENDED, NO_VALUE, check_id, check_tags, decode_result, partition_of
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+    from holdfast.workflows.handle import Handle
+
+LISTED: Final = 100
+
+
+async def start(call: Call) -> Response:
+    """Start an execution, or find the one that was started with this id and input (G1, G11)."""
+    app, query = call.app, call.query("wait", "timeout", "tag")
+    workflow, access = app.registry.workflow(call.names["workflow"]), app.access()
+    given = call.names.get("id") or call.own_id(IDEMPOTENCY_KEY)
+    timeout = query.one("timeout")
+    order = Launch(
+        id=check_id(given) if given is not None else ids.new_ordered_id(access.clock.now_ms()),
+        input=arguments(workflow.signature, call.request.body, access.limit_bytes),
+        tags=check_tags(query.tags("tag")),
+        timeout_ms=None if timeout is None else milliseconds(timeout),
+    )
+    wait_seconds = call.wait_seconds(query, 0.0)
+    head = await launch(access.home, access.host, workflow, order, access.clock)
+    if wait_seconds and head.status not in ENDED:
+        head = await _ended_or_now(call, head.partition, wait_seconds)
+    return _told(head)
+
+
+async def look(call: Call) -> Response:
+    """How an execution stands, and its result; with ``wait``, once it has ended or the time is up."""
+    query = call.query("wait")
+    wait_seconds = call.wait_seconds(query, 0.0)
+    handle = _handle(call)
+    partition = partition_of(handle.workflow, handle.id)
+    head = await call.app.access().head(partition)
+    if wait_seconds and head.status not in ENDED:
+        head = await _ended_or_now(call, partition, wait_seconds)
+    return json_response(200, _execution(head))
+
+
+async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item:
+    access = call.app.access()
+    try:
+        await call.within(wait_seconds, access.ended(partition))
+    except TimeoutError as error:
+        if isinstance(error, HoldfastError):
+            raise
+    return await access.head(partition)
+
+
+def _told(head: Item) -> Response:
+    status = status_of(head)
+    place = f"/v1/workflows/{quote(status.workflow, safe='')}/{quote(status.id, safe='')}"
+    return json_response(200 if head.status in ENDED else 202, _execution(head), ("location", place))
+
+
+def _execution(head: Item) -> dict[str, Any]:
+    """An execution as callers see it: its status, and its result as it was recorded if there is one."""
+    told = _plain(status_of(head))
+    result = decode_result(head.body).result
+    return told if result == NO_VALUE else told | {"result": Raw(bytes(result))}
+
+
+def _plain(status: Status) -> dict[str, Any]:
+    error = None if status.error is None else masked(status.error)
+    told: dict[str, Any] = msgspec.to_builtins(replace(status, error=error))
+    return told
+
+
+async def history(call: Call) -> Response:
+    """What has happened in an execution's current run, without payloads."""
+    call.query()
+    events = await _handle(call).history()
+    told = [event if event.error is None else replace(event, error=masked(event.error)) for event in events]
+    return json_response(200, {"events": told})
+
+
+async def list_all(call: Call) -> Response:
+    """Executions, newest first, a page at a time."""
+    query = call.query("status", "since", "until", "tag", "after", "limit")
+    workflow = call.names.get("workflow")
+    if workflow is not None:
+        call.app.registry.workflow(workflow)
+    listing = call.app.executions(
+        workflow,
+        status=query.one("status"),
+        since=query.moment("since"),
+        until=query.moment("until"),
+        tags=query.tags("tag"),
+        after=query.one("after"),
+        limit=query.count("limit", LISTED),
+    )
+    try:
+        page = await call.within(call.longest_wait_seconds, listing)
+    except TimeoutError:
+        raise WaitTimeout(
+            "too much had to be read to find these: ask for fewer, or for one workflow or status"
+        ) from None
+    return json_response(200, {"executions": [_plain(each) for each in page.executions], "cursor": page.cursor})
+
+
+async def ask(call: Call) -> Response:
+    """Ask an execution's body, by a function that it exposes."""
+    call.query()
+    handle, name = _handle(call), call.names["name"]
+    try:
+        answer = await handle.query(name)
+        return json_response(200, {"value": Raw(jsontext.encode(answer))})
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise Problem(
+            500, "query_failed", f"query {name!r} failed: {error}", error_type=type(error).__name__
+        ) from error
+
+
+async def signal(call: Call) -> Response:
+    """Send a named value to an execution."""
+    call.query()
+    id = call.own_id("Message-Id")
+    await _handle(call).signal(call.names["name"], call.value(), id=id)
+    return _done(call, "signal", 202)
+
+
+class Reason(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why something is asked for."""
+
+    reason: str | None = None
+
+
+async def cancel(call: Call) -> Response:
+    """Ask an execution to stop: its clean-up and its sagas run first."""
+    call.query()
+    reason = call.fields(Reason).reason
+    return await _change(call, "cancel", _handle(call).cancel(reason or ""), 202)
+
+
+async def terminate(call: Call) -> Response:
+    """End an execution at once."""
+    call.query()
+    reason = call.fields(Reason).reason
+    return await _change(call, "terminate", _handle(call).terminate(reason or "terminated"))
+
+
+async def pause(call: Call) -> Response:
+    """Let an execution start nothing new."""
+    call.query()
+    return await _change(call, "pause", _handle(call).pause())
+
+
+async def resume(call: Call) -> Response:
+    """Let a paused execution go on."""
+    call.query()
+    return await _change(call, "resume", _handle(call).resume())
+
+
+async def _change(call: Call, action: str, change: Coroutine[Any, Any, None], status: int = 200) -> Response:
+    await change
+    return _done(call, action, status)
+
+
+def _done(call: Call, action: str, status: int) -> Response:
+    return json_response(status, {"workflow": call.names["workflow"], "id": call.names["id"], "action": action})
+
+
+def _handle(call: Call) -> Handle[Any]:
+    return call.app.handle(call.names["workflow"], check_id(call.names["id"]))

@@ -1,0 +1,196 @@
+"""Requests as AWS Lambda gets them from its HTTP front doors, and responses as they want them. Pure functions.
+
+The shapes are those of the AWS pages "Invoking Lambda function URLs" (Request and response payloads), "Create AWS
+Lambda proxy integrations for HTTP APIs in API Gateway" (payload format version 2.0), "Lambda proxy integrations in API
+Gateway" for REST APIs (payload format version 1.0), and "Use Lambda functions as targets of an Application Load
+Balancer".
+
+Two things differ between them that matter here. An HTTP API decodes the path before it hands it on, so that an id with
+a slash in it cannot be told from two parts; function URLs, REST APIs and load balancers hand it on as it was sent. And
+a REST API decodes the query, a load balancer does not.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, Final, cast
+from urllib.parse import quote, urlencode
+
+from holdfast.errors import InvalidInput
+from holdfast.http.messages import REMOTE, Pairs, Request, Response, Source, Vouched
+
+Event = Mapping[str, Any]
+
+DEFAULT_STAGE: Final = "$default"
+TEXTS: Final = ("application/json", "application/problem+json", "text/")
+
+
+class Shape(Enum):
+    """The shape of an event, and of the response to it."""
+
+    V2 = "function URL, or HTTP API with payload format 2.0"
+    V1 = "REST API, or HTTP API with payload format 1.0"
+    ALB = "load balancer"
+    ALB_MULTI_VALUE = "load balancer, with multi-value headers on"
+
+
+def shape_of(event: Any) -> Shape | None:
+    """What shape of HTTP request an event has; ``None`` if it is none."""
+    if not isinstance(event, dict):
+        return None
+    known = cast("Event", event)
+    context = _mapping(known.get("requestContext"))
+    if known.get("version") == "2.0" and "method" in _mapping(context.get("http")):
+        return Shape.V2
+    if not isinstance(known.get("httpMethod"), str) or not isinstance(known.get("path"), str):
+        return None
+    if "elb" in context:
+        return Shape.ALB_MULTI_VALUE if isinstance(known.get("multiValueHeaders"), dict) else Shape.ALB
+    return Shape.V1 if context else None
+
+
+def to_request(event: Any, *, trust_iam: bool = False) -> Request | None:
+    """The request in an event; ``None`` if the event is no HTTP request. Raises ``InvalidInput`` for a broken body.
+
+    With ``trust_iam`` a request that the front door has authenticated by IAM counts as authenticated, under its user's
+    ARN. Say so only if everybody who may invoke the URL may do everything here.
+    """
+    shape = shape_of(event)
+    match shape:
+        case None:
+            return None
+        case Shape.V2:
+            method = str(event["requestContext"]["http"]["method"])
+            path, query, headers = _path_of_v2(event), str(event.get("rawQueryString") or ""), _headers_of_v2(event)
+        case Shape.V1:
+            method, path = str(event["httpMethod"]), _escaped(event["path"])
+            query, headers = urlencode(_pairs(event, "queryStringParameters")), _headers(event)
+        case Shape.ALB | Shape.ALB_MULTI_VALUE:
+            method, path = str(event["httpMethod"]), str(event["path"])
+            pairs = _pairs(event, "queryStringParameters")
+            query, headers = "&".join(f"{name}={value}" for name, value in pairs), _headers(event)
+    source = _iam_caller(event) if trust_iam else None
+    return Request(
+        method=method.upper(),
+        path=path,
+        query=query,
+        headers=headers,
+        body=_body(event),
+        source=source or REMOTE,
+    )
+
+
+def to_response(response: Response, shape: Shape) -> dict[str, Any]:
+    """A response as the sender of an event of this shape wants it."""
+    kind = response.header("content-type") or "text/plain"
+    as_text = kind.startswith(TEXTS)
+    body = response.body.decode() if as_text else base64.b64encode(response.body).decode()
+    answer: dict[str, Any] = {"statusCode": response.status, "body": body, "isBase64Encoded": not as_text}
+    match shape:
+        case Shape.V2:
+            cookies = [value for name, value in response.headers if name == "set-cookie"]
+            headers = _joined([pair for pair in response.headers if pair[0] != "set-cookie"])
+            return answer | {"headers": headers} | ({"cookies": cookies} if cookies else {})
+        case Shape.V1:
+            return answer | {"multiValueHeaders": _listed(response.headers)}
+        case Shape.ALB:
+            return answer | {"headers": _joined(list(response.headers)), "statusDescription": _described(response)}
+        case Shape.ALB_MULTI_VALUE:
+            return answer | {
+                "multiValueHeaders": _listed(response.headers),
+                "statusDescription": _described(response),
+            }
+
+
+# ── Requests ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _path_of_v2(event: Event) -> str:
+    context = _mapping(event.get("requestContext"))
+    raw = str(event.get("rawPath") or "/")
+    if ".lambda-url." in str(context.get("domainName", "")):
+        return raw
+    stage = context.get("stage")
+    if stage not in {None, "", DEFAULT_STAGE} and raw.startswith(f"/{stage}/"):
+        raw = raw.removeprefix(f"/{stage}")
+    return quote(raw)  # an HTTP API has decoded it
+
+
+def _escaped(path: str) -> str:
+    """A path that an HTTP API with payload format 1.0 may have decoded. A REST API's holds nothing to escape."""
+    return quote(path, safe="/%:@!$&'()*+,;=~")
+
+
+def _headers_of_v2(event: Event) -> Pairs:
+    """Several values of a header are joined by commas, and cookies are apart, in this payload format."""
+    cookies = event.get("cookies")
+    given = [(str(name).lower(), str(value)) for name, value in _mapping(event.get("headers")).items()]
+    if isinstance(cookies, list) and cookies:
+        given.append(("cookie", "; ".join(map(str, cast("list[Any]", cookies)))))
+    return tuple(given)
+
+
+def _headers(event: Event) -> Pairs:
+    return tuple((name.lower(), value) for name, value in _pairs(event, "headers"))
+
+
+def _pairs(event: Event, name: str) -> list[tuple[str, str]]:
+    """The pairs of a field that has a twin for several values of one name, of which one may be missing."""
+    multi = _mapping(event.get(f"multiValue{name[0].upper()}{name[1:]}"))
+    if multi:
+        return [(str(each), str(value)) for each, values in multi.items() for value in values or ()]
+    return [(str(each), str(value)) for each, value in _mapping(event.get(name)).items()]
+
+
+def _body(event: Event) -> bytes:
+    body = event.get("body")
+    if not isinstance(body, str):
+        return b""
+    if not event.get("isBase64Encoded"):
+        return body.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput("the body of the event says that it is base 64, and is not") from None
+
+
+def _iam_caller(event: Event) -> Source | None:
+    """Whoever the front door has authenticated by IAM: only it can say so, in the request's context."""
+    context = _mapping(event.get("requestContext"))
+    by_v2 = _mapping(_mapping(context.get("authorizer")).get("iam")).get("userArn")
+    by_v1 = _mapping(context.get("identity")).get("userArn")
+    arn = by_v2 or by_v1
+    return Vouched(arn) if isinstance(arn, str) and arn else None
+
+
+def _mapping(value: Any) -> Event:
+    return cast("Event", value) if isinstance(value, dict) else {}
+
+
+# ── Responses ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _joined(headers: list[tuple[str, str]]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _listed(headers: Pairs) -> dict[str, list[str]]:
+    listed: dict[str, list[str]] = {}
+    for name, value in headers:
+        listed.setdefault(name, []).append(value)
+    return listed
+
+
+def _described(response: Response) -> str:
+    """The status with its phrase, which a load balancer asks for."""
+    try:
+        return f"{response.status} {HTTPStatus(response.status).phrase}"
+    except ValueError:
+        return f"{response.status} Unknown"

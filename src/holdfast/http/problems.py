@@ -1,0 +1,101 @@
+"""Errors as responses: ``application/problem+json`` (RFC 9457), with the stable ``code`` of the error.
+
+| status | when |
+|---|---|
+| 400 | the input is wrong: an argument, an option, the JSON |
+| 401, 403 | who calls is not known; or may not do this |
+| 404 | no such route, workflow, actor, method, event, execution; or the callback token is not valid |
+| 405 | the route has other methods: ``Allow`` lists them |
+| 408 | the request did not arrive in time |
+| 409 | the status of what is there does not allow it; or somebody else is at it: ``Retry-After`` |
+| 413, 414, 415, 431 | body, path or headers over the limit; a body that is compressed |
+| 422 | the id belongs to another input; or an actor refused with an error that it declares (``raises=``) |
+| 429 | the mailbox is full; ``Retry-After`` |
+| 500 | user code raised what it does not declare; or something here is wrong |
+| 503 | the store does not answer; ``Retry-After`` |
+| 504 | the wait is over, and what was waited for goes on |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.errors import (
+    Busy,
+    ConfigurationError,
+    HoldfastError,
+    IdempotencyMismatch,
+    InvalidInput,
+    InvalidState,
+    InvalidToken,
+    KeyParked,
+    LeaseLost,
+    MailboxFull,
+    NotFound,
+    PayloadTooLarge,
+    Refused,
+    StoreError,
+    StoreUnusable,
+    UnknownName,
+    WaitTimeout,
+)
+from holdfast.http.messages import Response, json_response
+from holdfast.workflows.operations.callback import masked
+
+PROBLEM_JSON: Final = "application/problem+json"
+RETRY_AFTER_SECONDS: Final = 1
+
+STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
+    (UnknownName, 404),
+    (NotFound, 404),
+    (InvalidToken, 404),
+    (PayloadTooLarge, 413),
+    (InvalidInput, 400),
+    (IdempotencyMismatch, 422),
+    (InvalidState, 409),
+    (Busy, 409),
+    (LeaseLost, 409),
+    (KeyParked, 409),
+    (MailboxFull, 429),
+    (WaitTimeout, 504),
+    (Refused, 500),
+    (StoreUnusable, 500),
+    (StoreError, 503),
+)
+"""The first class that fits decides; what fits none is 500."""
+
+HIDDEN: Final[tuple[tuple[type[HoldfastError], str], ...]] = (
+    (UnknownName, ""),
+    (Refused, "the store cannot be used; the log of the server says more"),
+    (StoreUnusable, "the store cannot be used; the log of the server says more"),
+    (StoreError, "the store does not answer; send it again, under the same id if it has one"),
+    (ConfigurationError, "the server is not set up right; its log says more"),
+)
+"""What callers are told in place of messages that name files and tables; an empty text means the message itself."""
+
+
+class Problem(Exception):
+    """A response in place of the one that was asked for. Never leaves this package."""
+
+    def __init__(self, status: int, code: str, detail: str, *headers: tuple[str, str], **more: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers
+        self.more = more
+
+    def response(self) -> Response:
+        """The problem as a response. Callback tokens are masked in it."""
+        told = {"title": self.code.replace("_", " "), "status": self.status, "detail": masked(self.detail)}
+        return json_response(self.status, {**told, "code": self.code, **self.more}, *self.headers, kind=PROBLEM_JSON)
+
+
+def problem_of(error: HoldfastError) -> Problem:
+    """How an error of Holdfast's is told to an outside caller: no stack trace, no file, no table."""
+    status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
+    hidden = next((text for kind, text in HIDDEN if isinstance(error, kind)), "")
+    after = error.retry_after_seconds if isinstance(error, Busy) else RETRY_AFTER_SECONDS
+    again = status == 503 or isinstance(error, Busy | LeaseLost | MailboxFull)
+    headers = (("retry-after", str(after)),) if again else ()
+    return Problem(status, error.code, hidden or str(error), *headers)

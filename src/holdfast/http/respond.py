@@ -1,0 +1,90 @@
+"""The core: one request in, one response out. It knows no server, no gateway and no framework."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Final
+
+from holdfast.errors import HoldfastError
+from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
+from holdfast.http.authentication import caller_of, check_right
+from holdfast.http.messages import Request, Response
+from holdfast.http.problems import Problem, problem_of
+from holdfast.http.routes import Found, find
+
+CLIENT_GONE: Final = 499
+"""The status that nobody hears, for telemetry."""
+
+_logger = logging.getLogger("holdfast")
+
+
+async def respond(
+    app: Served, request: Request, options: Options | None = None, *, patience: Patience | None = None
+) -> Response:
+    """The response to a request. Never raises an error.
+
+    ``app`` is open. Through ``patience`` a server tells that the client has left, or that it wants to stop: what waits
+    then gives up; what writes goes on.
+
+    Telemetry hears ``http_answered`` with the route, the status, the caller and what the request was about; tokens and
+    payloads are in no log and no event.
+    """
+    chosen = options or Options()
+    found: Found | None = None
+    caller = ""
+    try:
+        check_size(request, chosen.limits)
+        found = find(request.method, request.path)
+        if found.route.right is not None:
+            known = await caller_of(request, chosen.authenticate)
+            caller = known.name
+            check_right(known, found.route.right)
+        call = Call(app, request, found.names, chosen.limits, patience or Patience())
+        response = await found.route.handle(call)
+    except ClientGone:
+        response = Response(CLIENT_GONE)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a response
+        response = _problem(error, found).response()
+    route = "none" if found is None else str(found.route)
+    # The paths of callbacks hold their tokens, and their callers are not known.
+    target = "" if found is None or not caller else " ".join(found.names.values())
+    app.telemetry.emit("http_answered", route=route, status=response.status, caller=caller, target=target)
+    return response if request.method != "HEAD" else Response(response.status, response.headers)
+
+
+def _problem(error: Exception, found: Found | None) -> Problem:
+    """What a caller is told of an error. What is no fault of his goes to the log."""
+    match error:
+        case Problem():
+            return error
+        case HoldfastError():
+            problem = problem_of(error)
+        case _:
+            problem = Problem(500, "internal", "something is wrong here; the log of the server says more")
+    if problem.status == 500:
+        # Where it came from, and not what it says, which may hold what the request held.
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        told = "a request" if found is None else found.route
+        _logger.error("%s failed with %s:\n%s", told, type(error).__name__, frames)
+    return problem
+
+
+def check_size(request: Request, limits: HttpLimits) -> None:
+    """Raise ``Problem`` if a request is larger than allowed, or is compressed."""
+    if len(request.path) + len(request.query) > limits.path_bytes:
+        raise Problem(414, "path_too_long", f"path and query are over {limits.path_bytes} bytes")
+    size_bytes = sum(len(name) + len(value) for name, value in request.headers)
+    if len(request.headers) > limits.headers or size_bytes > limits.headers_bytes:
+        raise Problem(
+            431, "headers_too_large", f"over {limits.headers} headers, or over {limits.headers_bytes} bytes of them"
+        )
+    check_body_size(len(request.body), limits)
+    if any(value.strip().lower() not in {"", "identity"} for value in request.header_values("content-encoding")):
+        raise Problem(415, "compressed_body", "a body is sent as it is, not compressed")
+
+
+def check_body_size(size_bytes: int, limits: HttpLimits) -> None:
+    """Raise ``Problem`` if a body is larger than allowed."""
+    if size_bytes > limits.body_bytes:
+        raise Problem(413, "payload_too_large", f"the body is over {limits.body_bytes} bytes")

@@ -1,0 +1,235 @@
+"""Who may call: nobody that is not known, but for whoever sits at this machine."""
+
+from __future__ import annotations
+
+import pytest
+from tests.http.conftest import Api, read
+
+import holdfast as hf
+from holdfast.http import authentication
+from holdfast.http.messages import Loopback, Remote, Vouched
+from holdfast.http.network import is_loopback_host
+from holdfast.http.respond import respond
+from holdfast.http.routes import ROUTES
+
+ANN, GRAFANA = "a" * 32, "b" * 40
+PLACES = {
+    "workflow": "approval",
+    "id": "a",
+    "name": "asked",
+    "actor": "Cart",
+    "key": "k",
+    "method": "total",
+    "event": "Placed",
+    "token": "hf1.x.y",
+}
+
+
+def path_of(route):
+    return route.path.format_map(PLACES)
+
+
+async def status_of(api, method, path, *, source=None, **headers):
+    given = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    request = hf.Request(method=method, path=path, headers=given, source=source or Remote())
+    return read(await respond(api.app, request, api.options))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+async def test_a_route_is_open_only_if_it_says_so(memory_shop, route):
+    async with memory_shop.working(authenticate=None) as api:
+        status, answer = await status_of(api, route.method, path_of(route))
+        if route.right is None:
+            assert status in {200, 400, 404} and "unauthenticated" not in str(answer)
+        else:
+            assert (status, answer["code"]) == (401, "unauthenticated")
+
+
+def test_only_callbacks_and_health_are_open():
+    assert {str(route) for route in ROUTES if route.right is None} == {
+        "GET /v1/health",
+        "POST /v1/callbacks/{token}",
+        "POST /v1/callbacks/{token}/fail",
+        "POST /v1/callbacks/{token}/heartbeat",
+    }
+
+
+def test_nothing_is_changed_by_get():
+    assert all((route.method == "GET") == (route.right is hf.Right.READ) for route in ROUTES if route.right)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.right], ids=str)
+@pytest.mark.parametrize("right", hf.Right)
+async def test_a_caller_does_what_he_has_the_right_to(memory_shop, route, right):
+    caller = hf.Caller("ann", frozenset({right}))
+    async with memory_shop.working(authenticate=lambda _request: caller) as api:
+        status, answer = await status_of(api, route.method, path_of(route))
+        assert (status == 403) == (right is not route.right)
+        if status == 403:
+            assert answer["code"] == "forbidden"
+            assert answer["detail"] == f"ann has no right to {route.right} here"
+
+
+async def test_telemetry_hears_who_did_what_to_what(memory_shop):
+    told = []
+    memory_shop.app.telemetry.subscribe(lambda event, fields: told.append((event, fields)))
+    async with memory_shop.working() as api:
+        await api.post("/v1/workflows/approval/a/cancel")
+    route = "POST /v1/workflows/{workflow}/{id}/cancel"
+    fields = {"route": route, "status": 404, "caller": "tester", "target": "approval a"}
+    assert ("http_answered", fields) in told
+
+
+@pytest.mark.parametrize("answer", [None, "", hf.Caller("ann"), "ann"])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_authenticate_may_be_async_and_answer_a_caller_a_name_or_nobody(memory_shop, answer, waits):
+    async def later(_request):
+        return answer
+
+    async with memory_shop.working(authenticate=later if waits else lambda _request: answer) as api:
+        status, _ = await api.get("/v1/workflows")
+        assert status == (200 if answer else 401)
+
+
+async def test_an_authenticate_that_fails_lets_nobody_in(memory_shop, errors_expected):
+    def fails(_request):
+        raise RuntimeError("canary")
+
+    async with memory_shop.working(authenticate=fails) as api:
+        status, problem = await api.get("/v1/workflows")
+        assert (status, problem["code"]) == (500, "internal")
+
+
+# ── Bearer tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+TOKENS = hf.BearerTokens({"ann": ANN, "grafana": GRAFANA}, rights={"grafana": ["read"]})
+
+HEADERS = [
+    (f"Bearer {ANN}", "ann"),
+    (f"bearer   {ANN} ", "ann"),
+    (f"Bearer {GRAFANA}", "grafana"),
+    (f"Bearer {ANN[:-1]}", None),
+    (f"Bearer {ANN}x", None),
+    ("Bearer ", None),
+    ("Bearer", None),
+    (f"Basic {ANN}", None),
+    (ANN, None),
+    ("Bearer \xff☃", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("header", "name"), HEADERS)
+def test_a_token_names_its_caller(header, name):
+    caller = TOKENS(hf.Request(method="GET", path="/", headers=(("authorization", header),)))
+    assert (caller and caller.name) == name
+
+
+def test_two_headers_or_none_name_nobody():
+    for count in (0, 2):
+        headers = (("authorization", f"Bearer {ANN}"),) * count
+        assert TOKENS(hf.Request(method="GET", path="/", headers=headers)) is None
+
+
+def test_every_token_is_compared_and_each_in_constant_time(monkeypatch):
+    compared = []
+    real = authentication.hmac.compare_digest
+    monkeypatch.setattr(authentication.hmac, "compare_digest", lambda *two: compared.append(two) or real(*two))
+    for given in (ANN, GRAFANA, "x"):
+        TOKENS(hf.Request(method="GET", path="/", headers=(("authorization", f"Bearer {given}"),)))
+    assert len(compared) == 6
+    assert {len(digest) for two in compared for digest in two} == {32}
+
+
+def test_tokens_are_in_no_text():
+    assert ANN not in repr(TOKENS) + repr(vars(TOKENS))
+    assert "ann, grafana" in repr(TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rights", "told"),
+    [
+        ({"ann": "short"}, {}, "32"),
+        ({"ann": "x" * 31}, {}, "32"),
+        ({"ann": "x " * 32}, {}, "spaces"),
+        ({"ann": "ü" * 32}, {}, "ASCII"),
+        ({"ann": ANN}, {"bob": ["read"]}, "bob"),
+        ({"ann": ANN}, {"ann": ["sudo"]}, "sudo"),
+    ],
+)
+def test_what_is_no_token_is_refused(tokens, rights, told):
+    with pytest.raises(hf.ConfigurationError, match=told) as raised:
+        hf.BearerTokens(tokens, rights=rights)
+    assert ANN not in str(raised.value)
+
+
+def test_tokens_are_read_from_lines():
+    tokens = hf.BearerTokens.read(f"# who may call\n\nann {ANN}\n  grafana\t{GRAFANA} read,control\n")
+    caller = tokens(hf.Request(method="GET", path="/", headers=(("authorization", f"Bearer {GRAFANA}"),)))
+    assert caller == hf.Caller("grafana", frozenset({hf.Right.READ, hf.Right.CONTROL}))
+
+
+@pytest.mark.parametrize("text", ["", "# nobody", "ann", f"ann {ANN} read more", f"ann {ANN}\nann {GRAFANA}"])
+def test_lines_that_are_no_tokens_are_refused(text):
+    with pytest.raises(hf.ConfigurationError, match="name token") as raised:
+        hf.BearerTokens.read(text)
+    assert ANN not in str(raised.value)
+
+
+# ── This machine, and gateways ──────────────────────────────────────────────────────────────────────────────────────
+
+LOCAL = [
+    # host, origin, status
+    ("127.0.0.1:8080", None, 200),
+    ("localhost:8080", None, 200),
+    ("[::1]:8080", None, 200),
+    ("localhost:8080", "http://localhost:8080", 200),
+    ("localhost:8080", "http://localhost:3000", 403),
+    ("localhost:8080", "https://evil.example", 403),
+    ("localhost:8080", "null", 403),
+    ("evil.example:8080", None, 403),
+    ("127.0.0.1.evil.example", None, 403),
+    ("", None, 403),
+]
+
+
+@pytest.mark.parametrize(("host", "origin", "status"), LOCAL)
+async def test_without_authentication_this_machine_may_but_no_page_of_another_site(memory_shop, host, origin, status):
+    headers = {"host": host} | ({} if origin is None else {"origin": origin})
+    async with memory_shop.working(authenticate=None) as api:
+        assert (await status_of(api, "GET", "/v1/workflows", source=Loopback(), **headers))[0] == status
+
+
+async def test_without_a_host_nothing_is_local(memory_shop):
+    async with memory_shop.working(authenticate=None) as api:
+        assert (await status_of(api, "GET", "/v1/workflows", source=Loopback()))[0] == 403
+
+
+async def test_with_authentication_this_machine_is_asked_too(memory_shop):
+    async with memory_shop.working(authenticate=TOKENS) as api:
+        status, _ = await status_of(api, "GET", "/v1/workflows", source=Loopback(), host="localhost")
+        assert status == 401
+        authorization = f"Bearer {GRAFANA}"
+        assert (await status_of(api, "GET", "/v1/workflows", authorization=authorization))[0] == 200
+        assert (await status_of(api, "POST", "/v1/workflows/checkout/a", authorization=authorization))[0] == 403
+
+
+async def test_a_gateways_word_counts(memory_shop):
+    async with memory_shop.working(authenticate=None) as api:
+        assert (await status_of(api, "GET", "/v1/workflows", source=Vouched("arn:aws:iam::1:user/ann")))[0] == 200
+
+
+async def test_a_refusal_says_how_to_be_known(memory_shop):
+    api = Api(memory_shop.app, authenticate=TOKENS)
+    response = await api.send("GET", "/v1/workflows")
+    assert (response.status, response.header("www-authenticate")) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("host", ["::ffff:127.0.0.1", "[::ffff:127.0.0.1]:1", "127.8.8.8", "LOCALHOST"])
+def test_names_of_this_machine(host):
+    assert is_loopback_host(host)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "[::]:80", "[::1", "localhost.evil.example", "", ":80"])
+def test_names_of_others(host):
+    assert not is_loopback_host(host)
