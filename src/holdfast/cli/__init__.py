@@ -14,6 +14,7 @@ from holdfast.cli.actor import actor
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
+from holdfast.cli.cost import cost
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
@@ -77,6 +78,7 @@ for _command in (
     dlq,
     outbox,
     doctor,
+    cost,
     demo,
     chaos,
 ):
