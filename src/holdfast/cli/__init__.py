@@ -20,6 +20,7 @@ from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.listing import ls
+from holdfast.cli.moving import export, import_
 from holdfast.cli.outbox import outbox
 from holdfast.cli.run import run
 from holdfast.cli.session import examples
@@ -78,6 +79,8 @@ for _command in (
     dlq,
     outbox,
     doctor,
+    export,
+    import_,
     cost,
     demo,
     chaos,
