@@ -192,7 +192,7 @@ class App(Patterns, Declarations, Messaging):
 
     @property
     def home_url(self) -> str:
-        """The URL of the home that opening uses; set it before opening to use another one."""
+        """The URL of the home that opening uses; set it before opening to use another one (or what opens it)."""
         if isinstance(self._home, str):
             return self._home
         if self._home is not None:
@@ -200,7 +200,7 @@ class App(Patterns, Declarations, Messaging):
         return os.environ.get(HOME_VARIABLE) or f"sqlite:///.holdfast/{self.name}.db"
 
     @home_url.setter
-    def home_url(self, url: str) -> None:
+    def home_url(self, url: str | OpenHome) -> None:
         if self._access is not None:
             raise InvalidState(f"app {self.name!r} is open on {self.home_url}; set another home before opening it")
         self._home = url
@@ -215,6 +215,17 @@ class App(Patterns, Declarations, Messaging):
         if self._access is not None:
             raise InvalidState(f"app {self.name!r} is open, and time in it must not jump; set its clock before opening")
         self._clock = clock
+
+    @property
+    def limits(self) -> Limits:
+        """How much a worker of this app takes on; set it before opening to use others, as tests do."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        if self._access is not None:
+            raise InvalidState(f"app {self.name!r} is open; set its limits before opening")
+        self._limits = limits
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""``holdfast cost``: what things cost on AWS, worked out without it."""
+"""``holdfast cost``: what things cost on AWS, worked out without it. Trials are in ``cost_trial``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from holdfast.cli.output import as_json, bold, table
+from holdfast.cli.cost_trial import actor, workflow
+from holdfast.cli.output import as_json, bold, dollars, table
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cost.prices import US_EAST_1
 from holdfast.cost.tables import PRINTED_OTHERWISE, Table, tables
@@ -15,9 +16,13 @@ from holdfast.cost.tables import PRINTED_OTHERWISE, Table, tables
 PRICED = f"Dollars per million; prices of {US_EAST_1.region}, on demand, {US_EAST_1.date}."
 
 
-@click.group("cost", epilog=examples("holdfast cost tables"))
+@click.group("cost", epilog=examples("holdfast cost workflow -a shop:app checkout '[\"order-17\"]'"))
 def cost() -> None:
     """What things cost on AWS, by its list prices, worked out without it."""
+
+
+cost.add_command(workflow)
+cost.add_command(actor)
 
 
 @cost.command("tables", epilog=examples("holdfast cost tables", "holdfast cost tables --json"))
@@ -30,16 +35,6 @@ def tables_(*, as_json: bool, debug: bool) -> None:
     """
     del debug  # nothing here fails
     click.echo(_tables_as_json() if as_json else "\n".join(_tables_as_lines()))
-
-
-def dollars(amount: Decimal) -> str:
-    """An amount for people: to the cent, and further only as far as it goes on.
-
-    >>> dollars(Decimal("10.0")), dollars(Decimal("0.525")), dollars(Decimal("1.2500000"))
-    ('10.00', '0.525', '1.25')
-    """
-    rounded = amount.quantize(Decimal("0.001"))
-    return f"{rounded:.2f}" if rounded == rounded.quantize(Decimal("0.01")) else f"{rounded}"
 
 
 def _tables_as_lines() -> list[str]:

@@ -8,6 +8,9 @@
 ``step_functions``     AWS Step Functions, standard and express
 ``roll_your_own``      a queue, a table and a bucket, with checkpoints of one's own
 ``tables``             two published tables of the last, computed again
+``metering``           any home, with a meter of what AWS would have billed
+``trial``              an app's own code, on a home in memory with such a meter
+``elsewhere``          the same execution on the other services
 =====================  ==============================================================================================
 
 Nothing here talks to AWS. Amounts are exact decimals: they are compared to the cent.

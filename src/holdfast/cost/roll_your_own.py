@@ -69,3 +69,31 @@ def execution(checkpoints_kb: Sequence[int], *, waits: int = 0, prices: PriceLis
             *(each for part in parts for each in part.lines),
         ),
     )
+
+
+def actor_call(size_kb: int = 1, prices: PriceList = US_EAST_1) -> Bill:
+    """A call as it is commonly published: put a lock, read the state, write it, delete the lock."""
+    return Bill(
+        "call under a lock",
+        (
+            line("DynamoDB: lock, unlock", 2, prices.write_unit),
+            line("DynamoDB: state read", Decimal(-(-size_kb // READ_UNIT_KB)) / 2, prices.read_unit),
+            line("DynamoDB: state written", size_kb, prices.write_unit),
+        ),
+    )
+
+
+OUTBOX_HOP_UNITS: Final = 12
+"""Outbox row in a transaction, marked when it is published; inbox row claimed, and marked when it is done."""
+
+
+def message_hop(prices: PriceList = US_EAST_1) -> Bill:
+    """A message as it is commonly published: a table of outgoing ones, one of incoming ones, and a bus between."""
+    return Bill(
+        "outbox, bus, inbox",
+        (
+            line("DynamoDB: outbox and inbox", OUTBOX_HOP_UNITS, prices.write_unit),
+            line("DynamoDB: look", 1, prices.read_unit),
+            line("EventBridge: event", 1, prices.event),
+        ),
+    )
