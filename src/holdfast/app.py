@@ -216,17 +216,6 @@ class App(Patterns, Declarations, Messaging):
             raise InvalidState(f"app {self.name!r} is open, and time in it must not jump; set its clock before opening")
         self._clock = clock
 
-    @property
-    def limits(self) -> Limits:
-        """How much a worker of this app takes on; set it before opening to use others, as tests do."""
-        return self._limits
-
-    @limits.setter
-    def limits(self, limits: Limits) -> None:
-        if self._access is not None:
-            raise InvalidState(f"app {self.name!r} is open; set its limits before opening")
-        self._limits = limits
-
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         if self._access is not None and self._loop is not loop:
@@ -299,15 +288,19 @@ class App(Patterns, Declarations, Messaging):
     _worker: Worker | None = None
 
     @asynccontextmanager
-    async def worker(self, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> AsyncGenerator[App]:
-        """Open the app and work on its executions in this process until the block ends."""
+    async def worker(
+        self, *, grace: Duration = DEFAULT_GRACE_SECONDS, limits: Limits | None = None
+    ) -> AsyncGenerator[App]:
+        """Open the app and work on its executions in this process until the block ends; within ``limits`` of its own,
+        if it has some.
+        """
         grace_seconds = seconds(grace)
         async with self:
             if self._worker is not None:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
             publishes = any(step.policy.transactional for step in self.registry.steps.values())
             models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging(publishes=publishes)]
-            worker = self._worker = Worker(self.access(), models, self.telemetry, self._limits)
+            worker = self._worker = Worker(self.access(), models, self.telemetry, limits or self._limits)
             try:
                 await worker.start()
                 await self.arm_schedules()

@@ -220,6 +220,27 @@ async def test_a_missing_blob_is_named_and_the_rest_moves(tmp_path):
     assert target.data.blobs.keys() == {blob.sha256}
 
 
+class Mirror:
+    """A seal, of a kind."""
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        return place + data[::-1]
+
+    def unseal(self, sealed: bytes, place: bytes) -> bytes:
+        assert sealed.startswith(place)
+        return sealed[len(place) :][::-1]
+
+
+async def test_what_is_sealed_moves_as_it_is(tmp_path):
+    source, target = Memory(), Sqlite(tmp_path / "a.db")
+    async with hf.App("shop", home=source.home, seal=Mirror()) as app:
+        blob = await app.blobs.put(FILE)
+    moved = await move(source, target, tmp_path / "one", Clock())
+    assert moved == Moved(Counts(1, 1, 1))
+    async with hf.App("shop", home=target.home, seal=Mirror()) as app:
+        assert b"".join([piece async for piece in app.blobs.read(blob)]) == FILE
+
+
 # ── Importing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -158,11 +158,12 @@ def _try(app: App, one: Callable[[int], Awaitable[None]], options: Options, *, w
             pause_seconds=REAL_PAUSE_SECONDS if options.real_time else PAUSE_SECONDS,
             index_leases=options.lease_index,
             inline_bytes=None if options.inline_kb is None else options.inline_kb * 1024,
+            limits=None if options.real_time else PATIENT,
         )
 
     if options.real_time:
         return asyncio.run(trial())
-    app.clock, app.limits = VirtualClock(), PATIENT
+    app.clock = VirtualClock()
     return run_virtual(trial)
 
 

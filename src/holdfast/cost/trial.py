@@ -11,6 +11,7 @@ from holdfast.backends.aws.meter import Usage
 from holdfast.backends.memory import open_memory_home
 from holdfast.cost.metering import MeteringStore, metered
 from holdfast.cost.ours import Used
+from holdfast.kernel.host import Limits
 from holdfast.ports import Home
 
 PAUSE_SECONDS: Final = 60.0
@@ -26,6 +27,7 @@ async def try_out(
     pause_seconds: float = PAUSE_SECONDS,
     index_leases: bool = True,
     inline_bytes: int | None = None,
+    limits: Limits | None = None,
 ) -> Used:
     """Do ``work(0)``, ``work(1)``… one after the other on a new home in memory, and answer what that used.
 
@@ -41,7 +43,7 @@ async def try_out(
         return home
 
     app.home_url = open_metered
-    async with app.worker():
+    async with app.worker(limits=limits):
         (store,) = opened
         for number in range(warm_up):
             await work(number)

@@ -21,7 +21,7 @@ from holdfast.moving.inventory import (
     take_stock,
 )
 from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved, RecordWriter
-from holdfast.ports import Home
+from holdfast.ports import SEAL_MARK, Blobs, Home
 
 ITEMS_PER_BREATH: Final = 500
 
@@ -88,8 +88,9 @@ class _Export:
             self.left_behind.append(f"blob {reference.digest} of {item.partition!r}: the home has no place for blobs")
             return
         try:
-            async for _ in stream(reference, blobs):
-                pass
+            if not await _is_sealed(reference, blobs):  # else only its owner's key can tell whether it is whole
+                async for _ in stream(reference, blobs):
+                    pass
         except StoreUnusable as error:
             self.left_behind.append(f"{error} (needed by {item.partition!r} / {item.sort!r})")
             return
@@ -101,6 +102,12 @@ class _Export:
                 held = held[PIECE_BYTES:]
         self._writer.write(BlobPiece(reference.digest, held, last=True))
         self.blobs += 1
+
+
+async def _is_sealed(reference: Reference, blobs: Blobs) -> bool:
+    async for piece in blobs.read(reference.digest):
+        return piece.startswith(SEAL_MARK)
+    return False
 
 
 def _let_go(item: Item, now_ms: int) -> Item:
