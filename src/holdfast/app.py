@@ -193,7 +193,7 @@ class App(Patterns, Declarations, Messaging, Serving):
 
     @property
     def home_url(self) -> str:
-        """The URL of the home that opening uses; set it before opening to use another one."""
+        """The URL of the home that opening uses; set it before opening to use another one (or what opens it)."""
         if isinstance(self._home, str):
             return self._home
         if self._home is not None:
@@ -201,7 +201,7 @@ class App(Patterns, Declarations, Messaging, Serving):
         return os.environ.get(HOME_VARIABLE) or f"sqlite:///.holdfast/{self.name}.db"
 
     @home_url.setter
-    def home_url(self, url: str) -> None:
+    def home_url(self, url: str | OpenHome) -> None:
         if self._access is not None:
             raise InvalidState(f"app {self.name!r} is open on {self.home_url}; set another home before opening it")
         self._home = url
@@ -289,15 +289,19 @@ class App(Patterns, Declarations, Messaging, Serving):
     _worker: Worker | None = None
 
     @asynccontextmanager
-    async def worker(self, *, grace: Duration = DEFAULT_GRACE_SECONDS) -> AsyncGenerator[App]:
-        """Open the app and work on its executions in this process until the block ends."""
+    async def worker(
+        self, *, grace: Duration = DEFAULT_GRACE_SECONDS, limits: Limits | None = None
+    ) -> AsyncGenerator[App]:
+        """Open the app and work on its executions in this process until the block ends; within ``limits`` of its own,
+        if it has some.
+        """
         grace_seconds = seconds(grace)
         async with self:
             if self._worker is not None:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
             publishes = any(step.policy.transactional for step in self.registry.steps.values())
             models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging(publishes=publishes)]
-            worker = self._worker = Worker(self.access(), models, self.telemetry, self._limits)
+            worker = self._worker = Worker(self.access(), models, self.telemetry, limits or self._limits)
             try:
                 await worker.start()
                 await self.arm_schedules()

@@ -161,6 +161,21 @@ class Purges(Protocol):
         ...
 
 
+class Partitions(Struct, frozen=True):
+    """Some names of partitions, and where to go on: pass ``cursor`` as ``after``; ``None`` means that was the end."""
+
+    names: tuple[str, ...]
+    cursor: str | None = None
+
+
+class Inventory(Protocol):
+    """An extra of stores that can name everything they hold, for moving house."""
+
+    async def partitions(self, *, after: str | None = None, limit: int = 1000) -> Partitions:
+        """The partitions that hold an item, with a head or without, oldest first where the store knows the order."""
+        ...
+
+
 class Seen(Struct, frozen=True):
     """What a cache holds under a key: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
     for how long it has been stale) and is kept at all. ``may_fill``: whoever looked is to fetch a newer one.
@@ -256,3 +271,4 @@ class Home(Struct, frozen=True):
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
     sequencer: Sequencer | None = None
+    inventory: Inventory | None = None

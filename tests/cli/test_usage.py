@@ -39,13 +39,18 @@ def test_all_commands_are_there() -> None:
         "cancel",
         "chaos ls",
         "chaos run",
+        "cost actor",
+        "cost tables",
+        "cost workflow",
         "demo",
         "dlq discard",
         "dlq ls",
         "dlq redrive",
         "dlq show",
         "doctor",
+        "export",
         "fork",
+        "import",
         "ls",
         "outbox ls",
         "pause",
@@ -74,7 +79,7 @@ def test_every_command_has_help_with_an_example_of_itself(path, shop):
 def test_every_command_answers_in_json_and_can_show_tracebacks(path):
     options = {option for parameter in COMMANDS[path].params for option in parameter.opts}
     assert {"--json", "--debug"} <= options
-    if path not in {("run",), ("demo",), ("chaos", "ls"), ("chaos", "run")}:
+    if path not in {("run",), ("demo",), ("chaos", "ls"), ("chaos", "run"), ("cost", "tables")}:
         assert {"--app", "--home"} <= options
 
 

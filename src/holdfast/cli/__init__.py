@@ -14,11 +14,13 @@ from holdfast.cli.actor import actor
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
+from holdfast.cli.cost import cost
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.listing import ls
+from holdfast.cli.moving import export, import_
 from holdfast.cli.outbox import outbox
 from holdfast.cli.run import run
 from holdfast.cli.serve import serve
@@ -79,6 +81,9 @@ for _command in (
     dlq,
     outbox,
     doctor,
+    export,
+    import_,
+    cost,
     demo,
     chaos,
 ):

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 import click
@@ -62,6 +63,16 @@ def duration(ms: float) -> str:
     if whole < MS_PER_DAY:
         return f"{whole // MS_PER_HOUR} h {whole % MS_PER_HOUR // MS_PER_MINUTE:02} m"
     return f"{whole // MS_PER_DAY} d {whole % MS_PER_DAY // MS_PER_HOUR} h"
+
+
+def dollars(amount: Decimal) -> str:
+    """An amount for people: to the cent, and to the tenth of one where that is not the end of it.
+
+    >>> dollars(Decimal("10.0")), dollars(Decimal("0.525")), dollars(Decimal("1.2500000"))
+    ('10.00', '0.525', '1.25')
+    """
+    rounded = amount.quantize(Decimal("0.001"))
+    return f"{rounded:.2f}" if rounded == rounded.quantize(Decimal("0.01")) else f"{rounded}"
 
 
 def between(earlier: datetime, later: datetime) -> float:

@@ -59,12 +59,19 @@ class Session(Struct, frozen=True, kw_only=True):
         if self.app_name is not None and (prefer_code or self.home is None):
             app = self.app()
         else:
-            url = self.home or os.environ.get(HOME_VARIABLE)
-            if not url:
-                raise click.UsageError(NO_HOME)
-            app = App("holdfast", home=url)
+            app = App("holdfast", home=self._named_home())
         check_home_is_there(app.home_url)
         return app
+
+    def home_url(self) -> str:
+        """The URL of the home that is meant, whether it is there or not."""
+        return self.app().home_url if self.app_name is not None and self.home is None else self._named_home()
+
+    def _named_home(self) -> str:
+        url = self.home or os.environ.get(HOME_VARIABLE)
+        if not url:
+            raise click.UsageError(NO_HOME)
+        return url
 
     def run(self, work: Callable[[App], Coroutine[Any, Any, T]], app: App | None = None) -> T:
         """Open the app (by default any that is on the home), do ``work`` with it, and close it again."""

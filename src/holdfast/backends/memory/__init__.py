@@ -33,6 +33,7 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
         purges=store,
         blobs=MemoryBlobs(shared),
         sequencer=store,
+        inventory=store,
     )
 
 

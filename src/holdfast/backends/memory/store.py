@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.backends.memory.data import MemoryData
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Item, Put, Update, Write, holds, updated
-from holdfast.ports import BLOB_MARK, Page
+from holdfast.ports import BLOB_MARK, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller names."""
@@ -103,6 +103,18 @@ class MemoryStore:
             if before is None or number < before
         ]
         return _page(wanted, limit)
+
+    async def partitions(self, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Partitions:
+        """See ``Inventory.partitions``. Those without a head come last."""
+        self._check_open()
+        created, none = self.data.created, self.data.creations + 1
+        numbered = sorted((created.get(name, none), name) for name in self.data.partitions)
+        if after is not None:
+            number, _, name = after.partition(":")
+            numbered = [each for each in numbered if each > (_number(number), name)]
+        kept = numbered[: max(1, min(limit, PAGE_ITEMS))]
+        cursor = f"{kept[-1][0]}:{kept[-1][1]}" if len(kept) < len(numbered) else None
+        return Partitions(tuple(name for _, name in kept), cursor)
 
     async def purge(self, now: int, limit: int = 1000) -> int:
         """See ``Purges.purge``."""

@@ -34,6 +34,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         purges=store,
         blobs=SqliteBlobs(store),
         sequencer=store,
+        inventory=store,
     )
 
 

@@ -70,6 +70,14 @@ WHERE number BETWEEN ?1 AND ?2 AND revision IS NOT NULL
 ORDER BY number DESC LIMIT ?6
 """
 
+# What holds any item, in the order of creation behind the number ?1; placeholders that nothing needs are left out.
+PARTITIONS: Final = """
+SELECT number, partition FROM holdfast_heads
+WHERE number > ?1 AND (
+    revision IS NOT NULL OR EXISTS (SELECT 1 FROM holdfast_entries WHERE head = holdfast_heads.number))
+ORDER BY number LIMIT ?2
+"""
+
 # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Numbered parameters first; those of the condition follow with the next free numbers
 # (https://sqlite.org/lang_expr.html#varparam). {braces} are filled in with blocks of this module, nothing else.

@@ -21,6 +21,7 @@ from holdfast.backends.sqlite.statements import (
     GET_ENTRY,
     GET_HEAD,
     KEEP_BLOBS,
+    PARTITIONS,
     PURGE,
     PURGE_PLACEHOLDERS,
     QUERY,
@@ -32,7 +33,7 @@ from holdfast.backends.sqlite.statements import (
 from holdfast.backends.sqlite.writer import Writer
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.items import HEAD, Item, Write
-from holdfast.ports import Page, SqlCursor
+from holdfast.ports import Page, Partitions, SqlCursor
 
 T = TypeVar("T")
 
@@ -139,6 +140,14 @@ class SqliteStore:
         if page.cursor is None and last > oldest:
             return Page(page.items, cursor=str(last))
         return page
+
+    async def partitions(self, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Partitions:
+        """See ``Inventory.partitions``."""
+        (behind,) = (0,) if after is None else _numbers(after, 1)
+        count = _page_size(limit)
+        rows = self.rows(PARTITIONS, (behind, count + 1))
+        cursor = str(rows[count - 1][0]) if len(rows) > count else None
+        return Partitions(tuple(name for _, name in rows[:count]), cursor)
 
     def rows(self, text: str, parameters: Sequence[Any]) -> list[Row]:
         """All rows that a statement finds."""

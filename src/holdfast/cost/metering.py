@@ -1,0 +1,224 @@
+"""What a run elsewhere would have cost on DynamoDB and S3: any home, and a meter of what AWS would have billed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.backends.aws.meter import Meter
+from holdfast.backends.aws.units import index_units, item_units, stored_bytes, units_of_read
+from holdfast.clock import Clock
+from holdfast.errors import Refused
+from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
+from holdfast.ports import Blobs, Home, Page, Store
+
+SCHEDULED_FROM_MS: Final = 15 * 60 * 1000
+"""What is due later than this needs a schedule: the longest delay of a message ("Amazon SQS message quotas")."""
+
+TRANSACTION_TIMES: Final = 2
+"""A transaction writes each item twice, and the entries of its indexes too, as DynamoDB Local reports it."""
+
+SWEEP_REQUESTS: Final = 8
+SWEEP_UNITS: Final = 0.5 * SWEEP_REQUESTS
+"""Of one look at all parts of both indexes that finds nothing."""
+
+
+_uncounted: Final[ContextVar[bool]] = ContextVar("holdfast_uncounted", default=False)
+
+
+@contextmanager
+def uncounted() -> Generator[None]:
+    """Reads in this block belong to whoever watches, not to the work: they are not metered."""
+    before = _uncounted.set(True)
+    try:
+        yield
+    finally:
+        _uncounted.reset(before)
+
+
+class Wakes(Struct):
+    """How often functions would have been invoked, and schedules made; and how often blobs were written and read."""
+
+    claims: int = 0
+    schedules: int = 0
+    blob_writes: int = 0
+    blob_reads: int = 0
+
+
+class MeteringStore:
+    """A store that counts what each request would have used on DynamoDB. Otherwise it is the one it is made of.
+
+    It remembers every item it has seen, since the size of what is there decides the price: it is for short runs on
+    homes that are empty when they begin. Sweeps are metered apart, in ``sweeps``: they go by the hour, not by the work.
+    """
+
+    def __init__(self, store: Store, clock: Clock, *, index_leases: bool = True) -> None:
+        self.meter = Meter()
+        self.sweeps = Meter()
+        self.wakes = Wakes()
+        self._store = store
+        self._clock = clock
+        self._index_leases = index_leases
+        self._items: dict[tuple[str, str], Item] = {}
+
+    def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
+        """See ``Store.write``."""
+        answer = asyncio.ensure_future(self._store.write(*writes))
+        answer.add_done_callback(partial(self._account, writes))
+        return answer
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        """See ``Store.get``."""
+        item = await self._store.get(partition, sort)
+        self._read("GetItem", () if item is None else (item,))
+        return item
+
+    async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.query``."""
+        page = await self._store.query(partition, prefix=prefix, after=after, limit=limit)
+        self._read("Query", page.items)
+        return page
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """See ``Store.due``."""
+        page = await self._store.due(before, after=after, limit=limit)
+        for _ in range(SWEEP_REQUESTS):
+            self.sweeps.sent("Query")
+        _use(self.sweeps, "Query", SWEEP_UNITS)
+        return page
+
+    async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
+        """See ``Store.scan``. On DynamoDB it reads the whole table."""
+        page = await self._store.scan(prefix, status=status, after=after, limit=limit)
+        self._read("Scan", tuple(self._items.values()))
+        return page
+
+    async def close(self) -> None:
+        """See ``Store.close``."""
+        await self._store.close()
+
+    def reset(self) -> None:
+        """Begin again at nothing, knowing what is there."""
+        self.meter.reset()
+        self.sweeps.reset()
+        for name in Wakes.__struct_fields__:
+            setattr(self.wakes, name, 0)
+
+    # ── Accounts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _account(self, writes: Sequence[Write], answer: asyncio.Future[Sequence[Item | None]]) -> None:
+        if not writes:
+            return
+        operation = f"{type(writes[0]).__name__}Item" if len(writes) == 1 else "TransactWriteItems"
+        self.meter.sent(operation)
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if isinstance(error, Refused):
+            self._refused(operation, writes, error)
+        elif error is None:
+            self._applied(operation, writes, answer.result())
+
+    def _applied(self, operation: str, writes: Sequence[Write], loaded: Sequence[Item | None]) -> None:
+        units = 0
+        times = 1 if len(writes) == 1 else TRANSACTION_TIMES
+        for write, item in zip(writes, loaded, strict=True):
+            before = self._items.get(place(write))
+            after = _after(write, before) if item is None else item
+            units += times * item_units(before, after, index_leases=self._index_leases)
+            units += times * index_units(write, before, after, index_leases=self._index_leases)
+            self._note(before, after)
+            self._keep(place(write), after)
+            if item is not None and len(writes) > 1:
+                self._read("GetItem", (item,))  # DynamoDB's transactions answer nothing, so the store reads it
+        _use(self.meter, operation, units)
+
+    def _refused(self, operation: str, writes: Sequence[Write], refused: Refused) -> None:
+        if refused.item is not None:
+            self._keep(place(writes[refused.index]), refused.item)
+        there = [self._size(self._items.get(place(write))) for write in writes]
+        if len(writes) == 1:
+            self.meter.refused(operation, there[0])
+            return
+        sizes = [self._size(_after(write, self._items.get(place(write)))) for write in writes]
+        self.meter.cancelled(operation, list(map(max, there, sizes)))
+
+    def _note(self, before: Item | None, after: Item | None) -> None:
+        if after is None or after.sort != HEAD:
+            return
+        if after.owner is not None and (before is None or before.owner is None):
+            self.wakes.claims += 1
+        was_due = None if before is None else before.due_at
+        if after.due_at is not None and after.due_at != was_due:
+            self.wakes.schedules += after.due_at - self._clock.now_ms() > SCHEDULED_FROM_MS
+
+    def _read(self, operation: str, items: Sequence[Item]) -> None:
+        if not _uncounted.get():
+            self.meter.sent(operation)
+            _use(self.meter, operation, units_of_read(map(self._size, items)))
+        for item in items:
+            self._keep((item.partition, item.sort), item)
+
+    def _size(self, item: Item | None) -> int:
+        return stored_bytes(item, index_leases=self._index_leases)
+
+    def _keep(self, where: tuple[str, str], item: Item | None) -> None:
+        if item is None:
+            self._items.pop(where, None)
+        else:
+            self._items[where] = item
+
+
+class MeteringBlobs:
+    """Blobs, and how often they were written and read."""
+
+    def __init__(self, blobs: Blobs, wakes: Wakes) -> None:
+        self._blobs = blobs
+        self._wakes = wakes
+
+    async def put(self, digest: str, data: bytes, keep_until: int) -> None:
+        """See ``Blobs.put``."""
+        self._wakes.blob_writes += 1
+        await self._blobs.put(digest, data, keep_until)
+
+    async def read(self, digest: str) -> AsyncIterator[bytes]:
+        """See ``Blobs.read``."""
+        self._wakes.blob_reads += 1
+        async for piece in self._blobs.read(digest):
+            yield piece
+
+
+def metered(
+    home: Home, clock: Clock, *, index_leases: bool = True, inline_bytes: int | None = None
+) -> tuple[Home, MeteringStore]:
+    """The same home with a meter, and without what AWS's home has not, so that the engine works as it does there.
+
+    ``inline_bytes`` is the largest body that stays in its item; larger ones are written to S3 as blobs.
+    """
+    store = MeteringStore(home.store, clock, index_leases=index_leases)
+    blobs = None if home.blobs is None else MeteringBlobs(home.blobs, store.wakes)
+    inline_bytes = home.inline_bytes if inline_bytes is None else inline_bytes
+    bare = replace(home, store=store, blobs=blobs, inline_bytes=inline_bytes, transactions=None, sequencer=None)
+    return bare, store
+
+
+def _use(meter: Meter, operation: str, units: float) -> None:
+    meter.answered(operation, {"ConsumedCapacity": {"CapacityUnits": units}})
+
+
+def _after(write: Write, before: Item | None) -> Item | None:
+    match write:
+        case Put(item):
+            return item
+        case Update():
+            # Of an item that was never seen only what the write itself says is known.
+            return updated(before or Item(write.partition, write.sort), write)
+        case _:
+            return None

@@ -1,0 +1,43 @@
+"""Holdfast on AWS: what was metered, and the assumptions beside it, as lines of a bill."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.backends.aws.meter import Usage
+from holdfast.cost.bill import NO_COMPUTE, Bill, Compute, line
+from holdfast.cost.compute import compute_lines
+from holdfast.cost.prices import US_EAST_1, PriceList
+
+REQUESTS_PER_WAKE: Final = 3
+"""A message that wakes an entity is sent, received and deleted, with no other in the same batch."""
+
+
+class Used(Struct, frozen=True, kw_only=True):
+    """What so many repetitions of one piece of work used together. ``wakes``: how often an entity was taken up."""
+
+    runs: int
+    usage: Usage
+    wakes: int = 0
+    schedules: int = 0
+    blob_writes: int = 0
+    blob_reads: int = 0
+
+
+def bill_of(what: str, used: Used, compute: Compute = NO_COMPUTE, prices: PriceList = US_EAST_1) -> Bill:
+    """One of the repetitions. The queue and the functions are assumed: Holdfast has no such workers on AWS yet."""
+    runs = used.runs
+    return Bill(
+        what,
+        (
+            line("DynamoDB: written", used.usage.write_units / runs, prices.write_unit),
+            line("DynamoDB: read", used.usage.read_units / runs, prices.read_unit),
+            line("S3: bodies written", used.blob_writes / runs, prices.object_write),
+            line("S3: bodies read", used.blob_reads / runs, prices.object_read),
+            line("SQS: wakes", REQUESTS_PER_WAKE * used.wakes / runs, prices.queue_request, assumed=True),
+            line("Scheduler: waits over 15 minutes", used.schedules / runs, prices.schedule, assumed=True),
+            *compute_lines(compute, prices),
+        ),
+    )

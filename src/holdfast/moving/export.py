@@ -1,0 +1,120 @@
+"""From a home into a file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.coordination.offload import Reference, reference_in, stream
+from holdfast.errors import InvalidState, StoreUnusable
+from holdfast.items import HEAD, Item
+from holdfast.moving.inventory import (
+    IMPORT_PARTITION,
+    StockTaker,
+    check_nobody_is_there,
+    check_not_held,
+    everything,
+    take_stock,
+)
+from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved, RecordWriter
+from holdfast.ports import SEAL_MARK, Blobs, Home
+
+ITEMS_PER_BREATH: Final = 500
+
+
+async def export_home(home: Home, path: Path, clock: Clock | None = None) -> Moved:
+    """Write everything that ``home`` holds into a new file, and answer how much that was. The home stays as it is.
+
+    Everything is carried as it is: executions, actors, timers, messages, events that wait, what the state patterns
+    keep, and the blobs they refer to. Epochs stay, so that they never go backwards (G3); the leases of the dead end, so
+    that whoever works on the new home takes over as from any dead process.
+
+    Raises ``InvalidState`` if another process has the home open, or holds a lease and may be alive, and if the home
+    changed meanwhile; then there is no file. A blob that is missing or damaged is named in ``left_behind``.
+    """
+    clock = clock or SystemClock()
+    check_nobody_is_there(home)
+    if await home.store.get(IMPORT_PARTITION, HEAD) is not None:
+        raise InvalidState(f"an import into {home.url} was interrupted: repeat it, before anything is exported")
+    now_ms = clock.now_ms()
+    with RecordWriter(path) as writer:
+        writer.write(Header(FORMAT, home.url, now_ms))
+        export = _Export(home, writer, now_ms)
+        taken = StockTaker()
+        async for item in everything(home):
+            check_not_held(home, item, now_ms)
+            taken.note(item)
+            await export.item(item)
+        check_nobody_is_there(home)
+        counts = taken.stock(export.blobs).counts
+        if (await take_stock(home)).fingerprint != taken.stock().fingerprint:
+            raise InvalidState(
+                f"{home.url} was changed while it was exported, so no file was written. Stop every worker and client "
+                "of it, and export again"
+            )
+        writer.finish(counts)
+    return Moved(counts, tuple(export.left_behind))
+
+
+class _Export:
+    """Items on their way into the file, each behind the blob it refers to."""
+
+    def __init__(self, home: Home, writer: RecordWriter, now_ms: int) -> None:
+        self.left_behind: list[str] = []
+        self.blobs = 0
+        self._home = home
+        self._writer = writer
+        self._now_ms = now_ms
+        self._seen: set[str] = set()
+        self._items = 0
+
+    async def item(self, item: Item) -> None:
+        reference = reference_in(item.body)
+        if reference is not None and reference.digest not in self._seen:
+            self._seen.add(reference.digest)
+            await self._blob(reference, item)
+        self._writer.write(ItemRecord.of(_let_go(item, self._now_ms)))
+        self._items += 1
+        if self._items % ITEMS_PER_BREATH == 0:
+            await asyncio.sleep(0)
+
+    async def _blob(self, reference: Reference, item: Item) -> None:
+        blobs = self._home.blobs
+        if blobs is None:
+            self.left_behind.append(f"blob {reference.digest} of {item.partition!r}: the home has no place for blobs")
+            return
+        try:
+            if not await _is_sealed(reference, blobs):  # else only its owner's key can tell whether it is whole
+                async for _ in stream(reference, blobs):
+                    pass
+        except StoreUnusable as error:
+            self.left_behind.append(f"{error} (needed by {item.partition!r} / {item.sort!r})")
+            return
+        held = b""
+        async for piece in blobs.read(reference.digest):
+            held += piece
+            while len(held) > PIECE_BYTES:
+                self._writer.write(BlobPiece(reference.digest, held[:PIECE_BYTES], last=False))
+                held = held[PIECE_BYTES:]
+        self._writer.write(BlobPiece(reference.digest, held, last=True))
+        self.blobs += 1
+
+
+async def _is_sealed(reference: Reference, blobs: Blobs) -> bool:
+    async for piece in blobs.read(reference.digest):
+        return piece.startswith(SEAL_MARK)
+    return False
+
+
+def _let_go(item: Item, now_ms: int) -> Item:
+    """The item with its lease, if there is one, at an end.
+
+    It keeps its owner's name: to take over from somebody is not the same as to find something free (DESIGN idea 5).
+    """
+    if item.lease_until is None or item.lease_until < now_ms:
+        return item
+    return replace(item, lease_until=now_ms - 1)

@@ -1,0 +1,118 @@
+"""From a file into an empty home."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.coordination.offload import GRACE_MS
+from holdfast.errors import ConfigurationError, InvalidState, Refused
+from holdfast.items import ABSENT, ALWAYS, HEAD, Delete, Item, Put
+from holdfast.moving.inventory import (
+    IMPORT_PARTITION,
+    check_nobody_is_there,
+    inventory_of,
+    take_stock,
+)
+from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved, read_records, verify
+from holdfast.persist import write_for_caller, write_until_known
+from holdfast.ports import Home
+
+IMPORTING: Final = "IMPORTING"
+
+BATCH_ITEMS: Final = 200
+"""So many items are written side by side."""
+
+BATCH_BYTES: Final = 8 * 2**20
+
+
+async def import_home(home: Home, path: Path, clock: Clock | None = None) -> Moved:
+    """Write everything of a file that ``export_home`` made into ``home``, and answer how much that was.
+
+    The file is read and checked as a whole before anything is written. Every item is written only where nothing is, so
+    an import that was interrupted is repeated, with the same file; until it is done, nothing may work on the home.
+
+    Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, and ``InvalidState`` for a home
+    that is not empty, that somebody has open, or that somebody else writes to meanwhile.
+    """
+    clock = clock or SystemClock()
+    end = verify(path)
+    if end.counts.blobs and home.blobs is None:
+        raise ConfigurationError(
+            f"the file has {end.counts.blobs} blobs, and the home {home.url} no place for them yet"
+        )
+    check_nobody_is_there(home)
+    await _begin(home, end)
+    blob: list[bytes] = []
+    for batch in _batches(path):
+        items: list[Item] = []
+        for record in batch:
+            if isinstance(record, ItemRecord):
+                items.append(record.item())
+                continue
+            blob.append(record.data)
+            if record.last:
+                await _store_blob(home, record.digest, b"".join(blob), clock)
+                blob = []
+        await asyncio.gather(*(_store(home, item) for item in items))
+    found = await take_stock(home, blobs=end.counts.blobs)
+    if found.counts != end.counts:
+        raise InvalidState(
+            f"{home.url} holds {found.counts.items:,} items in {found.counts.partitions:,} partitions, and the file "
+            f"{end.counts.items:,} in {end.counts.partitions:,}: somebody else wrote to it. Do not use it; import into "
+            "another, with nothing at work on it"
+        )
+    await write_until_known(home.store, Delete(IMPORT_PARTITION, HEAD, ALWAYS), ours=lambda _there: False)
+    return Moved(end.counts)
+
+
+async def _begin(home: Home, end: End) -> None:
+    """Mark the home as being imported into. Raises ``InvalidState`` unless it is empty, or marked by the same file."""
+    mark = Item(IMPORT_PARTITION, status=IMPORTING, body=end.sha256.encode())
+    there = await home.store.get(IMPORT_PARTITION, HEAD)
+    if there is None:
+        page = await inventory_of(home).partitions(limit=1)
+        if page.names:
+            raise InvalidState(
+                f"{home.url} is not empty: it holds {page.names[0]!r}. Import into a home that nothing has worked on"
+            )
+        try:
+            await write_for_caller(home.store, Put(mark, ABSENT), ours=lambda item: item == mark)
+        except Refused as refused:
+            there = refused.item
+    if there is not None and there != mark:
+        raise InvalidState(
+            f"another file was being imported into {home.url}. Repeat that import, or import into another home"
+        )
+
+
+async def _store(home: Home, item: Item) -> None:
+    try:
+        await write_for_caller(home.store, Put(item, ABSENT), ours=lambda there: there == item)
+    except Refused as refused:
+        raise InvalidState(
+            f"{item.partition!r} / {item.sort!r} in {home.url} is not what the file says: something has worked on the "
+            "home before the import was done. Import into another home, with nothing at work on it"
+        ) from refused
+
+
+async def _store_blob(home: Home, digest: str, data: bytes, clock: Clock) -> None:
+    assert home.blobs is not None  # else the import was refused
+    await home.blobs.put(digest, data, clock.now_ms() + GRACE_MS)
+
+
+def _batches(path: Path) -> Iterator[list[BlobPiece | ItemRecord]]:
+    """The records in their order, some at a time."""
+    batch: list[BlobPiece | ItemRecord] = []
+    size_bytes = 0
+    for record in read_records(path):
+        if isinstance(record, BlobPiece | ItemRecord):
+            batch.append(record)
+            size_bytes += len(record.data if isinstance(record, BlobPiece) else record.body)
+            if len(batch) == BATCH_ITEMS or size_bytes > BATCH_BYTES:
+                yield batch
+                batch, size_bytes = [], 0
+    yield batch

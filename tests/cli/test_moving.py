@@ -1,0 +1,60 @@
+"""``holdfast export`` and ``holdfast import``."""
+
+from __future__ import annotations
+
+import json
+
+import apsw
+import pytest
+
+
+@pytest.fixture
+def started(shop):
+    shop.json("start", "approval", "7", "--id", "a")
+    return shop
+
+
+def test_a_home_moves_into_a_file_and_into_another_home(started):
+    moved = started.json("export", "--to", "shop.jsonl")
+    assert moved == {
+        "home": "sqlite:///shop.db",
+        "file": "shop.jsonl",
+        "counts": {"partitions": 1, "items": moved["counts"]["items"], "blobs": 0},
+        "left_behind": [],
+    }
+    result = started.invoke("import", "--home", "sqlite:///new.db", "--from", "shop.jsonl")
+    assert result.exit_code == 0
+    assert result.stdout == f"imported {moved['counts']['items']} items of 1 partitions, and 0 blobs\n"
+    assert started.json("ls", "--home", "sqlite:///new.db")["executions"][0]["id"] == "a"
+
+
+def test_a_home_in_use_is_not_exported(started, worker):
+    assert "Stop every worker and client" in started.refusal("export", "--to", "shop.jsonl")["message"]
+    assert not started.path("shop.jsonl").exists()
+
+
+def test_exporting_does_not_create_a_home(shop):
+    assert "no database" in shop.refusal("export", "--to", "shop.jsonl")["message"]
+    assert not shop.path("shop.db").exists()
+
+
+def test_an_import_needs_an_empty_home(started):
+    started.json("export", "--to", "shop.jsonl")
+    assert "is not empty" in started.refusal("import", "--from", "shop.jsonl")["message"]
+
+
+def test_nothing_is_imported_into_the_memory_of_a_command(started):
+    started.json("export", "--to", "shop.jsonl")
+    refused = started.refusal("import", "--home", "memory://", "--from", "shop.jsonl")
+    assert "memory of one process" in refused["message"]
+
+
+def test_what_is_left_behind_is_named_and_fails(started):
+    started.json("start", "checkout", json.dumps(["x" * 70_000]), "--id", "large")
+    connection = apsw.Connection(str(started.path("shop.db")))
+    connection.execute("DELETE FROM holdfast_blob_pieces")
+    connection.close()
+    result = started.invoke("export", "--to", "shop.jsonl")
+    assert result.exit_code == 1
+    assert "left behind: blob " in result.stdout
+    assert started.path("shop.jsonl").exists()

@@ -1,0 +1,139 @@
+"""The metering store is the store it is made of, and counts what DynamoDB would bill.
+
+``tests/backends/aws/test_units.py`` compares it with what DynamoDB itself reports; here are the cases by hand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from holdfast.backends.aws.meter import Usage
+from holdfast.backends.memory import open_memory_home
+from holdfast.cost.metering import SCHEDULED_FROM_MS, metered, uncounted
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, Delete, Item, OwnerIs, Put, Update
+from holdfast.ports import BLOB_MARK, Store
+from holdfast.testing.conformance import StoreConformance
+
+BODY = Random(1).randbytes(700)
+NOW = 1_000_000_000_000
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return NOW
+
+
+def fresh(**options):
+    return metered(open_memory_home(), Clock(), **options)
+
+
+class TestMeteringStore(StoreConformance):
+    async def open_store(self, folder: Path) -> Store:
+        return fresh()[1]
+
+
+FREE = Item("p", status="READY", due_at=1000, body=BODY)
+LEASED = Item("p", status="RUNNING", owner="me", lease_until=500, epoch=3, body=BODY)
+RELEASED = {"owner": None, "lease_until": None}
+
+# What, what is there before, the write, units without and with the index of leases: as in test_costs.py of the backend.
+COSTS = [
+    ("start", None, Put(FREE, ABSENT), 2, 2),
+    ("start, leased", None, Put(LEASED, ABSENT), 1, 2),
+    ("claim", FREE, Update(partition="p", owner="me", lease_until=9, add_epoch=1, load=True), 1, 2),
+    ("claim from the dead", LEASED, Update(partition="p", owner="you", lease_until=900), 1, 3),
+    ("checkpoint", LEASED, Put(Item("p", "j#1", owner="me", epoch=3, body=BODY), ABSENT), 1, 1),
+    ("renew", LEASED, Update(partition="p", when=OwnerIs("me", 3), lease_until=999), 1, 1),
+    ("release", LEASED, Update(partition="p", **RELEASED), 1, 2),
+    ("suspend until", LEASED, Update(partition="p", **RELEASED, due_at=2000), 2, 3),
+    ("later", FREE, Update(partition="p", due_at=2000), 3, 3),
+    ("not due any more", FREE, Update(partition="p", due_at=None), 2, 2),
+    ("shrink", Item("p", "j", body=BODY * 4), Put(Item("p", "j")), 3, 3),
+    ("grow", Item("p", "j"), Put(Item("p", "j", body=BODY * 4)), 3, 3),
+    ("delete", Item("p", "j", body=BODY * 4), Delete("p", "j"), 3, 3),
+    ("delete nothing", None, Delete("p", "j"), 1, 1),
+]
+
+
+@pytest.mark.parametrize("index_leases", [False, True], ids=["without leases", "with leases"])
+@pytest.mark.parametrize(("name", "before", "write", "bare", "indexed"), COSTS, ids=[each[0] for each in COSTS])
+async def test_a_write_costs(name, before, write, bare, indexed, index_leases):
+    _, store = fresh(index_leases=index_leases)
+    if before is not None:
+        await store.write(Put(before))
+    store.reset()
+    await store.write(write)
+    assert store.meter.total == Usage(requests=1, write_units=indexed if index_leases else bare)
+
+
+async def test_several_writes_cost_twice():
+    _, store = fresh()
+    await store.write(Put(Item("p", "j", body=BODY)), Put(Item("q", due_at=5)))
+    assert store.meter.usage == {"TransactWriteItems": Usage(requests=1, write_units=2 + 2 * 2)}
+
+
+async def test_a_refused_write_costs_what_is_there():
+    _, store = fresh()
+    await store.write(Put(Item("p", body=BODY * 4)))
+    store.reset()
+    with pytest.raises(Refused):
+        await store.write(Put(Item("p"), ABSENT))
+    assert store.meter.total == Usage(requests=1, write_units=3)
+    with pytest.raises(Refused):
+        await store.write(Put(Item("p"), ABSENT), Put(Item("q", body=BODY * 2)))
+    assert store.meter.usage["TransactWriteItems"] == Usage(requests=1, write_units=2 * 3 + 2 * 2)
+
+
+async def test_reads_cost_by_4_kb():
+    _, store = fresh()
+    await store.write(Put(Item("p", body=Random(1).randbytes(8_200))))
+    for number in range(3):
+        await store.write(Put(Item("p", f"j{number}", body=BODY * 3)))
+    store.reset()
+    await store.get("p")
+    await store.get("nothing")
+    await store.query("p", prefix="j")
+    await store.scan("")
+    assert store.meter.usage == {
+        "GetItem": Usage(requests=2, read_units=3 + 1),
+        "Query": Usage(requests=1, read_units=2),
+        "Scan": Usage(requests=1, read_units=4),
+    }
+
+
+async def test_whoever_watches_is_not_counted():
+    _, store = fresh()
+    with uncounted():
+        await store.get("p")
+    assert store.meter.total == Usage()
+    await store.get("p")
+    assert store.meter.total == Usage(requests=1, read_units=1)
+
+
+async def test_large_bodies_are_counted_as_objects():
+    home, store = fresh(inline_bytes=100)
+    assert home.blobs is not None
+    await home.blobs.put("d" * 64, b"x", NOW)
+    assert [piece async for piece in home.blobs.read("d" * 64)] == [b"x"]
+    assert (store.wakes.blob_writes, store.wakes.blob_reads, home.inline_bytes) == (1, 1, 100)
+    await store.write(Put(Item("p", body=BLOB_MARK + b"d" * 64 + b"-1")))
+    assert store.meter.total.write_units == 1
+
+
+async def test_claims_and_far_timers_are_counted():
+    _, store = fresh()
+    await store.write(Put(Item("p", due_at=NOW + SCHEDULED_FROM_MS)))
+    await store.write(Put(Item("q", due_at=NOW + SCHEDULED_FROM_MS + 1)))
+    await store.write(Update(partition="p", owner="me", lease_until=9))
+    await store.write(Update(partition="p", lease_until=10))
+    await store.write(Put(Item("p", "entry", owner="me")))
+    assert (store.wakes.schedules, store.wakes.claims) == (1, 1)
+
+
+async def test_the_trial_home_has_no_more_than_the_one_on_aws():
+    home, _ = fresh()
+    assert (home.transactions, home.sequencer) == (None, None)
