@@ -46,6 +46,8 @@ def test_all_commands_are_there() -> None:
         "dlq show",
         "doctor",
         "fork",
+        "infra template",
+        "init",
         "ls",
         "outbox ls",
         "pause",
@@ -73,7 +75,7 @@ def test_every_command_has_help_with_an_example_of_itself(path, shop):
 def test_every_command_answers_in_json_and_can_show_tracebacks(path):
     options = {option for parameter in COMMANDS[path].params for option in parameter.opts}
     assert {"--json", "--debug"} <= options
-    if path not in {("run",), ("demo",), ("chaos", "ls"), ("chaos", "run")}:
+    if path not in {("run",), ("demo",), ("chaos", "ls"), ("chaos", "run"), ("infra", "template"), ("init",)}:
         assert {"--app", "--home"} <= options
 
 
