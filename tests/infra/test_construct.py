@@ -50,6 +50,8 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
             return {"Ref": names[name]}
         case {"Fn::GetAtt": [str(name), attribute]} if name in names:
             return {"Fn::GetAtt": [names[name], attribute]}
+        case {"DependsOn": list(others), **rest} if others:
+            return renamed(rest, names) | {"DependsOn": [names.get(other, other) for other in others]}
         case dict():
             return {key: renamed(each, names) for key, each in value.items()}
         case list():

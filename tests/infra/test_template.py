@@ -204,12 +204,24 @@ def test_blobs_outlive_what_the_table_can_be_restored_to():
     assert of_type(PLAIN, "AWS::S3::Bucket")["Bucket"]["VersioningConfiguration"] == {"Status": "Enabled"}
 
 
+def kept_by(fabric: Fabric) -> dict[str, str]:
+    """What stays when the stack is deleted or the resource replaced, and its policy."""
+    found = {name: each for name, each in resources(fabric).items() if each.get("DeletionPolicy", "Delete") != "Delete"}
+    assert all(each["UpdateReplacePolicy"] == "Retain" for each in found.values())
+    return {name: each["DeletionPolicy"] for name, each in found.items()}
+
+
 def test_deleting_the_stack_keeps_what_holds_data():
-    kept = {name for name, each in resources(PLAIN).items() if each.get("DeletionPolicy") == "Retain"}
+    kept = set(kept_by(PLAIN))
     version = {name for name, each in resources(PLAIN).items() if each["Type"] == "AWS::Lambda::Version"}
     assert kept == {"Table", "Bucket", "Ordered", "OrderedDead"} | version
-    kept = {name for name, each in resources(OTHERWISE).items() if each.get("DeletionPolicy") == "Retain"}
-    assert {name[:15] for name in kept} == {"FunctionVersion"}
+    assert {name[:15] for name in kept_by(OTHERWISE)} == {"FunctionVersion"}
+
+
+def test_a_stack_that_could_not_be_made_leaves_only_the_guarded_table_behind():
+    guarded = {name for name, policy in kept_by(PLAIN).items() if policy != "RetainExceptOnCreate"}
+    assert guarded == {"Table"}
+    assert of_type(PLAIN, "AWS::DynamoDB::Table")["Table"]["DeletionProtectionEnabled"] is True
 
 
 def test_what_is_there_already_is_not_made():
@@ -328,7 +340,12 @@ def test_what_is_no_part_of_a_version_publishes_none():
 def test_a_url_is_off_unless_asked_for_and_then_signed_unless_asked_otherwise():
     assert not of_type(PLAIN, "AWS::Lambda::Url")
     (url,) = of_type(ALL["without order"], "AWS::Lambda::Url").values()
-    assert url["AuthType"] == "AWS_IAM"
+    assert url == {
+        "TargetFunctionArn": {"Fn::GetAtt": ["Function", "Arn"]},
+        "Qualifier": "live",
+        "AuthType": "AWS_IAM",
+    }
+    assert resources(ALL["without order"])["FunctionUrl"]["DependsOn"] == ["FunctionLive"]
     assert not [each for each in of_type(ALL["without order"], "AWS::Lambda::Permission") if each.startswith("Url")]
     (url,) = of_type(OTHERWISE, "AWS::Lambda::Url").values()
     assert url["AuthType"] == "NONE"

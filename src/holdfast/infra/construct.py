@@ -27,6 +27,13 @@ LAMBDAS_OWN_TIMEOUT_SECONDS: Final = 3
 """What Lambda gives a function that says nothing."""
 
 
+POLICIES: Final = {
+    "Delete": CfnDeletionPolicy.DELETE,
+    "Retain": CfnDeletionPolicy.RETAIN,
+    "RetainExceptOnCreate": CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE,
+}
+
+
 class DurableFabric(Construct):
     """Everything that a home on AWS needs, in one line.
 
@@ -117,11 +124,11 @@ class DurableFabric(Construct):
             described = self._described[name]
             properties = self._translated(described["Properties"])
             made = CfnResource(self, name, type=described["Type"], properties=properties)
+            for other in described.get("DependsOn", []):
+                made.add_dependency(self._make(other))
             if "DeletionPolicy" in described:
-                kept = described["DeletionPolicy"] == "Retain"
-                policy = CfnDeletionPolicy.RETAIN if kept else CfnDeletionPolicy.DELETE
-                made.cfn_options.deletion_policy = policy
-                made.cfn_options.update_replace_policy = policy
+                made.cfn_options.deletion_policy = POLICIES[described["DeletionPolicy"]]
+                made.cfn_options.update_replace_policy = POLICIES[described["UpdateReplacePolicy"]]
             self.resources[name] = made
         return self.resources[name]
 

@@ -122,7 +122,8 @@ def _url(made: Function, target: Any) -> Resources:
     if made.url == "off":
         return {}
     auth = "AWS_IAM" if made.url == "iam" else "NONE"
-    resources = {"FunctionUrl": resource("AWS::Lambda::Url", {"TargetFunctionArn": target, "AuthType": auth})}
+    properties = {"TargetFunctionArn": attribute("Function", "Arn"), "Qualifier": LIVE, "AuthType": auth}
+    resources = {"FunctionUrl": resource("AWS::Lambda::Url", properties, after=("FunctionLive",))}
     if made.url == "public":
         for logical_id, action, how in (
             ("UrlPermission", "lambda:InvokeFunctionUrl", {"FunctionUrlAuthType": "NONE"}),

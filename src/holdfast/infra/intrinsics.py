@@ -44,16 +44,25 @@ def arn(service: str, what: str) -> Properties:
     return here(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:{what}")
 
 
-def resource(type: str, properties: Properties, *, kept: bool = False, after: tuple[str, ...] = ()) -> dict[str, Any]:
-    """One resource, without the properties that are ``None``.
+KEPT: Final = "RetainExceptOnCreate"
+"""Deleting the stack leaves it there; a stack that could not be made takes it away again, so that the next one can."""
 
-    ``kept``: deleting the stack leaves it there, because it holds data.
+KEPT_ALWAYS: Final = "Retain"
+"""For what is guarded against deletion, so that nobody could take it back ("DeletionPolicy attribute")."""
+
+
+def resource(
+    type: str, properties: Properties, *, kept: bool = False, policy: str = KEPT, after: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """One resource, without the properties that are ``None``, made after those it must come after without naming them.
+
+    ``kept``: deleting the stack leaves it there, because of what it holds.
     """
     made: dict[str, Any] = {"Type": type}
     if after:
         made["DependsOn"] = list(after)
     if kept:
-        made |= {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
+        made |= {"DeletionPolicy": policy, "UpdateReplacePolicy": "Retain"}
     elif type in HOLD_DATA:
         made |= {"DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete"}
     return made | {"Properties": {name: value for name, value in properties.items() if value is not None}}

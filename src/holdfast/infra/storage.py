@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.names import base
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
-from holdfast.infra.intrinsics import Resources, arn, here, joined, ref, resource
+from holdfast.infra.intrinsics import KEPT_ALWAYS, Resources, arn, here, joined, ref, resource
 from holdfast.infra.options import Fabric
 
 RECOVERY_DAYS: Final = 35
@@ -27,7 +27,7 @@ def table(fabric: Fabric) -> Resources:
         else {"SSEEnabled": True},
         "DeletionProtectionEnabled": fabric.keep_data,
     }
-    return {"Table": resource("AWS::DynamoDB::Table", properties, kept=fabric.keep_data)}
+    return {"Table": resource("AWS::DynamoDB::Table", properties, kept=fabric.keep_data, policy=KEPT_ALWAYS)}
 
 
 def table_arn(fabric: Fabric) -> dict[str, Any]:
