@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.infra.tools import CDK, CFN_LINT, bare_environment, environment_or_skip, installed
 
+from holdfast.cli.init import write_project
 from holdfast.infra import Existing, Fabric, Function, UploadedCode, template
 
 REQUIRED = "HOLDFAST_REQUIRE_CDK"
@@ -26,17 +27,22 @@ def test_without_cdk_the_construct_says_what_it_needs():
 
 
 @pytest.fixture(scope="module")
-def synthesised(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def cdk() -> Path:
+    """The programs of an environment with CDK in it."""
     if not installed(CDK) and not os.environ.get(REQUIRED):
         pytest.skip("NOTHING of the construct is tested here: CDK is large, and only `make test-cdk` installs it")
-    programs = environment_or_skip(CDK)
+    return environment_or_skip(CDK)
+
+
+@pytest.fixture(scope="module")
+def synthesised(cdk: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("cdk")
     (folder / "code").mkdir()
     (folder / "code" / "handler.py").write_text("def handler(event, context): ...\n")
     quiet = bare_environment(
         JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION="1", JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION="1"
     )
-    command = [programs / "python", SYNTHESISE, folder / "code"]
+    command = [cdk / "python", SYNTHESISE, folder / "code"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=quiet)
     assert run.returncode == 0, run.stderr[-3000:]
     found: dict[str, Any] = json.loads(run.stdout)
@@ -150,6 +156,21 @@ def test_choices_that_contradict_each_other(synthesised):
     both, twice_said = synthesised["refusals"]
     assert "not both" in both
     assert "memory_mb" in twice_said
+
+
+@pytest.mark.aws
+@pytest.mark.slow
+def test_the_stack_of_a_new_project_synthesises(cdk, tmp_path):
+    write_project(tmp_path / "shop", "shop")
+    (tmp_path / "shop" / "build").mkdir()
+    (tmp_path / "shop" / "build" / "handler.py").write_text("handler = None\n")
+    environment = bare_environment(CDK_OUTDIR=str(tmp_path / "out"))
+    command = [cdk / "python", "stack.py"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "shop", env=environment)
+    assert run.returncode == 0, run.stderr[-3000:]
+    made = json.loads((tmp_path / "out" / "shop.template.json").read_text())["Resources"]
+    kinds = {each["Type"] for each in made.values()}
+    assert {"AWS::DynamoDB::Table", "AWS::Lambda::Function", "AWS::SQS::Queue"} <= kinds
 
 
 @pytest.mark.aws
