@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo test bench swarm torture test-all examples coverage format clean \
+.PHONY: help demo test test-cdk bench swarm torture test-all examples coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -36,6 +36,9 @@ demo: .venv/.runtime-installed ## see durable execution survive a kill -9, in a 
 
 test: .venv/.dev-installed ## run the test suite
 	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+test-cdk: .venv/.dev-installed ## compare the construct of AWS CDK with the template; installs CDK (400 MB) into .tools
+	@HOLDFAST_REQUIRE_AWS=1 HOLDFAST_REQUIRE_CDK=1 $(BIN)/python -m pytest tests/infra/test_construct.py
 
 check: check-format check-lint check-mypy check-pyright check-layers check-tidiness ## what CI runs before the tests
 

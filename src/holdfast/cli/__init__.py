@@ -1,7 +1,7 @@
 """The command line: ``holdfast COMMAND``, one file per group of commands.
 
-Every command takes ``--json`` and ``--debug``; all but ``run``, ``demo`` and ``chaos`` find their home by ``--app`` or
-``--home`` (see ``session``).
+Every command takes ``--json`` and ``--debug``; all but ``run``, ``demo``, ``chaos``, ``init`` and ``infra`` find their
+home by ``--app`` or ``--home`` (see ``session``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
+from holdfast.cli.infra import infra
+from holdfast.cli.init import init
 from holdfast.cli.listing import ls
 from holdfast.cli.moving import export, import_
 from holdfast.cli.outbox import outbox
@@ -86,6 +88,8 @@ for _command in (
     cost,
     demo,
     chaos,
+    init,
+    infra,
 ):
     main.add_command(_command)
 

@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ConnectionClosedError
 
 import holdfast as hf
 from holdfast.app import open_home
 from holdfast.backends.aws import Bells, LocalDoorbell, create_table, open_aws_home, parse_address
-from holdfast.errors import ConfigurationError, StoreUnusable
+from holdfast.backends.aws.table import create_table as create_dynamo_table
+from holdfast.errors import ConfigurationError, StoreUnavailable, StoreUnusable
 from holdfast.items import ABSENT, Item, Put
 
 WRONG = [
@@ -71,6 +73,17 @@ async def test_the_table_is_made_once_with_expiry(
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     expiry = client.describe_time_to_live(TableName=parse_address(url).table)["TimeToLiveDescription"]
     assert (expiry["AttributeName"], expiry["TimeToLiveStatus"]) == ("x", "ENABLED")
+
+
+async def test_a_connection_that_breaks_while_the_table_is_made_is_told_as_such() -> None:
+    class Broken:
+        async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+            raise ConnectionClosedError(endpoint_url="http://127.0.0.1")
+
+        def close(self) -> None: ...
+
+    with pytest.raises(StoreUnavailable, match="CreateTable of the table shop-holdfast failed"):
+        await create_dynamo_table(Broken(), "shop-holdfast")
 
 
 async def test_a_table_that_is_missing_is_named_with_the_remedy(dynamodb: str) -> None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
+from holdfast.backends.aws.names import base
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -35,7 +36,7 @@ class Address(Struct, frozen=True):
     @property
     def table(self) -> str:
         """The name of the table."""
-        return f"{self.prefix}-holdfast"
+        return base(self.prefix)
 
     def connect(self) -> Connection:
         """A way to it, with the credentials of the environment. Nothing is sent yet."""

@@ -62,7 +62,7 @@ async def _ask(
     try:
         return await connection.send(operation, parameters)
     except Exception as error:
-        response: Any = getattr(error, "response", {})
+        response: Any = getattr(error, "response", None) or {}  # botocore's errors of connections have one that is None
         if response.get("Error", {}).get("Code") in but:
             return {}
         failure = explained(error, table)

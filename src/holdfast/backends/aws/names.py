@@ -1,0 +1,53 @@
+"""What everything on AWS is called, given the prefix of a home. Who makes it and who uses it read this page.
+
+| name | what |
+|---|---|
+| ``<prefix>-holdfast`` | the table, the event bus, the Scheduler group, the function, the dashboard |
+| ``<prefix>-holdfast-doorbell`` | the queue of hints, and ``…-doorbell-dead`` for those that nobody could take |
+| ``<prefix>-holdfast-ordered.fifo`` | the ordered source into actors, and ``…-ordered-dead.fifo`` |
+| ``<prefix>-holdfast-blobs-<account>-<region>`` | the bucket of large values, unless the home's URL names another |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DOORBELL: Final = "doorbell"
+ORDERED: Final = "ordered"
+
+LIVE: Final = "live"
+"""The alias of the version of the function that rings and sweeps reach."""
+
+SWEEP_INPUT: Final = {"holdfast": "sweep"}
+"""What the function is called with once a minute."""
+
+OLDEST_DUE_SECONDS: Final = "OldestDueSeconds"
+"""A metric without dimensions: how late the head is that has been due for longest. Each sweep tells it."""
+
+
+def base(prefix: str) -> str:
+    """The name of what there is one of: table, bus, Scheduler group, function.
+
+    >>> base("shop")
+    'shop-holdfast'
+    """
+    return f"{prefix}-holdfast"
+
+
+def queue(prefix: str, which: str, *, dead: bool = False) -> str:
+    """The name of the queue ``DOORBELL`` or ``ORDERED``, or of its dead letters.
+
+    >>> queue("shop", DOORBELL), queue("shop", ORDERED, dead=True)
+    ('shop-holdfast-doorbell', 'shop-holdfast-ordered-dead.fifo')
+    """
+    return f"{base(prefix)}-{which}{'-dead' if dead else ''}{'.fifo' if which == ORDERED else ''}"
+
+
+def metrics(prefix: str) -> str:
+    """The namespace of the metrics of a home: those that sweeps tell of, and those that are counted in its logs."""
+    return f"Holdfast/{prefix}"
+
+
+def bucket(prefix: str, account: str, region: str) -> str:
+    """The bucket of large values, of a home whose URL names none."""
+    return f"{base(prefix)}-blobs-{account}-{region}"

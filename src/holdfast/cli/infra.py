@@ -1,0 +1,81 @@
+"""``holdfast infra``: print the template of everything that a home on AWS needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.session import debug_option, examples, json_option
+from holdfast.infra import Fabric, Function, local_code, template, uploaded_code
+
+
+@click.group("infra")
+def infra() -> None:
+    """The infrastructure of a home on AWS, as a template of CloudFormation."""
+
+
+def _environment(_context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    wrong = [pair for pair in pairs if "=" not in pair]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r}: write NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+@infra.command(
+    "template",
+    epilog=examples(
+        "holdfast infra template --prefix shop --code build > template.json",
+        "aws cloudformation package --template-file template.json --s3-bucket mine --output-template-file packed.yaml",
+        "aws cloudformation deploy --template-file packed.yaml --stack-name shop --capabilities CAPABILITY_IAM",
+    ),
+)
+@click.option("--prefix", metavar="NAME", required=True, help="Names everything; the home is aws://NAME.")
+@click.option(
+    "--code",
+    metavar="PATH|URL",
+    help="The worker's code: a folder or zip file for `aws cloudformation package`, or s3://bucket/key. "
+    "Without, no function is made.",
+)
+@click.option("--handler", default="handler.handler", show_default=True, help="Where in the code the handler is.")
+@click.option("--runtime", default="python3.13", show_default=True, help="Lambda's name of the Python.")
+@click.option(
+    "--architecture", type=click.Choice(["arm64", "x86_64"]), default="arm64", show_default=True, help="Of Lambda."
+)
+@click.option(
+    "--memory-mb", type=click.IntRange(128, 10_240), default=512, show_default=True, help="Memory, and with it CPU."
+)
+@click.option("--timeout-seconds", type=int, default=60, show_default=True, help="Of one invocation.")
+@click.option(
+    "--env", "environment", metavar="NAME=VALUE", multiple=True, callback=_environment, help="May be repeated."
+)
+@click.option("--reserved-concurrency", type=int, help="Keep so many invocations for it, and allow no more.")
+@click.option("--log-days", type=int, default=30, show_default=True, help="How long logs are kept.")
+@click.option("--url", type=click.Choice(["off", "iam", "public"]), default="off", show_default=True, help="HTTP.")
+@click.option("--own-table", is_flag=True, help="The table is there already.")
+@click.option("--own-bucket", metavar="NAME", help="A bucket that is there already.")
+@click.option("--key-arn", metavar="ARN", help="Encrypt with this key of KMS.")
+@click.option(
+    "--ordered/--no-ordered", default=True, show_default=True, help="The ordered queue, a source into actors."
+)
+@click.option("--batch-size", type=int, default=10, show_default=True, help="Messages in one invocation.")
+@click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for more.")
+@click.option("--most-at-once", type=int, help="Invocations that the doorbell may cause at the same time.")
+@click.option("--alarm-topic-arn", metavar="ARN", help="Where alarms go.")
+@click.option("--keep-data/--delete-data", default=True, show_default=True, help="When the stack is deleted.")
+@json_option
+@debug_option
+def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool, **options: Any) -> None:  # noqa: ARG001 - it is JSON anyway, and debug is read at the root
+    """Print the template: JSON, which CloudFormation takes as it is.
+
+    The same description is a construct of CDK: holdfast.infra.DurableFabric.
+    """
+    of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
+    function = None if code is None else Function(code=_code(code), **of_function)
+    click.echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
+
+
+def _code(place: str) -> Any:
+    return uploaded_code(place) if place.startswith("s3://") else local_code(Path(place))

@@ -1,0 +1,71 @@
+"""``holdfast init``: write a small project that runs at once and can be deployed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import click
+
+from holdfast.cli.output import as_json as as_json_text
+from holdfast.cli.session import debug_option, examples, json_option
+from holdfast.errors import ConfigurationError
+from holdfast.infra.options import PREFIX
+
+PROJECT: Final = Path(__file__).with_name("project")
+"""Its files, each with ``.txt`` at the end of its name, so that nobody takes them for ours."""
+
+NAME: Final = "__NAME__"
+HIDDEN: Final = {"gitignore": ".gitignore"}
+
+
+@click.command(
+    "init",
+    epilog=examples(
+        "holdfast init shop",
+        "holdfast init services/orders --name orders",
+    ),
+)
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--name", help="What the app, and with it everything on AWS, is called; by default as the folder.")
+@json_option
+@debug_option
+def init(*, folder: Path, name: str | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is read at the root
+    """Write a small project into a new folder: a workflow, an actor, their tests, and the way to AWS.
+
+    Nothing is ever overwritten: a folder with anything in it is refused.
+    """
+    written = write_project(folder, _name(folder) if name is None else name)
+    if as_json:
+        click.echo(as_json_text({"folder": str(folder), "files": written}))
+    else:
+        click.echo("\n".join(f"  {folder / each}" for each in written))
+        click.echo(f"\nNext:\n  cd {folder}\n  make test\n  make run")
+
+
+def _name(folder: Path) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+
+
+def write_project(folder: Path, name: str) -> list[str]:
+    """Write the files of the project into a folder that is not there or empty; answers their paths in it.
+
+    Raises ``ConfigurationError`` if anything is there, or AWS would not take the name.
+    """
+    if not PREFIX.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} cannot name things on AWS: give --name, at most 20 small letters, digits and hyphens, beginning "
+            "with a letter"
+        )
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigurationError(f"{folder} is not empty, and nothing is overwritten: name a new folder")
+    written: list[str] = []
+    for source in sorted(PROJECT.rglob("*.txt")):
+        path = source.relative_to(PROJECT).with_suffix("")
+        path = path.with_name(HIDDEN.get(path.name, path.name))
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / path).open("x", encoding="utf-8") as file:
+            file.write(source.read_text(encoding="utf-8").replace(NAME, name))
+        written.append(path.as_posix())
+    return written

@@ -1,0 +1,52 @@
+"""What happens at a time, or because something else happened: the bus, the Scheduler's group, the sweep."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from holdfast.backends.aws.names import SWEEP_INPUT, base
+from holdfast.infra.intrinsics import Resources, attribute, resource
+from holdfast.infra.options import Fabric
+from holdfast.infra.permissions import scheduler_role
+
+SWEEP_EVERY: Final = "rate(1 minute)"
+"""The finest that EventBridge has. A lost hint is repaired so late."""
+
+
+def bus_and_schedules(fabric: Fabric) -> Resources:
+    """The bus that events of the app are published on, and the group that its schedules are in."""
+    name = base(fabric.prefix)
+    return {
+        "Bus": resource("AWS::Events::EventBus", {"Name": name, "KmsKeyIdentifier": fabric.key_arn}),
+        "Schedules": resource("AWS::Scheduler::ScheduleGroup", {"Name": name}),
+        **scheduler_role(fabric),
+    }
+
+
+def sweep(fabric: Fabric, target: Any) -> Resources:
+    """The rule that lets the function look for what nobody rang for. If a sweep fails, the next one comes."""
+    rule = {
+        "Name": f"{base(fabric.prefix)}-sweep",
+        "Description": "Finds what is due and what the dead have left behind",
+        "ScheduleExpression": SWEEP_EVERY,
+        "State": "ENABLED",
+        "Targets": [
+            {
+                "Id": "sweep",
+                "Arn": target,
+                "Input": json.dumps(SWEEP_INPUT),
+                "RetryPolicy": {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60},
+            }
+        ],
+    }
+    permission = {
+        "Action": "lambda:InvokeFunction",
+        "FunctionName": target,
+        "Principal": "events.amazonaws.com",
+        "SourceArn": attribute("SweepRule", "Arn"),
+    }
+    return {
+        "SweepRule": resource("AWS::Events::Rule", rule),
+        "SweepPermission": resource("AWS::Lambda::Permission", permission),
+    }

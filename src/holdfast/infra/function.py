@@ -1,0 +1,135 @@
+"""The function, its versions, and what calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.backends.aws.names import DOORBELL, LIVE, base
+from holdfast.errors import ConfigurationError
+from holdfast.infra.events import sweep
+from holdfast.infra.intrinsics import REGION, Properties, Resources, arn, attribute, joined, ref, resource
+from holdfast.infra.options import Existing, Fabric, Function, LocalCode, UploadedCode, digest_of
+from holdfast.infra.permissions import allow, inline, role
+from holdfast.infra.queues import LOGICAL_IDS, which
+
+Resolve = Callable[[Any], Any]
+
+
+def home_url(fabric: Fabric) -> Properties:
+    """The value of ``HOLDFAST_URL``."""
+    return joined(
+        f"aws://{fabric.prefix}?region=",
+        REGION,
+        "&bucket=",
+        fabric.bucket,
+        "&scheduler_role=",
+        attribute("SchedulerRole", "Arn"),
+    )
+
+
+def function(fabric: Fabric, resolve: Resolve) -> Resources:
+    """Whatever there is because somebody works: nothing at all if nobody does."""
+    match fabric.function:
+        case None:
+            return {}
+        case Existing(alias_arn=target):
+            return _callers(fabric, target)
+        case Function() as made:
+            target = ref("FunctionLive")
+            return _function(fabric, made, resolve) | _callers(fabric, target) | _url(made, target)
+
+
+def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
+    name = base(fabric.prefix)
+    if "HOLDFAST_URL" in made.environment:
+        raise ConfigurationError("HOLDFAST_URL follows from the prefix: leave it out of the environment")
+    properties: Properties = {
+        "FunctionName": name,
+        "Description": f"The worker of {name}",
+        "Code": _code(made.code),
+        "Handler": made.handler,
+        "Runtime": made.runtime,
+        "Architectures": [made.architecture],
+        "MemorySize": made.memory_mb,
+        "Timeout": made.timeout_seconds,
+        "ReservedConcurrentExecutions": made.reserved_concurrency,
+        "Role": attribute("FunctionRole", "Arn"),
+        "Environment": {"Variables": {**made.environment, "HOLDFAST_URL": home_url(fabric)}},
+        "LoggingConfig": {"LogGroup": ref("FunctionLog")},
+    }
+    # A version is a photograph: unless the name of the resource changes with what is on it, CloudFormation keeps the
+    # old one, and `live` would go on with old code. Lambda refuses a second photograph of the same, so nothing else
+    # may change the name.
+    seen = {name: value for name, value in properties.items() if name not in {"Code", "ReservedConcurrentExecutions"}}
+    version = f"FunctionVersion{digest_of([resolve(seen), made.code.digest])}"
+    return {
+        "FunctionLog": resource(
+            "AWS::Logs::LogGroup", {"LogGroupName": f"/aws/lambda/{name}", "RetentionInDays": made.log_days}
+        ),
+        "FunctionRole": role(
+            "lambda.amazonaws.com",
+            ManagedPolicyArns=[ref("WorkerPolicy")],
+            Policies=inline("log", [allow("Log", ("logs:CreateLogStream", "logs:PutLogEvents"), _log_arn(name))]),
+        ),
+        "Function": resource("AWS::Lambda::Function", properties),
+        # Executions that are pinned to an old version need its code for as long as they live.
+        version: resource("AWS::Lambda::Version", {"FunctionName": ref("Function")}, kept=True),
+        "FunctionLive": resource(
+            "AWS::Lambda::Alias",
+            {"Name": LIVE, "FunctionName": ref("Function"), "FunctionVersion": attribute(version, "Version")},
+        ),
+    }
+
+
+def _code(code: LocalCode | UploadedCode) -> Any:
+    match code:
+        case LocalCode(path):
+            return path
+        case UploadedCode(bucket, key):
+            return {"S3Bucket": bucket, "S3Key": key}
+
+
+def _log_arn(name: str) -> dict[str, Any]:
+    """The streams of one group: that is how the ARN of a group ends."""
+    return arn("logs", f"log-group:/aws/lambda/{name}:*")
+
+
+def _callers(fabric: Fabric, target: Any) -> Resources:
+    """The sweep, and the queues. A batch answers which of its messages failed, so that the others are done."""
+    made = sweep(fabric, target)
+    for name in which(fabric):
+        at_once = {"MaximumConcurrency": fabric.most_at_once} if fabric.most_at_once and name == DOORBELL else None
+        # A FIFO queue knows no window, and at most ten messages at once.
+        size, window = (
+            (fabric.batch_size, fabric.batch_window_seconds) if name == DOORBELL else (min(fabric.batch_size, 10), None)
+        )
+        made[f"{LOGICAL_IDS[name]}Source"] = resource(
+            "AWS::Lambda::EventSourceMapping",
+            {
+                "EventSourceArn": attribute(LOGICAL_IDS[name], "Arn"),
+                "FunctionName": target,
+                "BatchSize": size,
+                "MaximumBatchingWindowInSeconds": window or None,
+                "FunctionResponseTypes": ["ReportBatchItemFailures"],
+                "ScalingConfig": at_once,
+            },
+        )
+    return made
+
+
+def _url(made: Function, target: Any) -> Resources:
+    if made.url == "off":
+        return {}
+    auth = "AWS_IAM" if made.url == "iam" else "NONE"
+    properties = {"TargetFunctionArn": attribute("Function", "Arn"), "Qualifier": LIVE, "AuthType": auth}
+    resources = {"FunctionUrl": resource("AWS::Lambda::Url", properties, after=("FunctionLive",))}
+    if made.url == "public":
+        for logical_id, action, how in (
+            ("UrlPermission", "lambda:InvokeFunctionUrl", {"FunctionUrlAuthType": "NONE"}),
+            ("UrlInvokePermission", "lambda:InvokeFunction", {"InvokedViaFunctionUrl": True}),
+        ):
+            resources[logical_id] = resource(
+                "AWS::Lambda::Permission", {"Action": action, "FunctionName": target, "Principal": "*", **how}
+            )
+    return resources

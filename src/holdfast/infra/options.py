@@ -1,0 +1,157 @@
+"""What may be chosen about the infrastructure of a home."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from holdfast.backends.aws import names
+from holdfast.errors import ConfigurationError
+from holdfast.infra.intrinsics import here
+
+PREFIX: Final = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]|[a-z]")
+"""Of twenty characters: a bucket has a name of at most 63, and account and region are in it."""
+
+VISIBILITY_PER_TIMEOUT: Final = 6
+"""How many time-outs of the function a message stays hidden ("Using Lambda with Amazon SQS", developer guide)."""
+
+LONGEST_TIMEOUT_SECONDS: Final = 900
+LONGEST_WINDOW_SECONDS: Final = 300
+LARGEST_BATCH: Final = 10_000
+LARGEST_BATCH_AT_ONCE: Final = 10
+"""More than this in one batch wants a window ("Using Lambda with Amazon SQS", developer guide)."""
+
+
+class LocalCode(Struct, frozen=True):
+    """A folder or zip file on this machine: ``aws cloudformation package`` uploads it. ``digest`` is of its content."""
+
+    path: str
+    digest: str
+
+
+class UploadedCode(Struct, frozen=True):
+    """A zip file in a bucket, under a key that no other code will ever have. Both may be what CDK resolves later."""
+
+    bucket: str
+    key: str
+    digest: str
+
+
+class Function(Struct, frozen=True, kw_only=True):
+    """The function that the template makes: it takes rings and ordered messages, sweeps, and answers calls."""
+
+    code: LocalCode | UploadedCode
+    handler: str = "handler.handler"
+    runtime: str = "python3.13"
+    architecture: Literal["arm64", "x86_64"] = "arm64"
+    memory_mb: int = 512
+    timeout_seconds: int = 60
+    environment: dict[str, str] = {}
+    reserved_concurrency: int | None = None
+    log_days: int = 30
+    url: Literal["off", "iam", "public"] = "off"
+
+
+class Existing(Struct, frozen=True, kw_only=True):
+    """A function that is made elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
+
+    Whoever made it attaches the worker's policy to its role, and sets ``HOLDFAST_URL``.
+    """
+
+    name: Any
+    alias_arn: Any
+    timeout_seconds: int = 60
+
+
+class Fabric(Struct, frozen=True, kw_only=True):
+    """Everything that a home on AWS needs. Raises ``ConfigurationError`` for what AWS would refuse.
+
+    prefix            names everything; see ``backends.aws.names``
+    function          the worker; without, there is the data, the queues and the policies, and nobody to work
+    own_table         the table is there already, made by ``create_table`` or another stack
+    own_bucket        a bucket that is there already
+    key_arn           encrypt with this key of KMS, instead of those that AWS keeps for each service
+    ordered           the ordered queue, a source into actors; an idle one costs a little
+    batch_size        how many messages one invocation takes at most
+    batch_window_seconds  how long to wait for more of them
+    most_at_once      how many invocations the doorbell may cause at the same time
+    alarm_topic_arn   where alarms go; without, they only show
+    keep_data         deleting the stack leaves table, bucket and queues of dead letters there
+
+    >>> Fabric(prefix="shop").visibility_seconds
+    360
+    """
+
+    prefix: str
+    function: Function | Existing | None = None
+    own_table: bool = False
+    own_bucket: str | None = None
+    key_arn: str | None = None
+    ordered: bool = True
+    batch_size: int = 10
+    batch_window_seconds: int = 0
+    most_at_once: int | None = None
+    alarm_topic_arn: str | None = None
+    keep_data: bool = True
+
+    def __post_init__(self) -> None:
+        if not PREFIX.fullmatch(self.prefix):
+            raise ConfigurationError(
+                f"the prefix {self.prefix!r} does not fit the names of AWS: begin with a small letter, and take at "
+                "most 20 small letters, digits and hyphens in all"
+            )
+        for what, value, least, most in (
+            ("the time-out of the function", self.timeout_seconds, 1, LONGEST_TIMEOUT_SECONDS),
+            ("the window of a batch", self.batch_window_seconds, 0, LONGEST_WINDOW_SECONDS),
+            ("a batch", self.batch_size, 1, LARGEST_BATCH if self.batch_window_seconds else LARGEST_BATCH_AT_ONCE),
+            ("most_at_once", self.most_at_once or 2, 2, 1000),
+        ):
+            if not least <= value <= most:
+                raise ConfigurationError(f"{what} is between {least} and {most}, not {value}")
+
+    @property
+    def timeout_seconds(self) -> int:
+        """How long one invocation may take."""
+        return 60 if self.function is None else self.function.timeout_seconds
+
+    @property
+    def visibility_seconds(self) -> int:
+        """How long a message that was received stays hidden: long enough for six tries of the function."""
+        return VISIBILITY_PER_TIMEOUT * self.timeout_seconds + self.batch_window_seconds
+
+    @property
+    def bucket(self) -> Any:
+        """The name of the bucket, for the template."""
+        return self.own_bucket or here(names.bucket(self.prefix, "${AWS::AccountId}", "${AWS::Region}"))
+
+
+def local_code(path: Path) -> LocalCode:
+    """The code in this folder or zip file, with a digest of its names and contents: new code, new version.
+
+    Raises ``ConfigurationError`` if there is none.
+    """
+    files = sorted(each for each in path.rglob("*") if each.is_file() and "__pycache__" not in each.parts)
+    if path.is_file():
+        files = [path]
+    if not files:
+        raise ConfigurationError(f"there is no code in {path}: build it first, or correct the path")
+    content = [(file.relative_to(path).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+    return LocalCode(str(path), digest_of(content))
+
+
+def uploaded_code(url: str) -> UploadedCode:
+    """The code at ``s3://bucket/key``. Its key is taken for its digest. Raises ``ConfigurationError``."""
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    if not bucket or not key:
+        raise ConfigurationError(f"{url!r} names no object: write s3://bucket/key")
+    return UploadedCode(bucket, key, digest_of(url))
+
+
+def digest_of(value: Any) -> str:
+    """Forty bits of what the value is as JSON: enough to tell versions of one function apart."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,0 +1,149 @@
+"""Who may do what: exact actions on exact resources, as policies that roles are given.
+
+=========  ==========================================================================================================
+worker     takes messages and does the work
+client     starts, calls, sends, signals and asks; never takes a message off a queue
+reader     looks: dashboards, and people who should change nothing
+=========  ==========================================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.backends.aws.names import base
+from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
+from holdfast.infra.options import Fabric
+from holdfast.infra.queues import queue_arn, which
+from holdfast.infra.storage import bucket_arn, index_arn, indexes, table_arn
+
+Statement = dict[str, Any]
+
+READ: Final = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan")
+WRITE: Final = ("dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+SEND: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
+RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+SCHEDULE: Final = (
+    "scheduler:CreateSchedule",
+    "scheduler:DeleteSchedule",
+    "scheduler:GetSchedule",
+    "scheduler:UpdateSchedule",
+)
+
+SEAL: Final = ("kms:Decrypt", "kms:GenerateDataKey")
+"""What whoever sends to an encrypted queue, or puts into an encrypted bucket, asks of its key."""
+
+SEAL_ROWS: Final = (*SEAL, "kms:DescribeKey", "kms:Encrypt")
+"""And DynamoDB, in the name of whoever writes ("Authorizing use of your KMS key", DynamoDB developer guide)."""
+
+BROAD: Final = {
+    "BucketPolicy": "refuses whatever anybody does without TLS: a denial must name everybody and everything",
+    "DoorbellPolicy": "the same",
+    "DoorbellDeadPolicy": "the same",
+    "OrderedPolicy": "the same",
+    "OrderedDeadPolicy": "the same",
+}
+"""The resources of the template whose policies say ``*``, and why. There are no others: a test looks."""
+
+
+def policies(fabric: Fabric) -> Resources:
+    """The three policies. Attach them to the roles of functions and people of your own."""
+    return {
+        "WorkerPolicy": _policy(f"Does the work of {base(fabric.prefix)}", worker(fabric)),
+        "ClientPolicy": _policy(f"Starts and calls what {base(fabric.prefix)} runs", client(fabric)),
+        "ReaderPolicy": _policy(f"Looks into {base(fabric.prefix)}, and changes nothing", reader(fabric)),
+    }
+
+
+def worker(fabric: Fabric) -> list[Statement]:
+    """What the worker may do."""
+    queues = [queue_arn(fabric, name) for name in which(fabric)]
+    return [
+        *_table(fabric, (*READ, *WRITE)),
+        allow("Queues", (*SEND, *RECEIVE), *queues),
+        *_schedules(fabric),
+        allow("Events", ("events:PutEvents",), arn("events", f"event-bus/{base(fabric.prefix)}")),
+        allow("Blobs", ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
+        allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
+        *_key(fabric, *SEAL_ROWS),
+    ]
+
+
+def client(fabric: Fabric) -> list[Statement]:
+    """What a client may do."""
+    queues = [queue_arn(fabric, name) for name in which(fabric)]
+    return [
+        *_table(fabric, (*READ, *WRITE)),
+        allow("Queues", SEND, *queues),
+        *_schedules(fabric),
+        allow("Blobs", ("s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
+        allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
+        *_key(fabric, *SEAL_ROWS),
+    ]
+
+
+def reader(fabric: Fabric) -> list[Statement]:
+    """What somebody may do who looks."""
+    queues = [queue_arn(fabric, name, dead=dead) for name in which(fabric) for dead in (False, True)]
+    return [
+        *_table(fabric, READ),
+        allow("Queues", ("sqs:GetQueueAttributes", "sqs:GetQueueUrl"), *queues),
+        allow("Blobs", ("s3:GetObject",), bucket_arn(fabric, "/*")),
+        allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
+        *_key(fabric, "kms:Decrypt"),
+    ]
+
+
+def allow(sid: str, actions: tuple[str, ...], *resources: Any, condition: dict[str, Any] | None = None) -> Statement:
+    """One statement of a policy."""
+    statement = {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
+    return statement if condition is None else statement | {"Condition": condition}
+
+
+def role(service: str, *, condition: dict[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
+    """A role that a service of AWS may take on."""
+    trust: Statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    if condition is not None:
+        trust["Condition"] = condition
+    document = {"Version": "2012-10-17", "Statement": [trust]}
+    return resource("AWS::IAM::Role", {"AssumeRolePolicyDocument": document, **properties})
+
+
+def inline(name: str, statements: list[Statement]) -> list[dict[str, Any]]:
+    """The ``Policies`` of a role that nobody else shares."""
+    return [{"PolicyName": name, "PolicyDocument": {"Version": "2012-10-17", "Statement": statements}}]
+
+
+def scheduler_role(fabric: Fabric) -> Resources:
+    """The role by which the Scheduler rings the doorbell: nothing else, and for schedules of this home only."""
+    group = arn("scheduler", f"schedule-group/{base(fabric.prefix)}")
+    own = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId"), "aws:SourceArn": group}}
+    statements = [
+        allow("Ring", ("sqs:SendMessage",), attribute("Doorbell", "Arn")),
+        *_key(fabric, *SEAL),
+    ]
+    return {"SchedulerRole": role("scheduler.amazonaws.com", condition=own, Policies=inline("ring", statements))}
+
+
+def _policy(description: str, statements: list[Statement]) -> dict[str, Any]:
+    document = {"Version": "2012-10-17", "Statement": statements}
+    return resource("AWS::IAM::ManagedPolicy", {"Description": description, "PolicyDocument": document})
+
+
+def _table(fabric: Fabric, actions: tuple[str, ...]) -> list[Statement]:
+    found = [index_arn(fabric, index) for index in indexes(fabric)]
+    return [allow("Table", actions, table_arn(fabric)), allow("Indexes", ("dynamodb:Query",), *found)]
+
+
+def _schedules(fabric: Fabric) -> list[Statement]:
+    """Those of this home's group, each ringing by this home's role and no other."""
+    to_the_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+    schedules = arn("scheduler", f"schedule/{base(fabric.prefix)}/*")
+    return [
+        allow("Schedules", SCHEDULE, schedules),
+        allow("RingLater", ("iam:PassRole",), attribute("SchedulerRole", "Arn"), condition=to_the_scheduler),
+    ]
+
+
+def _key(fabric: Fabric, *actions: str) -> list[Statement]:
+    return [] if fabric.key_arn is None else [allow("Key", actions, fabric.key_arn)]

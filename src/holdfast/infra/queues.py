@@ -1,0 +1,91 @@
+"""The doorbell and the ordered source, each with a queue for what could not be taken."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.backends.aws.names import DOORBELL, ORDERED, queue
+from holdfast.infra.intrinsics import Properties, Resources, arn, attribute, ref, resource
+from holdfast.infra.options import Fabric
+
+LONGEST_DAYS_SECONDS: Final = 14 * 86_400
+"""The longest that SQS keeps a message."""
+
+LOGICAL_IDS: Final = {DOORBELL: "Doorbell", ORDERED: "Ordered"}
+
+RECEIVES: Final = {DOORBELL: 10, ORDERED: 100}
+"""After so many tries a message is set aside. Setting an ordered one aside lets those behind it overtake it, so it has
+many more; both have at least the five that Lambda wants ("Using Lambda with Amazon SQS", developer guide)."""
+
+
+def which(fabric: Fabric) -> tuple[str, ...]:
+    """The queues that there are."""
+    return (DOORBELL, ORDERED) if fabric.ordered else (DOORBELL,)
+
+
+def queues(fabric: Fabric) -> Resources:
+    """The queues, their dead letters, and the rule that nothing reaches them unencrypted."""
+    made: Resources = {}
+    for name in which(fabric):
+        logical_id = LOGICAL_IDS[name]
+        kept = fabric.keep_data and name == ORDERED  # a lost ring is repaired, a lost message is not
+        shared = _encryption(fabric) | (_ordering() if name == ORDERED else {})
+        made[f"{logical_id}Dead"] = resource(
+            "AWS::SQS::Queue",
+            {
+                "QueueName": queue(fabric.prefix, name, dead=True),
+                "MessageRetentionPeriod": LONGEST_DAYS_SECONDS,
+                **shared,
+            },
+            kept=kept,
+        )
+        redrive = {"deadLetterTargetArn": attribute(f"{logical_id}Dead", "Arn"), "maxReceiveCount": RECEIVES[name]}
+        made[logical_id] = resource(
+            "AWS::SQS::Queue",
+            {
+                "QueueName": queue(fabric.prefix, name),
+                "MessageRetentionPeriod": LONGEST_DAYS_SECONDS,
+                "VisibilityTimeout": fabric.visibility_seconds,
+                "RedrivePolicy": redrive,
+                **shared,
+            },
+            kept=kept,
+        )
+        for each in (logical_id, f"{logical_id}Dead"):
+            made[f"{each}Policy"] = _refusal(each, queue_arn(fabric, name, dead=each != logical_id))
+    return made
+
+
+def queue_arn(fabric: Fabric, name: str, *, dead: bool = False) -> dict[str, Any]:
+    """A queue, for policies."""
+    return arn("sqs", queue(fabric.prefix, name, dead=dead))
+
+
+def _encryption(fabric: Fabric) -> Properties:
+    return {"KmsMasterKeyId": fabric.key_arn} if fabric.key_arn else {"SqsManagedSseEnabled": True}
+
+
+def _ordering() -> Properties:
+    """Order within a group, which is an actor, and nothing between groups: so the queue grows with their number.
+
+    Senders give each message an id of its own; equal content may well be two messages.
+    """
+    return {
+        "FifoQueue": True,
+        "ContentBasedDeduplication": False,
+        "DeduplicationScope": "messageGroup",
+        "FifoThroughputLimit": "perMessageGroupId",
+    }
+
+
+def _refusal(logical_id: str, queue: dict[str, Any]) -> dict[str, Any]:
+    statement = {
+        "Sid": "RefuseWhatIsNotEncryptedOnItsWay",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "sqs:*",
+        "Resource": queue,
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    return resource("AWS::SQS::QueuePolicy", {"Queues": [ref(logical_id)], "PolicyDocument": document})

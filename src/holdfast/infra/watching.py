@@ -1,0 +1,243 @@
+"""What is watched: alarms for what a person must look at, and a dashboard for whoever does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.backends.aws import names
+from holdfast.infra.intrinsics import REGION, Properties, Resources, joined, ref, resource
+from holdfast.infra.options import Existing, Fabric, Function
+from holdfast.infra.queues import LOGICAL_IDS, which
+from holdfast.infra.storage import indexes
+
+LATE_SECONDS: Final = 120
+"""The sweep comes every 60: what is due for twice as long is not being taken."""
+
+OLD_RING_SECONDS: Final = 1800
+"""A ring may lie for fifteen minutes because it was sent with a delay."""
+
+OLD_MESSAGE_SECONDS: Final = 300
+
+
+class Metric(Struct, frozen=True):
+    """A metric of CloudWatch: whose, which, and of what."""
+
+    namespace: str
+    name: str
+    of: dict[str, Any]
+    statistic: str = "Sum"
+
+
+class Alarm(Struct, frozen=True):
+    """Rings when a metric is at or above ``from_value`` in ``minutes`` minutes one after another.
+
+    ``below``: when it is less than that instead, or nothing is heard.
+    """
+
+    about: str
+    metric: Metric
+    from_value: float = 1
+    minutes: int = 1
+    below: bool = False
+
+
+class Counted(Struct, frozen=True):
+    """An event of telemetry that is counted in the log of the function, and what it means to a person."""
+
+    event: str
+    about: str
+    minutes: int = 1
+
+
+COUNTED: Final = {
+    "Stranded": Counted("stranded", "Executions wait for a version of the code that is gone"),
+    "Parked": Counted("parked", "A message has failed for good and was set aside: holdfast dlq ls"),
+    "Halted": Counted("halted", "An actor has halted at a message that fails for good: holdfast dlq ls"),
+    "TurnsFailed": Counted("turn_failed", "Turns fail again and again; look into the log", minutes=3),
+}
+"""The metrics that are counted in the log, by their names."""
+
+
+def alarms(fabric: Fabric) -> Resources:
+    """One alarm for each thing that does not mend itself, or should have."""
+    return {f"{name}Alarm": _alarm(fabric, alarm) for name, alarm in _alarms(fabric).items()}
+
+
+def _alarms(fabric: Fabric) -> dict[str, Alarm]:
+    found = {
+        f"{name}Throttled": Alarm("The table turned requests away: a key, or an index, is too hot", metric, minutes=3)
+        for name, metric in _throttles(fabric).items()
+    }
+    for queue in which(fabric):
+        logical_id = LOGICAL_IDS[queue]
+        old = OLD_RING_SECONDS if queue == names.DOORBELL else OLD_MESSAGE_SECONDS
+        dead = _queue(fabric, queue, "ApproximateNumberOfMessagesVisible", dead=True)
+        age = _queue(fabric, queue, "ApproximateAgeOfOldestMessage")
+        found[f"{logical_id}Dead"] = Alarm(f"The {queue} queue has dead letters: look at them, then redrive", dead)
+        found[f"{logical_id}Old"] = Alarm(f"The {queue} queue is not being emptied", age, from_value=old, minutes=3)
+    if fabric.function is None:
+        return found
+    for name, metric in counted(fabric).items():
+        found[name] = Alarm(COUNTED[name].about, metric, minutes=COUNTED[name].minutes)
+    return found | {
+        "Late": Alarm(
+            "Something is due and nobody takes it",
+            own_metric(fabric, names.OLDEST_DUE_SECONDS),
+            from_value=LATE_SECONDS,
+            minutes=3,
+        ),
+        "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
+        "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
+        "Silent": Alarm(
+            "The function was not called for five minutes, not even to sweep",
+            _function(fabric, "Invocations"),
+            minutes=5,
+            below=True,
+        ),
+    }
+
+
+def own_metric(fabric: Fabric, name: str) -> Metric:
+    """A metric that sweeps tell of."""
+    return Metric(names.metrics(fabric.prefix), name, {}, "Maximum")
+
+
+def counted(fabric: Fabric) -> dict[str, Metric]:
+    """The metrics that are counted in the log; none of a function whose log is not ours."""
+    if not isinstance(fabric.function, Function):
+        return {}
+    return {name: Metric(names.metrics(fabric.prefix), name, {}) for name in COUNTED}
+
+
+def filters(fabric: Fabric) -> Resources:
+    """What counts them: the lines that ``holdfast.telemetry`` writes."""
+    return {
+        f"{name}Filter": resource(
+            "AWS::Logs::MetricFilter",
+            {
+                "LogGroupName": ref("FunctionLog"),
+                "FilterPattern": f'"{COUNTED[name].event} partition="',
+                "MetricTransformations": [
+                    {"MetricNamespace": metric.namespace, "MetricName": metric.name, "MetricValue": "1"}
+                ],
+            },
+        )
+        for name, metric in counted(fabric).items()
+    }
+
+
+def _queue(fabric: Fabric, queue: str, name: str, *, dead: bool = False) -> Metric:
+    return Metric("AWS/SQS", name, {"QueueName": names.queue(fabric.prefix, queue, dead=dead)}, "Maximum")
+
+
+def _function(fabric: Fabric, name: str, statistic: str = "Sum") -> Metric:
+    function = fabric.function.name if isinstance(fabric.function, Existing) else names.base(fabric.prefix)
+    return Metric("AWS/Lambda", name, {"FunctionName": function}, statistic)
+
+
+def _table(fabric: Fabric, name: str, *, index: str | None = None) -> Metric:
+    of = {"TableName": names.base(fabric.prefix)}
+    return Metric("AWS/DynamoDB", name, of if index is None else of | {"GlobalSecondaryIndexName": index})
+
+
+def _throttles(fabric: Fabric) -> dict[str, Metric]:
+    """Of the table and of each index: an index that turns a write away turns away the write of the table."""
+    of_indexes = {
+        f"Index{index.title()}": _table(fabric, "WriteThrottleEvents", index=index) for index in indexes(fabric)
+    }
+    return {
+        "TableReads": _table(fabric, "ReadThrottleEvents"),
+        "TableWrites": _table(fabric, "WriteThrottleEvents"),
+        **of_indexes,
+    }
+
+
+def _alarm(fabric: Fabric, alarm: Alarm) -> dict[str, Any]:
+    properties: Properties = {
+        "AlarmDescription": f"{names.base(fabric.prefix)}: {alarm.about}",
+        "ComparisonOperator": "LessThanThreshold" if alarm.below else "GreaterThanOrEqualToThreshold",
+        "Threshold": alarm.from_value,
+        "EvaluationPeriods": alarm.minutes,
+        "TreatMissingData": "breaching" if alarm.below else "notBreaching",
+        "AlarmActions": [fabric.alarm_topic_arn] if fabric.alarm_topic_arn else None,
+        "OKActions": [fabric.alarm_topic_arn] if fabric.alarm_topic_arn else None,
+    }
+    measured = _source(alarm.metric) | {"Statistic": alarm.metric.statistic, "Period": 60}
+    return resource("AWS::CloudWatch::Alarm", properties | measured)
+
+
+def _source(metric: Metric) -> Properties:
+    dimensions = [{"Name": name, "Value": value} for name, value in metric.of.items()]
+    return {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
+
+
+# ── The dashboard ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+COLUMNS: Final = 2
+WIDTH: Final = 12
+HEIGHT: Final = 6
+
+HERE: Final = "(this region)"
+"""Stands for the region until CloudFormation knows it."""
+
+
+def dashboard(fabric: Fabric) -> Resources:
+    """One page: is anything late, does anything fail, what is it doing, what does it cost."""
+    charts: list[tuple[str, tuple[Metric, ...]]] = [
+        ("How late (seconds)", (own_metric(fabric, names.OLDEST_DUE_SECONDS), *_ages(fabric))),
+        ("What a person must look at", (*counted(fabric).values(), *_dead(fabric))),
+        (
+            "Messages waiting",
+            tuple(_queue(fabric, name, "ApproximateNumberOfMessagesVisible") for name in which(fabric)),
+        ),
+        (
+            "Units of the table",
+            (_table(fabric, "ConsumedWriteCapacityUnits"), _table(fabric, "ConsumedReadCapacityUnits")),
+        ),
+        (
+            "Turned away by the table",
+            (
+                *_throttles(fabric).values(),
+                _table(fabric, "TransactionConflict"),
+                _table(fabric, "ConditionalCheckFailedRequests"),
+            ),
+        ),
+    ]
+    if fabric.function is not None:
+        charts += [
+            ("Invocations", tuple(_function(fabric, name) for name in ("Invocations", "Errors", "Throttles"))),
+            ("Duration (ms)", tuple(_function(fabric, "Duration", each) for each in ("p50", "p99", "Maximum"))),
+            ("Invocations at once", (_function(fabric, "ConcurrentExecutions", "Maximum"),)),
+        ]
+    widgets = [_widget(number, title, metrics) for number, (title, metrics) in enumerate(charts)]
+    first, *others = json.dumps({"widgets": widgets}).split(HERE)
+    body = joined(first, *(part for other in others for part in (REGION, other)))
+    properties = {"DashboardName": names.base(fabric.prefix), "DashboardBody": body}
+    return {"Dashboard": resource("AWS::CloudWatch::Dashboard", properties)}
+
+
+def _ages(fabric: Fabric) -> tuple[Metric, ...]:
+    return tuple(_queue(fabric, name, "ApproximateAgeOfOldestMessage") for name in which(fabric))
+
+
+def _dead(fabric: Fabric) -> tuple[Metric, ...]:
+    return tuple(_queue(fabric, name, "ApproximateNumberOfMessagesVisible", dead=True) for name in which(fabric))
+
+
+def _widget(number: int, title: str, metrics: tuple[Metric, ...]) -> Properties:
+    lines = [
+        [
+            metric.namespace,
+            metric.name,
+            *(part for pair in metric.of.items() for part in pair),
+            {"stat": metric.statistic},
+        ]
+        for metric in metrics
+    ]
+    row, column = divmod(number, COLUMNS)
+    place = {"x": WIDTH * column, "y": HEIGHT * row, "width": WIDTH, "height": HEIGHT}
+    properties = {"title": title, "metrics": lines, "region": HERE, "period": 60, "view": "timeSeries"}
+    return {"type": "metric", **place, "properties": properties}

@@ -1,0 +1,94 @@
+"""``holdfast infra``: what is printed is the template, with what was chosen."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+from tests.infra.fabrics import ALL
+
+from holdfast.cli.infra import print_template
+from holdfast.infra import Fabric, Function, template
+from holdfast.infra.options import local_code, uploaded_code
+
+
+def printed(shop, *arguments):
+    result = shop.invoke("infra", "template", *arguments, app=None)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_template_is_printed(shop):
+    assert printed(shop, "--prefix", "shop") == template(ALL["data only"])
+    code = uploaded_code("s3://code/shop.zip")
+    assert printed(shop, "--prefix", "shop", "--code", "s3://code/shop.zip", "--json") == template(
+        Fabric(prefix="shop", function=Function(code=code))
+    )
+
+
+def test_the_code_of_a_folder_is_named_and_known_by_its_content(shop):
+    folder = shop.path("build")
+    folder.mkdir()
+    (folder / "handler.py").write_text("handler = None")
+    found = printed(shop, "--prefix", "shop", "--code", "build")
+    assert found["Resources"]["Function"]["Properties"]["Code"] == "build"
+    code = msgspec_with_path(local_code(folder), "build")
+    assert found == template(Fabric(prefix="shop", function=Function(code=code)))
+
+
+def msgspec_with_path(code, path):
+    return type(code)(path, code.digest)
+
+
+def test_every_option_reaches_the_template(shop):
+    choices = {
+        "--handler": "shop.handler",
+        "--runtime": "python3.12",
+        "--architecture": "x86_64",
+        "--memory-mb": 1024,
+        "--timeout-seconds": 30,
+        "--reserved-concurrency": 9,
+        "--log-days": 7,
+        "--url": "iam",
+        "--own-bucket": "mine",
+        "--key-arn": "arn:aws:kms:eu-west-1:000000000000:key/1",
+        "--batch-size": 50,
+        "--batch-window-seconds": 3,
+        "--most-at-once": 5,
+        "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
+    }
+    flags = ["--own-table", "--no-ordered", "--delete-data", "--env", "A=1", "--env", "B=2=3"]
+    words = [str(word) for pair in choices.items() for word in pair]
+    found = printed(shop, "--prefix", "shop", "--code", "s3://code/shop.zip", *words, *flags)
+    chosen = {name.removeprefix("--").replace("-", "_"): value for name, value in choices.items()}
+    of_function = {name: chosen.pop(name) for name in list(chosen) if name in Function.__struct_fields__}
+    function = Function(code=uploaded_code("s3://code/shop.zip"), environment={"A": "1", "B": "2=3"}, **of_function)
+    fabric = Fabric(prefix="shop", function=function, own_table=True, ordered=False, keep_data=False, **chosen)
+    assert found == template(fabric)
+
+
+def test_every_choice_that_there_is_has_an_option():
+    options = {parameter.name for parameter in print_template.params if isinstance(parameter, click.Option)}
+    fields = {*Fabric.__struct_fields__, *Function.__struct_fields__} - {"function"}
+    assert fields <= options
+    assert options - fields == {"as_json", "debug"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--prefix", "Shop"), "small letter"),
+        (("--prefix", "shop", "--code", "nowhere"), "there is no code in nowhere"),
+        (("--prefix", "shop", "--code", "s3://bucket"), "names no object"),
+        (("--prefix", "shop", "--batch-size", "11"), "between 1 and 10"),
+    ],
+)
+def test_what_aws_would_refuse_is_refused_here(shop, arguments, complaint):
+    assert complaint in shop.refusal("infra", "template", *arguments)["message"]
+
+
+def test_an_environment_is_given_in_pairs(shop):
+    result = shop.invoke("infra", "template", "--prefix", "shop", "--env", "A")
+    assert result.exit_code == 2
+    assert "NAME=VALUE" in result.stderr

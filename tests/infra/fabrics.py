@@ -1,0 +1,60 @@
+"""The infrastructures that the tests look at: the plain one, and one with every choice made differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.infra import Existing, Fabric, Function, LocalCode, UploadedCode, template
+
+KEY = "arn:aws:kms:eu-west-1:000000000000:key/11111111-2222-3333-4444-555555555555"
+TOPIC = "arn:aws:sns:eu-west-1:000000000000:alarms"
+ALIAS = "arn:aws:lambda:eu-west-1:000000000000:function:mine:live"
+
+CODE = UploadedCode("code-bucket", "shop-1.zip", "digest")
+
+PLAIN = Fabric(prefix="shop", function=Function(code=CODE))
+DATA_ONLY = Fabric(prefix="shop")
+EXISTING = Fabric(prefix="shop", function=Existing(name="mine", alias_arn=ALIAS))
+OTHERWISE = Fabric(
+    prefix="a-prefix-20-long-yes",
+    function=Function(
+        code=LocalCode("build", "digest"),
+        handler="shop.handler",
+        runtime="python3.12",
+        architecture="x86_64",
+        memory_mb=1769,
+        timeout_seconds=900,
+        environment={"BANK": "https://bank.example"},
+        reserved_concurrency=10,
+        log_days=7,
+        url="public",
+    ),
+    own_bucket="a-bucket-of-mine",
+    own_table=True,
+    key_arn=KEY,
+    batch_size=100,
+    batch_window_seconds=5,
+    most_at_once=4,
+    alarm_topic_arn=TOPIC,
+    keep_data=False,
+)
+WITHOUT_ORDER = Fabric(prefix="shop", ordered=False, key_arn=KEY, function=Function(code=CODE, url="iam"))
+
+ALL = {
+    "plain": PLAIN,
+    "data only": DATA_ONLY,
+    "existing": EXISTING,
+    "otherwise": OTHERWISE,
+    "without order": WITHOUT_ORDER,
+}
+
+
+def resources(fabric: Fabric) -> dict[str, dict[str, Any]]:
+    """The resources of its template."""
+    found: dict[str, dict[str, Any]] = template(fabric)["Resources"]
+    return found
+
+
+def of_type(fabric: Fabric, type: str) -> dict[str, dict[str, Any]]:
+    """The properties of the resources of one type, by their logical ids."""
+    return {name: each["Properties"] for name, each in resources(fabric).items() if each["Type"] == type}

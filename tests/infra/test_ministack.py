@@ -1,0 +1,220 @@
+"""The template, deployed to a stand-in for AWS, and everything in it read back and used.
+
+The stand-in drops what it does not imitate (expiry, recovery, lifecycle rules) and enforces no permissions: for those,
+see test_template.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from tests.infra.fabrics import of_type
+from tests.infra.ministack import REGION, ministack, wait_until
+from tests.infra.tools import MINISTACK, environment_or_skip
+
+import holdfast as hf
+from holdfast.backends.aws.table import table_definition
+from holdfast.infra import Fabric, Function, UploadedCode, template
+
+pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.process]
+
+HANDLER = """
+import boto3, os
+
+def handler(event, context):
+    what = event.get("holdfast") or event["Records"][0]["eventSourceARN"].rpartition(":")[2]
+    item = {"p": "called", "s": what, "url": os.environ["HOLDFAST_URL"], "code": CODE}
+    item["version"] = context.function_version
+    boto3.resource("dynamodb").Table("shop-holdfast").put_item(Item=item)
+    return {"batchItemFailures": []}
+"""
+
+Client = Callable[[str], Any]
+
+
+def fabric(code: str) -> Fabric:
+    """With code that is known by its name. The stand-in runs it on its own Python and machine, whatever we say."""
+    return Fabric(prefix="shop", function=Function(code=UploadedCode("code-bucket", code, code), url="iam"))
+
+
+def upload(client: Client, code: str) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("handler.py", f"CODE = {code!r}\n{HANDLER}")
+    client("s3").put_object(Bucket="code-bucket", Key=code, Body=packed.getvalue())
+
+
+def settled(client: Client) -> str:
+    """The status of the stack once nothing is under way."""
+
+    def look() -> str | None:
+        status = client("cloudformation").describe_stacks(StackName="shop")["Stacks"][0]["StackStatus"]
+        return None if status.endswith("IN_PROGRESS") else status
+
+    return wait_until(look)
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    programs = environment_or_skip(MINISTACK)
+    with pytest.MonkeyPatch.context() as patched:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patched.delenv(name)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patched.setenv(name, "test")
+        patched.setenv("NO_PROXY", "127.0.0.1")
+        with ministack(programs, tmp_path_factory.mktemp("ministack")) as address:
+            yield address
+
+
+@pytest.fixture(scope="module")
+def client(endpoint: str) -> Iterator[Client]:
+    """``client("sqs")``; the stack is there."""
+    made: dict[str, Any] = {}
+
+    def get(service: str) -> Any:
+        if service not in made:
+            made[service] = boto3.client(service, region_name=REGION, endpoint_url=endpoint)
+        return made[service]
+
+    get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
+    upload(get, "first")
+    body = json.dumps(template(fabric("first")))
+    get("cloudformation").create_stack(StackName="shop", TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+    assert settled(get) == "CREATE_COMPLETE"
+    yield get
+    for each in made.values():
+        each.close()
+
+
+def outputs(client: Client) -> dict[str, str]:
+    (stack,) = client("cloudformation").describe_stacks(StackName="shop")["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+
+
+def attributes(client: Client, name: str) -> dict[str, str]:
+    url = client("sqs").get_queue_url(QueueName=name)["QueueUrl"]
+    return client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+
+
+def test_every_resource_is_made(client):
+    made = client("cloudformation").describe_stack_resources(StackName="shop")["StackResources"]
+    assert {each["LogicalResourceId"] for each in made} == set(template(fabric("first"))["Resources"])
+    assert {each["ResourceStatus"] for each in made} == {"CREATE_COMPLETE"}
+
+
+def test_the_table_has_its_keys_and_indexes(client):
+    table = client("dynamodb").describe_table(TableName="shop-holdfast")["Table"]
+    wanted = table_definition("shop-holdfast")
+    assert table["KeySchema"] == wanted["KeySchema"]
+    assert table["AttributeDefinitions"] == wanted["AttributeDefinitions"]
+    indexes = [
+        {name: index[name] for name in wanted["GlobalSecondaryIndexes"][0]} for index in table["GlobalSecondaryIndexes"]
+    ]
+    assert indexes == wanted["GlobalSecondaryIndexes"]
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_queues_send_what_cannot_be_taken_to_their_dead_letters(client):
+    for name, fifo in (("doorbell", ""), ("ordered", ".fifo")):
+        found = attributes(client, f"shop-holdfast-{name}{fifo}")
+        assert json.loads(found["RedrivePolicy"])["deadLetterTargetArn"].endswith(f":shop-holdfast-{name}-dead{fifo}")
+        assert found["VisibilityTimeout"] == "360"
+        assert attributes(client, f"shop-holdfast-{name}-dead{fifo}")["MessageRetentionPeriod"] == "1209600"
+    assert attributes(client, "shop-holdfast-ordered.fifo")["FifoQueue"] == "true"
+
+
+def test_the_sweep_is_scheduled(client):
+    (rule,) = client("events").list_rules()["Rules"]
+    assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
+    (target,) = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
+    assert target["Arn"] == outputs(client)["Function"]
+    assert json.loads(target["Input"]) == {"holdfast": "sweep"}
+
+
+def test_bus_and_schedules_are_there(client):
+    assert "shop-holdfast" in [bus["Name"] for bus in client("events").list_event_buses()["EventBuses"]]
+    assert client("scheduler").get_schedule_group(Name="shop-holdfast")["State"] == "ACTIVE"
+    made = [alarm["AlarmDescription"] for alarm in client("cloudwatch").describe_alarms()["MetricAlarms"]]
+    alarms = of_type(fabric("first"), "AWS::CloudWatch::Alarm")
+    assert sorted(made) == sorted(alarm["AlarmDescription"] for alarm in alarms.values())
+    assert client("cloudwatch").list_dashboards()["DashboardEntries"][0]["DashboardName"] == "shop-holdfast"
+
+
+def calls(client: Client) -> dict[str, dict[str, str]]:
+    """What the handler has written, by who called it."""
+    wanted = {":p": {"S": "called"}}
+    found = client("dynamodb").query(
+        TableName="shop-holdfast", KeyConditionExpression="p = :p", ExpressionAttributeValues=wanted
+    )
+    items = [{name: next(iter(value.values())) for name, value in item.items()} for item in found["Items"]]
+    return {item["s"]: item for item in items}
+
+
+def test_rings_ordered_messages_and_sweeps_reach_the_function(client):
+    known = outputs(client)
+    client("sqs").send_message(QueueUrl=known["DoorbellQueue"], MessageBody="ring")
+    client("sqs").send_message(
+        QueueUrl=known["OrderedQueue"], MessageBody="add", MessageGroupId="cart-1", MessageDeduplicationId="1"
+    )
+    client("lambda").invoke(FunctionName=known["Function"], Payload=json.dumps({"holdfast": "sweep"}))
+    senders = {"shop-holdfast-doorbell", "shop-holdfast-ordered.fifo", "sweep"}
+    found = wait_until(lambda: found if senders <= (found := calls(client)).keys() else None)
+    assert {found[sender]["url"] for sender in senders} == {known["HomeUrl"]}
+    assert {found[sender]["version"] for sender in senders} == {"1"}
+    for name in ("shop-holdfast-doorbell-dead", "shop-holdfast-ordered-dead.fifo"):
+        assert attributes(client, name)["ApproximateNumberOfMessages"] == "0"
+
+
+def test_a_schedule_of_the_group_rings_by_the_role_of_the_home(client):
+    role = outputs(client)["HomeUrl"].rpartition("scheduler_role=")[2]
+    assert role == client("iam").get_role(RoleName=role.rpartition("/")[2])["Role"]["Arn"]
+    target = {"Arn": attributes(client, "shop-holdfast-doorbell")["QueueArn"], "RoleArn": role, "Input": "ring"}
+    client("scheduler").create_schedule(
+        Name="later",
+        GroupName="shop-holdfast",
+        ScheduleExpression="at(2099-01-01T00:00:00)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target=target,
+    )
+    found = client("scheduler").get_schedule(Name="later", GroupName="shop-holdfast")
+    assert found["Target"]["RoleArn"] == role
+
+
+def test_an_app_works_on_the_table(client, endpoint):
+    app = hf.App("shop", home=f"aws://shop?region={REGION}&endpoint={endpoint}")
+
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @app.workflow
+    async def checkout(cents: int) -> int:
+        return await charge(cents)
+
+    async def main() -> int:
+        async with app.worker():
+            return await (await checkout.start(1999, id="order-17"))
+
+    assert asyncio.run(main()) == 1999
+
+
+def test_new_code_goes_live_and_the_old_version_stays(client):
+    upload(client, "second")
+    body = json.dumps(template(fabric("second")))
+    client("cloudformation").update_stack(StackName="shop", TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+    assert settled(client) == "UPDATE_COMPLETE"
+    assert client("lambda").get_alias(FunctionName="shop-holdfast", Name="live")["FunctionVersion"] == "2"
+    client("lambda").invoke(FunctionName=outputs(client)["Function"], Payload=json.dumps({"holdfast": "new"}))
+    client("lambda").invoke(FunctionName="shop-holdfast:1", Payload=json.dumps({"holdfast": "pinned"}))
+    found = calls(client)
+    assert (found["new"]["code"], found["new"]["version"]) == ("second", "2")
+    assert (found["pinned"]["code"], found["pinned"]["version"]) == ("first", "1")

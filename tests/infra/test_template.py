@@ -1,0 +1,494 @@
+"""What the template promises: nothing unencrypted, nobody who may too much, nothing lost, everything watched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from tests.infra.fabrics import ALL, KEY, OTHERWISE, PLAIN, TOPIC, of_type, resources
+
+from holdfast.backends.aws import parse_address
+from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
+from holdfast.errors import ConfigurationError
+from holdfast.infra import Fabric, Function, UploadedCode, local_code, template, uploaded_code
+from holdfast.infra.permissions import BROAD
+from holdfast.telemetry import Telemetry
+
+each_fabric = pytest.mark.parametrize("fabric", ALL.values(), ids=ALL)
+
+
+def replaced(fabric: Fabric, **changes: Any) -> Fabric:
+    """The same, but for some of the function's options."""
+    return msgspec.structs.replace(fabric, function=msgspec.structs.replace(fabric.function, **changes))
+
+
+def walk(value: Any) -> Iterator[Any]:
+    yield value
+    match value:
+        case dict():
+            for each in value.values():
+                yield from walk(each)
+        case list():
+            for each in value:
+                yield from walk(each)
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def statements(fabric: Fabric) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every statement of every policy, trust included, and the resource it is in."""
+    for name, resource in resources(fabric).items():
+        for each in walk(resource["Properties"]):
+            if isinstance(each, dict) and "Statement" in each:
+                yield from ((name, statement) for statement in each["Statement"])
+
+
+# ── Permissions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def text_of(resource: Any) -> str:
+    """A resource as one text, references as ``<name>``."""
+    match resource:
+        case str():
+            return resource
+        case {"Fn::Sub": str(text)}:
+            return text
+        case {"Fn::Join": ["", parts]}:
+            return "".join(map(text_of, parts))
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            return f"<{name}>"
+    raise AssertionError(resource)
+
+
+def is_broad(statement: dict[str, Any]) -> bool:
+    actions = as_list(statement["Action"])
+    whose = [text_of(each) for each in as_list(statement.get("Resource", "named"))]
+    return (
+        any("*" in action for action in actions)
+        or any(each == "*" or each.startswith("*") for each in whose)
+        or statement.get("Principal") == "*"
+    )
+
+
+@each_fabric
+def test_nobody_may_everything_but_where_it_says_why(fabric):
+    found = list(statements(fabric))
+    assert len(found) >= 15
+    broad = {name for name, statement in found if is_broad(statement)}
+    assert broad <= BROAD.keys()
+    assert all(statement["Effect"] == "Deny" for name, statement in found if name in BROAD)
+    assert all(reason for reason in BROAD.values())
+
+
+def test_a_broad_permission_would_be_seen():
+    named = {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::b/*"]}
+    assert not is_broad(named)
+    assert is_broad(named | {"Action": "s3:*"})
+    assert is_broad(named | {"Resource": "*"})
+    assert is_broad(named | {"Principal": "*"})
+
+
+@each_fabric
+def test_what_is_allowed_is_of_this_home(fabric):
+    own = f"{fabric.prefix}-holdfast"
+    bucket = fabric.own_bucket or own
+    for name, statement in statements(fabric):
+        for each in as_list(statement.get("Resource", [])):
+            text = text_of(each)
+            assert own in text or bucket in text or text == KEY or text.startswith("<"), (name, text)
+
+
+def test_stars_stand_only_where_names_are_made_later():
+    found = {text_of(each) for _, statement in statements(PLAIN) for each in as_list(statement.get("Resource", []))}
+    here = "${AWS::Region}:${AWS::AccountId}"
+    assert {each for each in found if "*" in each} == {
+        "arn:${AWS::Partition}:s3:::shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}/*",
+        f"arn:${{AWS::Partition}}:scheduler:{here}:schedule/shop-holdfast/*",
+        f"arn:${{AWS::Partition}}:logs:{here}:log-group:/aws/lambda/shop-holdfast:*",
+    }
+
+
+def actions(fabric: Fabric, policy: str) -> set[str]:
+    return {action for name, statement in statements(fabric) if name == policy for action in statement["Action"]}
+
+
+def test_each_policy_is_no_larger_than_its_task():
+    worker, client, reader = (actions(PLAIN, f"{who}Policy") for who in ("Worker", "Client", "Reader"))
+    assert reader - {"sqs:GetQueueUrl"} < worker | {"sqs:GetQueueAttributes"}
+    assert client < worker
+    assert worker - client == {
+        "events:PutEvents",
+        "s3:DeleteObject",
+        "sqs:ChangeMessageVisibility",
+        "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
+        "sqs:ReceiveMessage",
+    }
+    writing = ("Create", "Delete", "Put", "Send", "Update", "Pass")
+    assert not [action for action in reader if action.partition(":")[2].startswith(writing)]
+
+
+def test_only_the_worker_is_given_to_the_function():
+    role = of_type(PLAIN, "AWS::IAM::Role")["FunctionRole"]
+    assert role["ManagedPolicyArns"] == [{"Ref": "WorkerPolicy"}]
+
+
+def test_a_role_is_passed_to_the_scheduler_alone():
+    passing = [statement for _, statement in statements(PLAIN) if "iam:PassRole" in as_list(statement["Action"])]
+    assert len(passing) == 2
+    for statement in passing:
+        assert statement["Resource"] == [{"Fn::GetAtt": ["SchedulerRole", "Arn"]}]
+        assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+def test_the_scheduler_rings_and_does_nothing_else():
+    role = of_type(PLAIN, "AWS::IAM::Role")["SchedulerRole"]
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
+    assert "schedule-group/shop-holdfast" in json.dumps(trust["Condition"])
+    (policy,) = role["Policies"]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert statement["Action"] == ["sqs:SendMessage"]
+    assert statement["Resource"] == [{"Fn::GetAtt": ["Doorbell", "Arn"]}]
+
+
+@each_fabric
+def test_a_key_is_used_by_all_who_need_it(fabric):
+    for name in ("WorkerPolicy", "ClientPolicy", "ReaderPolicy", "SchedulerRole"):
+        found = [
+            statement for where, statement in statements(fabric) if where == name and statement.get("Sid") == "Key"
+        ]
+        assert len(found) == (fabric.key_arn is not None), name
+        assert all(statement["Resource"] == [KEY] for statement in found)
+
+
+# ── Data ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_table_is_the_one_that_the_code_makes():
+    table = of_type(PLAIN, "AWS::DynamoDB::Table")["Table"]
+    made = table_definition(parse_address("aws://shop?region=eu-west-1").table)
+    assert {name: table[name] for name in made} == made
+    assert table["TimeToLiveSpecification"] == {"AttributeName": TTL_ATTRIBUTE, "Enabled": True}
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["DeletionProtectionEnabled"] is True
+
+
+@each_fabric
+def test_everything_is_encrypted(fabric):
+    for table in of_type(fabric, "AWS::DynamoDB::Table").values():
+        assert table["SSESpecification"]["SSEEnabled"] is True
+        assert table["SSESpecification"].get("KMSMasterKeyId") == fabric.key_arn
+    for name, queue in of_type(fabric, "AWS::SQS::Queue").items():
+        assert queue.get("KmsMasterKeyId") == fabric.key_arn
+        assert queue.get("SqsManagedSseEnabled") is (None if fabric.key_arn else True), name
+    for bucket in of_type(fabric, "AWS::S3::Bucket").values():
+        (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule["ServerSideEncryptionByDefault"].get("KMSMasterKeyID") == fabric.key_arn
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    refusing = {name for name, statement in statements(fabric) if statement["Effect"] == "Deny"}
+    kinds = ("AWS::SQS::Queue", "AWS::S3::Bucket")
+    assert refusing == {f"{name}Policy" for kind in kinds for name in of_type(fabric, kind)}
+
+
+def test_blobs_outlive_what_the_table_can_be_restored_to():
+    (rule,) = of_type(PLAIN, "AWS::S3::Bucket")["Bucket"]["LifecycleConfiguration"]["Rules"]
+    assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 35}
+    assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
+    assert "ExpirationInDays" not in rule
+    assert of_type(PLAIN, "AWS::S3::Bucket")["Bucket"]["VersioningConfiguration"] == {"Status": "Enabled"}
+
+
+def kept_by(fabric: Fabric) -> dict[str, str]:
+    """What stays when the stack is deleted or the resource replaced, and its policy."""
+    found = {name: each for name, each in resources(fabric).items() if each.get("DeletionPolicy", "Delete") != "Delete"}
+    assert all(each["UpdateReplacePolicy"] == "Retain" for each in found.values())
+    return {name: each["DeletionPolicy"] for name, each in found.items()}
+
+
+def test_deleting_the_stack_keeps_what_holds_data():
+    kept = set(kept_by(PLAIN))
+    version = {name for name, each in resources(PLAIN).items() if each["Type"] == "AWS::Lambda::Version"}
+    assert kept == {"Table", "Bucket", "Ordered", "OrderedDead"} | version
+    assert {name[:15] for name in kept_by(OTHERWISE)} == {"FunctionVersion"}
+
+
+def test_a_stack_that_could_not_be_made_leaves_only_the_guarded_table_behind():
+    guarded = {name for name, policy in kept_by(PLAIN).items() if policy != "RetainExceptOnCreate"}
+    assert guarded == {"Table"}
+    assert of_type(PLAIN, "AWS::DynamoDB::Table")["Table"]["DeletionProtectionEnabled"] is True
+
+
+def test_what_is_there_already_is_not_made():
+    assert not of_type(OTHERWISE, "AWS::DynamoDB::Table")
+    assert not of_type(OTHERWISE, "AWS::S3::Bucket")
+    assert "a-bucket-of-mine" in json.dumps(template(OTHERWISE)["Outputs"]["HomeUrl"])
+
+
+# ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@each_fabric
+def test_every_queue_has_dead_letters_and_patience(fabric):
+    queues = of_type(fabric, "AWS::SQS::Queue")
+    assert len(queues) == (4 if fabric.ordered else 2)
+    for name, queue in queues.items():
+        assert queue["MessageRetentionPeriod"] == 14 * 86_400
+        if name.endswith("Dead"):
+            continue
+        assert queue["VisibilityTimeout"] >= 6 * fabric.timeout_seconds + fabric.batch_window_seconds
+        assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [f"{name}Dead", "Arn"]}
+        assert queue["RedrivePolicy"]["maxReceiveCount"] >= 5
+        assert queue.get("FifoQueue") == queues[f"{name}Dead"].get("FifoQueue")
+
+
+def test_queues_are_named_as_the_code_expects():
+    found = {name: queue["QueueName"] for name, queue in of_type(PLAIN, "AWS::SQS::Queue").items()}
+    assert found == {
+        "Doorbell": "shop-holdfast-doorbell",
+        "DoorbellDead": "shop-holdfast-doorbell-dead",
+        "Ordered": "shop-holdfast-ordered.fifo",
+        "OrderedDead": "shop-holdfast-ordered-dead.fifo",
+    }
+
+
+def test_every_name_is_short_enough():
+    account, region = "123456789012", "ap-southeast-4"
+    for each in walk(resources(OTHERWISE) | resources(Fabric(prefix=OTHERWISE.prefix))):
+        for key, most in (("QueueName", 80), ("BucketName", 63), ("FunctionName", 64), ("Name", 64)):
+            name = each.get(key) if isinstance(each, dict) else None
+            if isinstance(name, dict) and "Fn::Sub" in name:
+                name = name["Fn::Sub"].replace("${AWS::AccountId}", account).replace("${AWS::Region}", region)
+            assert not isinstance(name, str) or len(name) <= most, name
+
+
+# ── The function ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_function_knows_its_home():
+    (function,) = of_type(PLAIN, "AWS::Lambda::Function").values()
+    url = function["Environment"]["Variables"]["HOLDFAST_URL"]
+    assert text_of({"Fn::Join": ["", url["Fn::Join"][1]]}) == (
+        "aws://shop?region=<AWS::Region>&bucket=shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}"
+        "&scheduler_role=<SchedulerRole>"
+    )
+    assert url == template(PLAIN)["Outputs"]["HomeUrl"]["Value"]
+
+
+@pytest.mark.parametrize("name", ["plain", "existing", "otherwise", "without order"])
+def test_whatever_calls_calls_the_live_version(name):
+    fabric = ALL[name]
+    target = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionLive"}
+    sources = of_type(fabric, "AWS::Lambda::EventSourceMapping")
+    assert len(sources) == (2 if fabric.ordered else 1)
+    for source in sources.values():
+        assert source["FunctionName"] == target
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    (rule,) = of_type(fabric, "AWS::Events::Rule").values()
+    (called,) = rule["Targets"]
+    assert called["Arn"] == target
+    assert json.loads(called["Input"]) == {"holdfast": "sweep"}
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+    assert "EventBusName" not in rule, "rules with a schedule live on the default bus"
+    allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
+    assert allowed["FunctionName"] == target
+    assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
+
+
+def test_an_ordered_queue_has_neither_window_nor_large_batches():
+    sources = of_type(OTHERWISE, "AWS::Lambda::EventSourceMapping")
+    assert sources["DoorbellSource"]["BatchSize"] == 100
+    assert sources["DoorbellSource"]["MaximumBatchingWindowInSeconds"] == 5
+    assert sources["DoorbellSource"]["ScalingConfig"] == {"MaximumConcurrency": 4}
+    assert sources["OrderedSource"]["BatchSize"] == 10
+    assert "MaximumBatchingWindowInSeconds" not in sources["OrderedSource"]
+
+
+def version_of(fabric: Fabric) -> str:
+    (name,) = of_type(fabric, "AWS::Lambda::Version")
+    (alias,) = of_type(fabric, "AWS::Lambda::Alias").values()
+    assert alias["FunctionVersion"] == {"Fn::GetAtt": [name, "Version"]}
+    assert alias["Name"] == "live"
+    return name
+
+
+def test_new_code_or_options_of_the_function_publish_a_new_version():
+    same = version_of(PLAIN)
+    assert version_of(replaced(PLAIN, code=UploadedCode("elsewhere", "other.zip", "digest"))) == same
+    changes = (
+        {"code": UploadedCode("code-bucket", "shop-1.zip", "another")},
+        {"memory_mb": 1024},
+        {"timeout_seconds": 30},
+        {"environment": {"A": "1"}},
+        {"handler": "other.handler"},
+        {"architecture": "x86_64"},
+    )
+    others = [version_of(replaced(PLAIN, **change)) for change in changes]
+    assert len({same, *others}) == 1 + len(others)
+
+
+def test_what_is_no_part_of_a_version_publishes_none():
+    assert version_of(replaced(PLAIN, reserved_concurrency=5)) == version_of(PLAIN)
+    assert version_of(msgspec.structs.replace(PLAIN, alarm_topic_arn=TOPIC)) == version_of(PLAIN)
+
+
+def test_a_url_is_off_unless_asked_for_and_then_signed_unless_asked_otherwise():
+    assert not of_type(PLAIN, "AWS::Lambda::Url")
+    (url,) = of_type(ALL["without order"], "AWS::Lambda::Url").values()
+    assert url == {
+        "TargetFunctionArn": {"Fn::GetAtt": ["Function", "Arn"]},
+        "Qualifier": "live",
+        "AuthType": "AWS_IAM",
+    }
+    assert resources(ALL["without order"])["FunctionUrl"]["DependsOn"] == ["FunctionLive"]
+    assert not [each for each in of_type(ALL["without order"], "AWS::Lambda::Permission") if each.startswith("Url")]
+    (url,) = of_type(OTHERWISE, "AWS::Lambda::Url").values()
+    assert url["AuthType"] == "NONE"
+
+
+def test_only_a_public_url_lets_everybody_in():
+    for name, fabric in ALL.items():
+        open_to_all = [each for each in of_type(fabric, "AWS::Lambda::Permission").values() if each["Principal"] == "*"]
+        assert len(open_to_all) == (2 if name == "otherwise" else 0), name
+
+
+# ── Watching ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@each_fabric
+def test_every_alarm_says_what_it_is_about_and_goes_where_it_should(fabric):
+    alarms = of_type(fabric, "AWS::CloudWatch::Alarm")
+    assert len(alarms) >= 3
+    for alarm in alarms.values():
+        assert alarm["AlarmDescription"].startswith(f"{fabric.prefix}-holdfast: ")
+        assert alarm.get("AlarmActions") == ([fabric.alarm_topic_arn] if fabric.alarm_topic_arn else None)
+
+
+def test_what_is_watched():
+    alarms = of_type(PLAIN, "AWS::CloudWatch::Alarm")
+    assert alarms.keys() == {
+        "DoorbellDeadAlarm",
+        "DoorbellOldAlarm",
+        "FunctionErrorsAlarm",
+        "FunctionThrottledAlarm",
+        "HaltedAlarm",
+        "LateAlarm",
+        "OrderedDeadAlarm",
+        "OrderedOldAlarm",
+        "ParkedAlarm",
+        "SilentAlarm",
+        "StrandedAlarm",
+        "TurnsFailedAlarm",
+        "IndexDueThrottledAlarm",
+        "IndexLeasesThrottledAlarm",
+        "TableReadsThrottledAlarm",
+        "TableWritesThrottledAlarm",
+    }
+    assert alarms["OrderedDeadAlarm"]["Dimensions"] == [
+        {"Name": "QueueName", "Value": "shop-holdfast-ordered-dead.fifo"}
+    ]
+    assert alarms["LateAlarm"]["Namespace"] == "Holdfast/shop"
+    assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["SilentAlarm"]
+
+
+def test_what_is_counted_in_the_log_is_what_telemetry_writes(caplog):
+    filters = of_type(PLAIN, "AWS::Logs::MetricFilter")
+    assert {f"{name.removesuffix('Filter')}Alarm" for name in filters} < of_type(PLAIN, "AWS::CloudWatch::Alarm").keys()
+    telemetry = Telemetry()
+    for each in filters.values():
+        (metric,) = each["MetricTransformations"]
+        assert metric["MetricNamespace"] == "Holdfast/shop"
+        event = each["FilterPattern"].strip('"').partition(" ")[0]
+        caplog.clear()
+        telemetry.emit(event, partition="wf#checkout#1", other="x")
+        (line,) = caplog.messages
+        assert each["FilterPattern"].strip('"') in line
+
+
+def test_a_function_of_somebody_else_writes_its_log_elsewhere():
+    assert not of_type(ALL["existing"], "AWS::Logs::MetricFilter")
+    assert "StrandedAlarm" not in of_type(ALL["existing"], "AWS::CloudWatch::Alarm")
+
+
+@each_fabric
+def test_the_dashboard_names_what_is_there(fabric):
+    (dashboard,) = of_type(fabric, "AWS::CloudWatch::Dashboard").values()
+    widgets = json.loads(text_of(dashboard["DashboardBody"]))["widgets"]
+    places = [(widget["x"], widget["y"]) for widget in widgets]
+    assert len(set(places)) == len(widgets) == (5 if fabric.function is None else 8)
+    assert all(widget["properties"]["metrics"] for widget in widgets)
+    assert {widget["properties"]["region"] for widget in widgets} == {"<AWS::Region>"}
+
+
+# ── Sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LARGEST_TEMPLATE_BYTES = 51_200
+"""What `aws cloudformation deploy` sends without a bucket for it ("CloudFormation quotas")."""
+
+
+@each_fabric
+def test_the_template_can_be_sent_as_it_is_printed(fabric):
+    assert len(json.dumps(template(fabric), indent=2)) < LARGEST_TEMPLATE_BYTES
+
+
+# ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("prefix", ["", "Shop", "1shop", "shop_1", "shop-", "-shop", "a" * 21, "shöp", "shop\n"])
+def test_prefixes_that_aws_would_refuse(prefix):
+    with pytest.raises(ConfigurationError, match="prefix"):
+        Fabric(prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_size": 0},
+        {"batch_size": 11},
+        {"batch_size": 10_001, "batch_window_seconds": 1},
+        {"batch_window_seconds": 301},
+        {"most_at_once": 1},
+        {"function": Function(code=UploadedCode("b", "k", "d"), timeout_seconds=901)},
+    ],
+)
+def test_numbers_that_aws_would_refuse(wrong):
+    with pytest.raises(ConfigurationError, match="between"):
+        Fabric(prefix="shop", **wrong)
+
+
+def test_the_home_cannot_be_set_by_hand():
+    with pytest.raises(ConfigurationError, match="follows from the prefix"):
+        template(replaced(PLAIN, environment={"HOLDFAST_URL": "aws://other"}))
+
+
+# ── Code ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_code_is_known_by_names_and_contents(tmp_path):
+    (tmp_path / "handler.py").write_text("a")
+    first = local_code(tmp_path).digest
+    assert local_code(tmp_path).digest == first
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "handler.pyc").write_bytes(b"1")
+    assert local_code(tmp_path).digest == first
+    (tmp_path / "handler.py").rename(tmp_path / "other.py")
+    second = local_code(tmp_path).digest
+    (tmp_path / "other.py").write_text("b")
+    third = local_code(tmp_path).digest
+    assert len({first, second, third}) == 3
+    assert local_code(tmp_path / "other.py").digest not in {first, second, third}
+
+
+def test_there_must_be_code(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ConfigurationError, match="no code"):
+            local_code(place)
+    for url in ("s3://", "s3://bucket", "s3:///key"):
+        with pytest.raises(ConfigurationError, match="names no object"):
+            uploaded_code(url)
+    assert uploaded_code("s3://bucket/a/b.zip").key == "a/b.zip"
