@@ -106,7 +106,8 @@ def earlier(there: Item | None, place: Place, events: Sequence[StoredEvent], id:
         if request.fingerprint != fingerprint_of(events):
             raise IdempotencyMismatch(f"stream {place} has other events under the id {id!r}")
         return request
-    if there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
+    # With an id it would have been refused by its request, which is written first. Only ids of ours are never shared.
+    if id is None and there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
         return Request(version_of(there) - 1, len(events), "")
     return None
 
