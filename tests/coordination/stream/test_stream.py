@@ -483,3 +483,37 @@ async def test_a_decision_with_an_id_that_two_make_at_once_is_made_once(world, o
         first, *others = await asyncio.gather(*asked)
         assert others == [first] * 5
         assert await streams[0].at("a").state(BALANCE) == 0
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["apart", "ordered"])
+async def test_large_events_are_stored_aside_in_either_kind_of_stream(world, ordered):
+    app = world.app()
+    async with app:
+        texts = app.streams(str, name="texts", ordered=ordered).at("a")
+        long = "x" * 200_000
+        both = await texts.append(long, "short", long[1:], id="r")
+        assert await all_of(texts.read()) == list(both)
+        assert await texts.append(long, "short", long[1:], id="r") == both
+        with pytest.raises(hf.Conflict, match="is at version 3"):
+            await texts.append(long, version=0)
+        if ordered:
+            assert await all_of(texts.streams.read()) == list(both)
+        behind = app.access().home.store._store
+        kept = [len((await behind.get("stream#texts#a", f"e#{n:012d}")).body) for n in (1, 2, 3)]
+        assert max(kept) < 200
+
+
+def test_large_events_of_an_order_are_stored_aside_whatever_is_lost(memory_world):
+    async def story(lost):
+        async def open_faulty():
+            return faulty_home(await memory_world.home(), FaultsAt({lost: LoseAnswer(), lost + 1: FailBefore()}))
+
+        app = memory_world.app(home=open_faulty)
+        async with app:
+            texts = app.streams(str, name="texts", ordered=True).at(f"after {lost}")
+            await texts.append("x" * 200_000)
+            await texts.append("y" * 200_000)
+            assert [each.event[0] async for each in texts.read()] == ["x", "y"]
+
+    for lost in range(1, 8):
+        run_virtual(lambda lost=lost: story(lost))

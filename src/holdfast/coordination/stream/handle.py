@@ -90,14 +90,14 @@ class Stream(Generic[T]):
         base = await self.version() if version is None else version
         for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
             try:
-                numbered = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._least)
+                positions = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._least)
             except Refused as refused:
                 if (request := earlier(refused.item, self.place, stored, id)) is not None:
                     return await self._appended(request)
             else:
                 self.reached(base + len(events))
-                both = zip(numbered, copies, strict=True)
-                return tuple(self._recorded(base + n, *each) for n, each in enumerate(both, start=1))
+                appended = zip(stored, copies, positions, strict=True)
+                return tuple(self._recorded(base + n, *each) for n, each in enumerate(appended, start=1))
             there = await self.version()
             if version is not None:
                 raise Conflict(f"stream {self.place} is at version {there}, not at version {version}", there)
@@ -240,10 +240,8 @@ class Stream(Generic[T]):
         store = self._streams.opened().home.store
         return await store.get(self.place.partition, event_sort(version)) is not None
 
-    def _recorded(self, version: int, stored: StoredEvent, event: T) -> Recorded[T]:
-        return Recorded(
-            key=self.key, event=event, version=version, id=stored.id, at_ms=stored.at_ms, position=stored.position
-        )
+    def _recorded(self, version: int, stored: StoredEvent, event: T, position: int) -> Recorded[T]:
+        return Recorded(key=self.key, event=event, version=version, id=stored.id, at_ms=stored.at_ms, position=position)
 
 
 def _version(found: Recorded[Any]) -> int:
