@@ -193,14 +193,14 @@ class Killer:
         self.data = data
         self.died = asyncio.Event()
 
-    def app(self):
+    def app(self, retry=THREE):
         async def open_shared():
             return open_memory_home(data=self.data)
 
         app = hf.App("shop", home=open_shared, limits=hf.Limits(sweep_seconds=0.02))
         killer = self
 
-        class Bomb(hf.Actor, app=app, retry=THREE):
+        class Bomb(hf.Actor, app=app, retry=retry):
             n: int = 0
 
             async def explode(self) -> None:
@@ -254,3 +254,18 @@ async def test_a_message_that_kills_its_process_is_found(kind, errors_expected):
 async def until_worked(app):
     while not (status := await app.actor("Bomb", "b").status()).state or not status.state.get("n"):
         await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("retry", [hf.Retry(only=(OSError,)), hf.Retry(never=(MemoryError,))], ids=["only", "never"])
+async def test_which_errors_are_tried_again_says_nothing_about_deaths(retry, errors_expected):
+    killer = Killer(MemoryData())
+    client, bomb = killer.app(retry)
+    async with client:
+        await hf.send(bomb.at("b").explode)
+        for _ in range(4):  # the first, which nobody foresaw, and three after that: not a whole attempt yet
+            app, _bomb = killer.app(retry)
+            async with app.worker():
+                await killer.died.wait()
+                killer.died.clear()
+                app._worker.abandon()
+        assert await client.actor("Bomb", "b").parked() == ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.coordination.stream import appending, handle, record
-from holdfast.items import ALWAYS, Item, Put
+from holdfast.items import ALWAYS, Put
 from holdfast.patterns.atomic import Transaction
 from holdfast.testing import crash_at_every_write, crash_twice, lag_at_every_write, pause_at_every_write, run_scenario
 from holdfast.testing.scenarios import STREAM_SCENARIOS
@@ -42,9 +43,10 @@ def test_what_the_undisturbed_run_amounts_to_is_what_the_scenario_says() -> None
 def careless(monkeypatch: pytest.MonkeyPatch) -> None:
     """An append goes where it likes."""
 
-    def put(place, version, event):
-        item = Item(partition=place.partition, sort=record.event_sort(version), body=record.encode(event))
-        return Put(item, ALWAYS)
+    event_put = record.event_put
+
+    def put(place, version, event, position):
+        return replace(event_put(place, version, event, position), when=ALWAYS)
 
     monkeypatch.setattr(appending, "event_put", put)
 

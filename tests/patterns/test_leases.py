@@ -586,3 +586,28 @@ async def test_it_is_refused_in_a_workflow_body(app):
         with pytest.raises(hf.ExecutionFailed) as caught:
             await (await body.start()).result("5s")
     assert isinstance(caught.value.__cause__, hf.IOOutsideStep)
+
+
+def test_a_loss_that_its_holder_notices_first_is_told_to_who_waits_for_it(simulate):
+    async def story(machines):
+        # A renewal that is not answered for long, and a holder who looks at the very moment at which the lease ends.
+        process = await machines.boot(FaultsAt({number: Delay(before_seconds=60.0) for number in range(3, 200)}))
+        told = []
+
+        async def work():
+            async with process.app.lease("x", ttl="10s") as held:
+                waiting = asyncio.ensure_future(held.lost())
+                while held.is_held:
+                    await asyncio.sleep(0.01)
+                with pytest.raises(hf.LeaseLost):
+                    held.check()
+                async with asyncio.timeout(60):
+                    await waiting
+                told.append(True)
+
+        with pytest.raises(hf.LeaseLost):
+            await process.call(work)
+        assert told == [True]
+        assert process.app.telemetry.counts["lease_lost"] == 1
+
+    simulate(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from tests.redis_server import shared_redis  # noqa: F401 - a fixture of the tes
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.clock import SystemClock
+from holdfast.errors import Refused
 from holdfast.ids import new_id
 from holdfast.testing import FaultCounts, FaultsAt, faulty_home
 from holdfast.testing.faults import FailBefore, LoseAnswer
@@ -254,3 +256,31 @@ def test_bad_input_is_refused_where_it_is_given(options):
     name = options.pop("name", "web")
     with pytest.raises(hf.InvalidInput):
         hf.App("shop").session(name, **options)
+
+
+async def test_a_look_that_comes_late_does_not_shorten_the_session(memory_home_place):
+    place = memory_home_place
+    async with place.app:
+        session = await place.sessions.start({"n": 1})
+        await place.pass_time(IDLE_MS // 2)
+        store = place.app.access().home.store
+        write, late = store.write, []
+
+        def held_back(*writes):
+            store.write = write
+            late.append(writes)
+            return write(*writes)
+
+        store.write = held_back
+        assert await place.sessions.find(session.id) is not None
+        await place.pass_time(IDLE_MS // 2)
+        assert await place.sessions.find(session.id) is not None
+        with contextlib.suppress(Refused):
+            await write(*late[0])  # the first look once more, from a process that was stopped meanwhile
+        await place.pass_time(int(IDLE_MS * 0.8))
+        assert await place.sessions.find(session.id) is not None
+
+
+@pytest.fixture
+def memory_home_place(request, tmp_path):
+    return Place("memory", request, tmp_path)

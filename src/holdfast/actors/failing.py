@@ -30,7 +30,8 @@ def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
     killed = RuntimeError(f"its process died {trouble.started} times while it was handled")
-    if trouble.started and not actor.kind.policy.retry.retries(MemoryError(), _attempts(trouble)):
+    # No error was raised, so which errors the policy tries again does not matter: only how often.
+    if trouble.started and _attempts(trouble) >= actor.kind.policy.retry.max_attempts:
         if delivery.call.replies:
             answer_error(delivery, killed, actor, access)
         else:

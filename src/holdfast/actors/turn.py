@@ -34,7 +34,7 @@ from holdfast.actors.record import (
 from holdfast.actors.resident import ELSEWHERE, Delivery, Resident, Version
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, is_released
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import (
@@ -288,10 +288,11 @@ async def settle(actor: Resident, host: Host) -> bool:
         status=status,
     )
     try:
-        await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, actor))
+        await write_until_known(
+            host.home.store, update, ours=lambda there: is_released(there, actor.epoch, actor.revision)
+        )
     except Refused as refused:
-        there = refused.item
-        if there is None or there.owner != host.home.owner or there.epoch != actor.epoch:
+        if not is_leased(refused.item, host.home.owner, actor.epoch):
             raise Fenced(f"{actor.partition}: {refused}") from None
         actor.look()
         return False
@@ -309,10 +310,6 @@ async def expiry(actor: Resident, host: Host) -> int | None:
         return None
     parked = await host.home.store.query(actor.partition, prefix=PARKED_PREFIX, limit=1)
     return None if parked.items else host.clock.now_ms() + actor.kind.policy.reply_window_ms
-
-
-def _released_by_us(there: Item | None, actor: Resident) -> bool:
-    return there is not None and there.owner is None and (there.epoch, there.revision) == (actor.epoch, actor.revision)
 
 
 async def strand(actor: Resident, reason: str, host: Host) -> None:

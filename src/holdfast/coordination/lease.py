@@ -7,7 +7,7 @@ carries (G3, G9). Claiming a lease that was not released is a *takeover*: its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -120,9 +120,16 @@ def release(partition: str, owner: str, epoch: int, *, sort: str = HEAD) -> Upda
     return Update(partition=partition, sort=sort, when=OwnerIs(owner, epoch), owner=None, lease_until=None)
 
 
-def is_leased(there: Item | None, owner: str, epoch: int) -> bool:
+def is_leased(there: Item | None, owner: str, epoch: int) -> TypeGuard[Item]:
     """Whether a head is leased to this owner, under this epoch."""
     return there is not None and there.owner == owner and there.epoch == epoch
+
+
+def is_released(there: Item | None, epoch: int, revision: int) -> TypeGuard[Item]:
+    """Whether a head is as its owner of this epoch left it, if nobody had rung since this revision: so a release that
+    was not answered knows itself.
+    """
+    return there is not None and there.owner is None and (there.epoch, there.revision) == (epoch, revision)
 
 
 def _loaded(answers: Sequence[Item | None]) -> Item:

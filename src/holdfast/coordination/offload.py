@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import HEAD, Delete, Item, Put, Write
-from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Store
+from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Sequencer, Store
 
 T = TypeVar("T")
 
@@ -124,7 +124,9 @@ def roomy(home: Home, clock: Clock) -> Home:
     """The same home, but its items take bodies of any size."""
     if home.blobs is None:
         return home
-    return replace(home, store=OffloadingStore(home.store, home.blobs, clock, home.inline_bytes))
+    store = OffloadingStore(home.store, home.blobs, clock, home.inline_bytes)
+    sequencer = None if home.sequencer is None else OffloadingSequencer(home.sequencer, store)
+    return replace(home, store=store, sequencer=sequencer)
 
 
 class OffloadingStore:
@@ -143,22 +145,24 @@ class OffloadingStore:
         for write in writes:
             if len(_body_of(write)) > self._inline_bytes:
                 return self._write_large(writes)
-        return self._answered(self._store.write(*writes))  # sent now: only its answer is waited for
+        return self.answered(self._store.write(*writes))  # sent now: only its answer is waited for
 
     async def _write_large(self, writes: Sequence[Write]) -> Sequence[Item | None]:
-        small = await asyncio.gather(*(self._small(write) for write in writes))
-        return await self._answered(self._store.write(*small))
+        references = await self.aside(self.large_in(writes))
+        return await self.answered(self._store.write(*(with_references(write, references) for write in writes)))
 
-    async def _small(self, write: Write) -> Write:
-        body = _body_of(write)
-        if len(body) <= self._inline_bytes:
-            return write
-        reference = (await offload(body, self._blobs, self._clock.now_ms())).encode()
-        if isinstance(write, Put):
-            return replace(write, item=replace(write.item, body=reference))
-        return replace(write, body=reference)
+    def large_in(self, writes: Iterable[Write]) -> set[bytes]:
+        """The bodies of these writes that do not stay in their items."""
+        return {body for write in writes if len(body := _body_of(write)) > self._inline_bytes}
 
-    async def _answered(self, answer: Awaitable[Sequence[Item | None]]) -> Sequence[Item | None]:
+    async def aside(self, bodies: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Store these bodies as blobs, durably; answers what stands for each."""
+        large, now = tuple(bodies), self._clock.now_ms()
+        references = await asyncio.gather(*(offload(body, self._blobs, now) for body in large))
+        return {body: reference.encode() for body, reference in zip(large, references, strict=True)}
+
+    async def answered(self, answer: Awaitable[Sequence[Item | None]]) -> Sequence[Item | None]:
+        """What the store answers to a write, or the item by which it refuses it, with whole bodies."""
         try:
             items = await answer
         except Refused as refused:
@@ -206,6 +210,55 @@ class OffloadingStore:
     async def _whole(self, item: Item) -> Item:
         reference = reference_in(item.body)
         return item if reference is None else replace(item, body=await fetch(reference, self._blobs))
+
+
+class OffloadingSequencer:
+    """A sequencer whose writes may have bodies of any size.
+
+    What it decides is known in its turn, when nothing can be stored any more but the writes themselves. So if there is
+    a large body that is not stored yet, the turn passes, the body is stored, and it is decided anew: one turn more.
+    """
+
+    def __init__(self, sequencer: Sequencer, store: OffloadingStore) -> None:
+        self._sequencer = sequencer
+        self._store = store
+
+    async def write_after(
+        self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
+    ) -> Sequence[Item | None]:
+        """See ``Sequencer.write_after``. ``decide`` gets the item as it is stored: with a reference, if it is large.
+
+        The large bodies that it makes must not differ from one time to the next, or it never gets its turn.
+        """
+        references: dict[bytes, bytes] = {}
+
+        def decided(item: Item | None) -> Sequence[Write]:
+            writes = decide(item)
+            if missing := self._store.large_in(writes) - references.keys():
+                raise _NotStoredYetError(missing)
+            return [with_references(write, references) for write in writes]
+
+        while True:
+            try:
+                return await self._store.answered(self._sequencer.write_after(partition, sort, decided))
+            except _NotStoredYetError as error:
+                references |= await self._store.aside(error.bodies)
+
+
+class _NotStoredYetError(Exception):
+    def __init__(self, bodies: set[bytes]) -> None:
+        super().__init__(f"{len(bodies)} bodies are to be stored first")
+        self.bodies = bodies
+
+
+def with_references(write: Write, references: Mapping[bytes, bytes]) -> Write:
+    """The write with what stands for its body, if it has one that was stored aside."""
+    reference = references.get(_body_of(write))
+    if reference is None:
+        return write
+    if isinstance(write, Put):
+        return replace(write, item=replace(write.item, body=reference))
+    return write if isinstance(write, Delete) else replace(write, body=reference)
 
 
 def _body_of(write: Write) -> bytes:

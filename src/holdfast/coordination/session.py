@@ -9,7 +9,7 @@ from msgspec import Raw, Struct, json
 
 from holdfast.clock import Clock
 from holdfast.errors import Refused
-from holdfast.items import ABSENT, Delete, Item, Put, RevisionIs, Update
+from holdfast.items import ABSENT, Delete, Expired, Item, Put, RevisionIs, Update
 from holdfast.persist import write_for_caller
 from holdfast.ports import Store
 
@@ -51,10 +51,12 @@ class StoreSessions:
         expires_at = min(now + idle_ms, body.until)
         if expires_at - (item.expires_at or 0) > idle_ms * SLIDES_AFTER:
             try:
-                slide = Update(partition=item.partition, sort=SORT, expires_at=expires_at)
+                # A look that comes late, by an hour or by its clock, does not take away what a later one has given.
+                slide = Update(partition=item.partition, sort=SORT, when=Expired(expires_at), expires_at=expires_at)
                 await write_for_caller(self._store, slide, ours=lambda _there: False)
-            except Refused:  # it has ended meanwhile
-                return None
+            except Refused as refused:
+                if refused.item is None:  # it has ended meanwhile
+                    return None
         return {name: bytes(value) for name, value in body.fields.items()}
 
     async def change(self, key: str, fields: Mapping[str, bytes], without: Sequence[str] = ()) -> bool:

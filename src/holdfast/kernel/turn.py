@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update, one_per_place
@@ -322,7 +322,9 @@ async def settle(entity: Journaled, host: Host) -> bool:
         status=UNSET if entity.paused else entity.programs.suspended,
     )
     try:
-        await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, entity))
+        await write_until_known(
+            host.home.store, update, ours=lambda there: is_released(there, entity.epoch, entity.revision)
+        )
     except Refused as refused:
         _look_again_if_ours(refused, entity, host)
         return False
@@ -355,7 +357,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
             host.home.store,
             update,
             *others,
-            ours=lambda there: _released_by_us(there, entity) and there.body == conclusion.body,
+            ours=lambda there: is_released(there, entity.epoch, entity.revision) and there.body == conclusion.body,
         )
     except Refused as refused:
         journal.buffer = tail
@@ -386,14 +388,7 @@ def _still_ours(entity: Journaled, host: Host) -> AllOf:
     return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
 
 
-def _released_by_us(there: Item | None, entity: Journaled) -> TypeGuard[Item]:
-    return (
-        there is not None and there.owner is None and there.epoch == entity.epoch and there.revision == entity.revision
-    )
-
-
 def _look_again_if_ours(refused: Refused, entity: Journaled, host: Host) -> None:
-    there = refused.item
-    if there is None or there.owner != host.home.owner or there.epoch != entity.epoch:
+    if not is_leased(refused.item, host.home.owner, entity.epoch):
         raise Fenced(f"{entity.partition}: {refused}") from None
     entity.look()

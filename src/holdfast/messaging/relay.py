@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from holdfast.actors.mail import ring
 from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.coordination.lease import Claimed, Fenced, Held
+from holdfast.coordination.lease import Claimed, Fenced, Held, is_leased, is_released
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
@@ -265,17 +265,15 @@ async def settle(relay: Relay, host: Host) -> bool:
         due_at=host.clock.now_ms() if relay.full else None,
     )
     try:
-        await write_until_known(host.home.store, update, ours=lambda there: _released_by_us(there, relay))
+        await write_until_known(
+            host.home.store, update, ours=lambda there: is_released(there, relay.epoch, relay.revision)
+        )
     except Refused as refused:
         there = refused.item
-        if there is None or there.owner != host.home.owner or there.epoch != relay.epoch:
+        if not is_leased(there, host.home.owner, relay.epoch):
             raise Fenced(f"{relay.partition}: {refused}") from None
         relay.revision, relay.full = there.revision, True
         return False
     relay.held = False
     host.suspended(relay, None)
     return True
-
-
-def _released_by_us(there: Item | None, relay: Relay) -> bool:
-    return there is not None and there.owner is None and (there.epoch, there.revision) == (relay.epoch, relay.revision)

@@ -83,6 +83,8 @@ class HeldLease:
                 self._lose("it ran out before it was renewed")
                 return
             share = self._contest.random.uniform(*RENEW_AFTER) if await self._renew() else TRY_AGAIN_AFTER
+        if not self._told.is_set():  # `check` was the first to notice; it may run in any thread, and tells nobody
+            self._lose(self._lost)
 
     async def _renew(self) -> bool:
         """Extend it by its whole length; false if the store did not say whether it did."""

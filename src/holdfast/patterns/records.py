@@ -15,6 +15,7 @@ from holdfast.coordination.stream.collection import Streams
 from holdfast.coordination.stream.handle import Stream
 from holdfast.coordination.stream.kinds import Kinds, Upcasters
 from holdfast.coordination.stream.record import Recorded
+from holdfast.errors import DuplicateName
 from holdfast.opened import Opened
 from holdfast.patterns.atomic import Transaction, repeat
 from holdfast.patterns.bell import AppBell
@@ -38,6 +39,8 @@ class Records:
     def __init__(self) -> None:
         self._documents: Declared[Documents[Any]] = Declared("documents")
         self._streams: Declared[Streams[Any]] = Declared("streams")
+        self._sources: dict[str, str] = {}
+        """Of each projection by its name: what it reads."""
         self._checkpoints = Documents(CHECKPOINTS, Schema(codec_for(int), {}), None, self.opened)
         self._random = Random(ids.new_seed())
 
@@ -164,6 +167,12 @@ class Records:
         """Documents made of events: ``apply(tx, recorded)`` changes them, once for each event, in order.
 
         What it does through ``tx`` commits together with how far it has come; ``batch`` events share a transaction. The
-        checkpoint belongs to ``name``: give it another one to begin anew.
+        checkpoint belongs to ``name``: give it another one to begin anew. Raises ``DuplicateName`` if a projection of
+        other streams has it.
         """
+        if (own := self._sources.setdefault(name, repr(source))) != repr(source):
+            raise DuplicateName(
+                f"two projections are called {name!r}, one of {own} and one of {source!r}: each would go on where the "
+                "other stopped, and skip events. Give one of them another name"
+            )
         return Projection(source, apply, self._checkpoints.at(name), self.atomically, batch)

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_home
+from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from holdfast.errors import InvalidInput, StoreUnusable
@@ -344,4 +345,24 @@ class TestFullDisk:
             connection.pragma("max_page_count", pages + 1000)
             await store.write(Put(Item("p", revision=2)), Put(Item("p", "j/2", body=big)))
             assert await store.get("p", "j/2") == Item("p", "j/2", body=big)
+            assert await store.integrity() == []
+
+    async def test_blobs_and_numbered_writes_that_do_not_fit_say_so_in_the_same_words(self, open_home) -> None:
+        async with open_home() as home:
+            store: Any = home.store
+            blobs = SqliteBlobs(store)
+            await store.write(Put(Item("p", revision=1)))
+            connection = store.runner.connection
+            pages = connection.pragma("page_count")
+            connection.pragma("max_page_count", pages)
+            big = bytes(100_000)
+            small = store.write(Put(Item("p", revision=2)))  # of the same batch, and it fits
+            with pytest.raises(StoreUnusable, match="full"):
+                await blobs.put("0" * 64, big, 0)
+            await small
+            with pytest.raises(StoreUnusable, match="full"):
+                await store.write_after("p", "@", lambda _head: [Put(Item("p", "j/1", body=big))])
+            connection.pragma("max_page_count", pages + 1000)
+            await blobs.put("0" * 64, big, 0)
+            assert [each async for each in blobs.read("0" * 64)] == [big]
             assert await store.integrity() == []

@@ -26,7 +26,7 @@ def change(cents: int, event: AccountEvent) -> int:
 
 
 BALANCE = hf.Fold(int, change)
-SNAPPED = hf.Fold(int, change, snapshot_every=3)
+SNAPPED = hf.Fold(int, change, snapshot_every=3, name="balance")
 
 
 def accounts(app, **options):

@@ -15,7 +15,6 @@ from eventsourcing.persistence import (
     StoredEvent,
 )
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.coordination.stream import record
@@ -61,7 +60,7 @@ class StreamAggregateRecorder(AggregateRecorder):
         def numbered(last):
             found[:] = range(last + 1, last + len(events) + 1)
             puts = [
-                record.event_put(place, version, replace(stored, position=position))
+                record.event_put(place, version, stored, position)
                 for position, (place, version, stored) in zip(found, events, strict=True)
             ]
             return [*extra, *puts], [Pointer(place.key, version) for place, version, _ in events]

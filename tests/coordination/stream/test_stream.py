@@ -445,3 +445,75 @@ async def test_appends_share_commits_on_sqlite(sqlite_world, ordered):
         before = store.commits
         await asyncio.gather(*(streams.at(str(n)).append(Deposited(1), version=0) for n in range(64)))
         assert store.commits - before <= 2
+
+
+async def test_an_append_is_not_taken_for_another_whose_events_have_ids_like_its_own(world, ordered):
+    app = world.app()
+    async with app:
+        account = accounts(app, ordered=ordered).at("a")
+        await account.append(Deposited(1), Deposited(2), id="r")  # its events are called r/1 and r/2
+        with pytest.raises(hf.Conflict):
+            await account.append(Deposited(7), version=0, id="r/1")
+        await account.append(Deposited(7), id="r/1")
+        assert await cents_of(account.read()) == [1, 2, 7]
+
+
+async def test_a_stream_that_was_used_on_another_home_leaves_no_gap_on_this_one():
+    app = hf.App("shop", home="memory://")
+    account = accounts(app).at("a")
+    for _ in range(2):  # a memory home is gone when it is closed
+        async with app:
+            await account.append(Deposited(1), Deposited(2))
+            await account.append(Deposited(3))
+            assert [each.version async for each in account.read()] == [1, 2, 3]
+
+
+async def test_a_decision_with_an_id_that_two_make_at_once_is_made_once(world, ordered):
+    async with world.app() as one, world.app() as other:
+        streams = [accounts(app, ordered=ordered) for app in (one, other)]
+        await streams[0].at("a").append(Deposited(10))
+        counts = iter(range(100))
+
+        def decide(cents):
+            if cents < 10:
+                raise ValueError("not enough")
+            return [Withdrawn(10, by=f"attempt {next(counts)}")]  # its events say which attempt they are of
+
+        asked = [streams[n % 2].at("a").decide(BALANCE, decide, id="order-1") for n in range(6)]
+        first, *others = await asyncio.gather(*asked)
+        assert others == [first] * 5
+        assert await streams[0].at("a").state(BALANCE) == 0
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["apart", "ordered"])
+async def test_large_events_are_stored_aside_in_either_kind_of_stream(world, ordered):
+    app = world.app()
+    async with app:
+        texts = app.streams(str, name="texts", ordered=ordered).at("a")
+        long = "x" * 200_000
+        both = await texts.append(long, "short", long[1:], id="r")
+        assert await all_of(texts.read()) == list(both)
+        assert await texts.append(long, "short", long[1:], id="r") == both
+        with pytest.raises(hf.Conflict, match="is at version 3"):
+            await texts.append(long, version=0)
+        if ordered:
+            assert await all_of(texts.streams.read()) == list(both)
+        behind = app.access().home.store._store
+        kept = [len((await behind.get("stream#texts#a", f"e#{n:012d}")).body) for n in (1, 2, 3)]
+        assert max(kept) < 200
+
+
+def test_large_events_of_an_order_are_stored_aside_whatever_is_lost(memory_world):
+    async def story(lost):
+        async def open_faulty():
+            return faulty_home(await memory_world.home(), FaultsAt({lost: LoseAnswer(), lost + 1: FailBefore()}))
+
+        app = memory_world.app(home=open_faulty)
+        async with app:
+            texts = app.streams(str, name="texts", ordered=True).at(f"after {lost}")
+            await texts.append("x" * 200_000)
+            await texts.append("y" * 200_000)
+            assert [each.event[0] async for each in texts.read()] == ["x", "y"]
+
+    for lost in range(1, 8):
+        run_virtual(lambda lost=lost: story(lost))

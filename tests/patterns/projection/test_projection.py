@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.coordination.stream.accounts import Deposited, Withdrawn, accounts, all_of
+from tests.coordination.stream.accounts import AccountEvent, Deposited, Withdrawn, accounts, all_of
 
 import holdfast as hf
 
@@ -179,3 +179,13 @@ def test_a_batch_is_at_least_one(memory_world):
     app = memory_world.app()
     with pytest.raises(hf.InvalidInput, match="batch"):
         balances(app, accounts(app, ordered=True), batch=0)
+
+
+def test_two_projections_of_one_name_would_skip_each_other_s_events(memory_world):
+    app = memory_world.app()
+    streams = accounts(app, ordered=True)
+    for source in (streams, app.streams(AccountEvent, name="accounts")):  # the same one again, as a request makes it
+        balances(app, source)
+    for other in (streams.at("a"), app.streams(int, name="others", ordered=True)):
+        with pytest.raises(hf.DuplicateName, match="two projections are called 'balances'"):
+            balances(app, other)

@@ -50,6 +50,14 @@ class TransactionLostError(Exception):
         self.error = error
 
 
+class UsersError(Exception):
+    """What the user's own code in a transaction raised: it reaches the caller as it is."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class BatchRunner:
     """Applies batches on the writer's connection. Not thread-safe: one batch at a time, from one thread at a time."""
 
@@ -78,12 +86,13 @@ class BatchRunner:
             try:
                 return self._run_once(calls, culprits)
             except TransactionLostError as lost:
-                if isinstance(lost.error, apsw.BusyError):
-                    raise lost.error from None
+                bare = lost.error.error if isinstance(lost.error, UsersError) else lost.error
+                if isinstance(bare, apsw.BusyError):
+                    raise bare from None
                 if callable(calls[lost.index]):
-                    # A user's ROLLBACK must not cost the others their writes: once more, without it. Nothing of this
-                    # batch was answered yet, so nobody can tell.
-                    culprits[lost.index] = Outcome(None, lost.error)
+                    # A user's ROLLBACK, or a blob that does not fit, must not cost the others their writes: once more,
+                    # without it. Nothing of this batch was answered yet, so nobody can tell.
+                    culprits[lost.index] = Outcome(None, self._told(lost.error, calls[lost.index]))
                     continue
                 # The disk failed or is full: so it would for the next call.
                 return [Outcome(None, explained(lost.error, self.path)) for _ in calls]
@@ -120,11 +129,18 @@ class BatchRunner:
             return Outcome(self.atomically(lambda: self.apply(call)))
         except Refused as refused:
             return Outcome(None, refused)
-        except Exception as error:
+        except Exception as raised:
             if not self.connection.in_transaction:
-                raise TransactionLostError(index, error) from error
-            # What the user's own code raised reaches the caller as it is.
-            return Outcome(None, error if callable(call) else explained(error, self.path))
+                raise TransactionLostError(index, raised) from raised
+            return Outcome(None, self._told(raised, call))
+
+    def _told(self, raised: Exception, call: Call) -> Exception:
+        """The error as the caller is to see it: SQLite's own by their names in our tree, or nobody would sit them out;
+        what the user's SQL, or a job of ours, raised itself as it is.
+        """
+        if isinstance(raised, UsersError):
+            return raised.error
+        return raised if callable(call) and not isinstance(raised, apsw.Error) else explained(raised, self.path)
 
     def atomically(self, action: Callable[[], Any]) -> Any:
         """Run ``action``; if it raises, undo what it did (https://sqlite.org/lang_savepoint.html)."""
@@ -209,7 +225,10 @@ class BatchRunner:
     def transact(self, work: Callable[[GuardedCursor], tuple[Sequence[Write], Any]]) -> Any:
         """Run the user's SQL, then apply the writes it answers. Part of ``SqlTransactions.transact``."""
         with self.guard.on() as cursor:
-            writes, value = work(cursor)
+            try:
+                writes, value = work(cursor)
+            except Exception as error:
+                raise UsersError(error) from error
         if not self.connection.in_transaction:
             raise InvalidInput("the step's own SQL has rolled the transaction back")
         current, _ = self.connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.coordination.stream.log import Pointer, write_numbered
@@ -57,26 +56,27 @@ def encoded(
 
 async def write_events(
     streams: Streams[Any], place: Place, base: int, events: Sequence[StoredEvent], *, id: str | None, seen: bool
-) -> Sequence[StoredEvent]:
-    """Append events behind version ``base``, which the stream has reached for sure if it was ``seen``; answers them
-    with their positions. Raises ``Refused``, also for what is this very append, applied before: see ``earlier``.
+) -> Sequence[int]:
+    """Append events behind version ``base``, which the stream has reached for sure if it was ``seen``; answers their
+    positions. Raises ``Refused``, also for what is this very append, applied before: see ``earlier``.
     """
     opened = streams.opened()
-    numbered = events
+    positions: Sequence[int] = [0] * len(events)
 
     def writes() -> list[Write]:
         found: list[Write] = []
         if id is not None:  # first, so that a repeat is known whatever version it names
             body = encode(Request(base, len(events), fingerprint_of(events)))
             found.append(Put(Item(partition=place.partition, sort=REQUEST_PREFIX + id, body=body), ABSENT))
-        found += [event_put(place, base + n, each) for n, each in enumerate(numbered, start=1)]
+        numbered = enumerate(zip(events, positions, strict=True), start=1)
+        found += [event_put(place, base + n, each, position) for n, (each, position) in numbered]
         if not seen:
             found.append(is_there(place, base))
         return found
 
     def in_order(last: int) -> tuple[Sequence[Write], Sequence[Pointer]]:
-        nonlocal numbered  # the last time this runs is the one that is committed
-        numbered = [replace(each, position=last + n) for n, each in enumerate(events, start=1)]
+        nonlocal positions  # the last time this runs is the one that is committed
+        positions = range(last + 1, last + len(events) + 1)
         return writes(), [Pointer(place.key, base + n) for n in range(1, len(events) + 1)]
 
     async def send() -> None:
@@ -94,7 +94,7 @@ async def write_events(
     streams.bell.ring(place.partition)
     if streams.ordered:
         streams.ring_log()
-    return numbered
+    return positions
 
 
 def earlier(there: Item | None, place: Place, events: Sequence[StoredEvent], id: str | None) -> Request | None:
@@ -106,7 +106,8 @@ def earlier(there: Item | None, place: Place, events: Sequence[StoredEvent], id:
         if request.fingerprint != fingerprint_of(events):
             raise IdempotencyMismatch(f"stream {place} has other events under the id {id!r}")
         return request
-    if there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
+    # With an id it would have been refused by its request, which is written first. Only ids of ours are never shared.
+    if id is None and there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
         return Request(version_of(there) - 1, len(events), "")
     return None
 

@@ -30,9 +30,10 @@ class Fold(Generic[S, E]):
 
     ``apply`` is a pure function of its arguments; it answers the next state. With ``snapshot_every`` the state is kept
     after so many events, as typed JSON of the class ``state``. Give ``apply`` a new ``version`` when it changes its
-    mind about old events: snapshots of another version are not used.
+    mind about old events: snapshots of another version are not used. They are kept under ``name``: that of ``apply``
+    and of the class, unless it is given; a lambda, or a function within another, has none and needs one.
 
-        balance = hf.Fold(int, lambda cents, event: cents + event.cents, snapshot_every=100)
+        balance = hf.Fold(int, lambda cents, event: cents + event.cents, snapshot_every=100, name="balance")
     """
 
     state: type[S]
@@ -40,6 +41,7 @@ class Fold(Generic[S, E]):
     initial: Callable[[], S] | None = None
     snapshot_every: int = 0
     version: int = 1
+    name: str = ""
 
     def __post_init__(self) -> None:
         every: Any = self.snapshot_every  # whatever its annotation says
@@ -47,12 +49,20 @@ class Fold(Generic[S, E]):
             raise ConfigurationError(f"snapshot_every is a number of events, or 0 for no snapshots, not {every!r}")
         if every:
             codec_for(self.state)
-            check_key("snapshot", (self.name,))
+            check_key("snapshot", (self.kept_as,))
 
     @property
-    def name(self) -> str:
-        """What its snapshots are called."""
-        return self.state.__name__
+    def kept_as(self) -> str:
+        """What its snapshots are called. Raises ``ConfigurationError`` if nothing tells them from those of others."""
+        if self.name:
+            return self.name
+        function = getattr(self.apply, "__qualname__", "<>")
+        if "<" in function:  # two of them, over one stream, would take each other's snapshots for their own
+            raise ConfigurationError(
+                f"the snapshots of a fold are called after its function, and {self.apply!r} has no name of its own: "
+                "give the fold one, with name=..., or declare the function at the top of a module"
+            )
+        return f"{self.apply.__module__}.{function}:{self.state.__name__}"
 
     @property
     def codec(self) -> Codec[S]:
@@ -115,7 +125,7 @@ async def _begin(stream: Readable[E], fold: Fold[S, E], opened: Opened, *, upto:
     fresh = Folded(fold.begin(), 0)
     if not fold.snapshot_every:
         return fresh
-    item = await opened.home.store.get(stream.place.partition, SNAPSHOT_PREFIX + fold.name)
+    item = await opened.home.store.get(stream.place.partition, SNAPSHOT_PREFIX + fold.kept_as)
     if item is None:
         return fresh
     kept = _decode(item.body)
@@ -123,7 +133,7 @@ async def _begin(stream: Readable[E], fold: Fold[S, E], opened: Opened, *, upto:
     # A snapshot may stand for events after the time that is asked for, and one of another version for another fold.
     if past or kept.version != fold.version or (upto is not None and item.revision > upto):
         return Folded(fresh.state, 0, item.revision)
-    what = f"the snapshot {fold.name} of stream {stream.place}"
+    what = f"the snapshot {fold.kept_as} of stream {stream.place}"
     return Folded(fold.codec.decode(bytes(kept.state), what), item.revision, item.revision)
 
 
@@ -139,10 +149,10 @@ async def snapshot(
     state = before.state
     for each in appended:
         state = fold.apply(state, each.event)
-    partition, sort = stream.place.partition, SNAPSHOT_PREFIX + fold.name
+    partition, sort = stream.place.partition, SNAPSHOT_PREFIX + fold.kept_as
     # One that cannot be kept, or not now, is not missed: the events are there.
     with suppress(Refused, StoreUnavailable, PayloadTooLarge):
-        data, _ = fold.codec.copy(state, f"the state {fold.name}", opened.limit_bytes)
+        data, _ = fold.codec.copy(state, f"the state {fold.kept_as}", opened.limit_bytes)
         body = encode(Snapshot(fold.version, Raw(data)))
         item = Item(partition=partition, sort=sort, revision=last, body=body)
         await opened.home.store.write(Put(item, AnyOf((ABSENT, RevisionIs(before.snapshot)))))

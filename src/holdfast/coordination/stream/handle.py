@@ -23,7 +23,7 @@ from holdfast.coordination.stream.record import (
     recorded,
     version_of,
 )
-from holdfast.errors import Conflict, InvalidInput, Refused
+from holdfast.errors import Conflict, IdempotencyMismatch, InvalidInput, Refused
 from holdfast.items import Item
 from holdfast.keys import check_key
 from holdfast.retry import Jitter, Retry
@@ -52,13 +52,13 @@ class Stream(Generic[T]):
             print(recorded.version, recorded.event)
     """
 
-    __slots__ = ("_seen", "_streams", "place")
+    __slots__ = ("_seen", "_seen_on", "_streams", "place")
 
     def __init__(self, streams: Streams[T], place: Place) -> None:
         self._streams = streams
         self.place = place
         self._seen = 0
-        """A version that the stream has reached for sure."""
+        self._seen_on = ""
 
     def __repr__(self) -> str:
         return f"<Stream {self.place}>"
@@ -90,14 +90,14 @@ class Stream(Generic[T]):
         base = await self.version() if version is None else version
         for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
             try:
-                numbered = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._seen)
+                positions = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._least)
             except Refused as refused:
                 if (request := earlier(refused.item, self.place, stored, id)) is not None:
                     return await self._appended(request)
             else:
                 self.reached(base + len(events))
-                both = zip(numbered, copies, strict=True)
-                return tuple(self._recorded(base + n, *each) for n, each in enumerate(both, start=1))
+                appended = zip(stored, copies, positions, strict=True)
+                return tuple(self._recorded(base + n, *each) for n, each in enumerate(appended, start=1))
             there = await self.version()
             if version is not None:
                 raise Conflict(f"stream {self.place} is at version {there}, not at version {version}", there)
@@ -109,7 +109,7 @@ class Stream(Generic[T]):
 
     async def version(self) -> int:
         """How many events it has. One read if nobody has appended since this handle looked."""
-        low, step = self._seen, 1
+        low, step = self._least, 1
         while await self._has(low + step):
             low += step
             step *= 2
@@ -187,15 +187,16 @@ class Stream(Generic[T]):
         faster all the time.
         """
         opened, found = self._streams.opened(), None
-        if id is not None and (request := await self._request(id)) is not None:
-            return await self._appended(request)
         for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
             found = await load(self, fold, opened, on=found)
+            # Asked for after the state, so that none is decided on which a repeat of this has changed already.
+            if id is not None and (request := await self._request(id)) is not None:
+                return await self._appended(request)
             if not (events := tuple(decide(found.state))):
                 return ()
             try:
                 appended = await self.append(*events, version=found.version, id=id)
-            except Conflict:
+            except (Conflict, IdempotencyMismatch):  # a repeat of this may have decided on other events: those count
                 await self._give_way(attempt)
                 continue
             await snapshot(self, fold, found, appended, opened)
@@ -220,20 +221,27 @@ class Stream(Generic[T]):
 
     def _overtaken(self) -> Conflict:
         times = CONFLICT_RETRY.max_attempts
-        return Conflict(f"others appended to stream {self.place} {times} times in a row", self._seen)
+        return Conflict(f"others appended to stream {self.place} {times} times in a row", self._least)
+
+    @property
+    def _least(self) -> int:
+        """A version that the stream has reached for sure. A handle may outlive the home that it was used on: an app is
+        opened again, on another one, and there it knows nothing.
+        """
+        if self._seen_on != (owner := self._streams.opened().home.owner):
+            self._seen, self._seen_on = 0, owner
+        return self._seen
 
     def reached(self, version: int) -> None:
         """Note that the stream is at least this long."""
-        self._seen = max(self._seen, version)
+        self._seen = max(self._least, version)
 
     async def _has(self, version: int) -> bool:
         store = self._streams.opened().home.store
         return await store.get(self.place.partition, event_sort(version)) is not None
 
-    def _recorded(self, version: int, stored: StoredEvent, event: T) -> Recorded[T]:
-        return Recorded(
-            key=self.key, event=event, version=version, id=stored.id, at_ms=stored.at_ms, position=stored.position
-        )
+    def _recorded(self, version: int, stored: StoredEvent, event: T, position: int) -> Recorded[T]:
+        return Recorded(key=self.key, event=event, version=version, id=stored.id, at_ms=stored.at_ms, position=position)
 
 
 def _version(found: Recorded[Any]) -> int:

@@ -41,14 +41,13 @@ class Recorded(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class StoredEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The body of an event's item."""
+    """The body of an event's item. Nothing in it depends on its place: it may be large, and is stored beforehand."""
 
     id: str
     kind: str
     data: Raw
     at_ms: int
     schema: int = 1
-    position: int = 0
 
 
 class Request(Struct, frozen=True):
@@ -88,9 +87,9 @@ def version_of(item: Item) -> int:
     return int(item.sort[len(EVENT_PREFIX) :])
 
 
-def event_put(place: Place, version: int, event: StoredEvent) -> Put:
-    """The write that appends an event, if nobody has."""
-    return Put(Item(partition=place.partition, sort=event_sort(version), body=encode(event)), ABSENT)
+def event_put(place: Place, version: int, event: StoredEvent, position: int = 0) -> Put:
+    """The write that appends an event, if nobody has. Its revision is its position among the events of all streams."""
+    return Put(Item(partition=place.partition, sort=event_sort(version), revision=position, body=encode(event)), ABSENT)
 
 
 def is_there(place: Place, version: int) -> Update:
@@ -108,5 +107,5 @@ def recorded(place: Place, item: Item, kinds: Kinds) -> Recorded[Any]:
         version=version,
         id=stored.id,
         at_ms=stored.at_ms,
-        position=stored.position,
+        position=item.revision,
     )
