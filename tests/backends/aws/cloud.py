@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
+from holdfast.errors import StoreUnavailable
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing.virtual_time import VirtualClock
@@ -103,6 +104,19 @@ class Scheduler:
         pass
 
 
+class Outage:
+    """A store that may be out of reach."""
+
+    def __init__(self, store: Any, cloud: Cloud) -> None:
+        self._store = store
+        self._cloud = cloud
+
+    def __getattr__(self, name: str) -> Any:
+        if self._cloud.is_down and name in {"write", "get", "query"}:
+            raise StoreUnavailable("nobody answers")
+        return getattr(self._store, name)
+
+
 class Cloud:
     """``build(app)`` registers what an environment runs; without, messages stay where they are. Within ``async with``
     the queue delivers.
@@ -118,6 +132,7 @@ class Cloud:
         self.invocations: Counter[str] = Counter()
         self.environments: list[LambdaHandler] = []
         self.doubles = 0
+        self.is_down = False
         self.timeout_seconds: float = TIMEOUT_SECONDS
         self._open_store = open_store
         self._build = build
@@ -135,7 +150,7 @@ class Cloud:
             home = await self._open_store(owner)
             ringer = parse_address(URL).bells(self.sqs, self.scheduler)
             doorbell = SqsDoorbell(Bells(), owner, ringer, self.clock, self._tell)
-            return replace(home, doorbell=doorbell, summons=doorbell)
+            return replace(home, store=Outage(home.store, self), doorbell=doorbell, summons=doorbell)
 
         app = hf.App("shop", home=open_home, clock=self.clock)
         assert self._build is not None

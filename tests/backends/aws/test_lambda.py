@@ -262,6 +262,32 @@ def test_a_batch_answers_for_each_message_by_itself(cloudy: Any) -> None:
     cloudy(story)
 
 
+def test_messages_come_again_if_the_store_was_out_of_reach(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        await cloud.invoke(start("checkout", "one", "one"))
+        ring = event_of(("ring", json.dumps({"holdfast": "ring", "partition": "wf#checkout#one"})))
+        cloud.is_down = True
+        assert await cloud.invoke(ring) == {"batchItemFailures": [{"itemIdentifier": "ring"}]}
+        cloud.is_down = False
+        assert await cloud.invoke(ring) == {"batchItemFailures": []}
+
+    cloudy(story)
+
+
+def test_a_batch_that_is_not_done_in_time_is_answered_in_time(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.timeout_seconds = 10.0
+        shop.step_seconds = 30.0
+        begun = asyncio.get_running_loop().time()
+        add = {"holdfast": "call", "actor": "Till", "key": "main", "method": "add", "args": ["x", 1]}
+        first = json.dumps(start("quick", "one", "one"))
+        assert await cloud.invoke(event_of(("start", first), ("call", json.dumps(add)))) == {"batchItemFailures": []}
+        assert asyncio.get_running_loop().time() - begun < cloud.timeout_seconds
+        assert [each["partition"] for each in cloud.sqs.sent] == ["wf#quick#one"], "what was cut off goes on elsewhere"
+
+    cloudy(story)
+
+
 def test_ordered_messages_are_calls_and_a_failure_holds_up_its_group_only(cloudy: Any) -> None:
     async def story(cloud: Cloud, shop: Shop) -> None:
         def add(id: str, what: str, method: str = "add") -> tuple[str, str]:
