@@ -58,6 +58,7 @@ class Sqs:
 
     async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         self.requests[operation] += 1
+        await asyncio.sleep(0.01)
         fault = self.broken.pop(0) if self.broken else None
         if isinstance(fault, Exception):
             raise fault
@@ -173,6 +174,8 @@ class Cloud:
         crew = chosen._crew
         assert crew is not None
         assert not [each.partition for each in crew.host.entities.values() if each.held], "a lease was kept"
+        bell = crew.host.home.doorbell
+        assert not isinstance(bell, SqsDoorbell) or not (bell._rung or bell._sending), "a ring was frozen on its way"
         json.dumps(answer)
         if handler is None:
             self._idle.append(chosen)

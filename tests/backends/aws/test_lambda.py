@@ -123,11 +123,10 @@ def test_a_short_workflow_ends_within_the_invocation_that_starts_it_and_nobody_i
 
 def test_a_workflow_with_a_step_a_sleep_a_signal_and_an_actor(cloudy: Any) -> None:
     async def story(cloud: Cloud, shop: Shop) -> None:
+        due_at = cloud.clock.now_ms() + 3000
         told = await cloud.invoke(start("checkout", "one", "one"))
         assert told["status"] == "SUSPENDED"
-        assert cloud.sqs.sent == [
-            {"holdfast": "ring", "partition": "wf#checkout#one", "due_at": cloud.clock.now_ms() + 3000}
-        ]
+        assert cloud.sqs.sent == [{"holdfast": "ring", "partition": "wf#checkout#one", "due_at": due_at}]
         assert cloud.sqs.delays == [3]
         await asyncio.sleep(10)
         await cloud.invoke(
@@ -210,6 +209,18 @@ def test_a_step_that_does_not_end_in_time_is_let_go_of_and_taken_up_by_another_i
         told_again = await until_ended(cloud, "quick", "one")
         assert told_again["result"] == "charged one"
         assert shop.effects == {"charge one": 1}
+
+    cloudy(story)
+
+
+def test_an_environment_whose_time_was_up_serves_again(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.timeout_seconds = 10.0
+        shop.step_seconds = 30.0
+        handler = cloud.environment()
+        assert (await cloud.invoke(start("quick", "one", "one"), handler))["status"] == "SUSPENDED"
+        shop.step_seconds = 0.0
+        assert (await cloud.invoke(start("quick", "two", "two"), handler))["status"] == "COMPLETED"
 
     cloudy(story)
 
