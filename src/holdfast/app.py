@@ -25,13 +25,14 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.http.serving import Serving
 from holdfast.kernel.host import Limits
+from holdfast.kernel.later import Later
 from holdfast.kernel.program import Model
 from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
 from holdfast.patterns.declarations import Patterns
 from holdfast.ports import Home, Seal, Shared
-from holdfast.runtime.sync import SyncBridge
+from holdfast.runtime.bridges import Bridges
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
 from holdfast.workflows.access import Access
@@ -53,7 +54,7 @@ OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 OpenShared = Callable[[], Shared]
 
 
-class App(Patterns, Declarations, Messaging, Serving):
+class App(Patterns, Declarations, Messaging, Bridges, Serving):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
@@ -207,6 +208,11 @@ class App(Patterns, Declarations, Messaging, Serving):
         self._home = url
 
     @property
+    def limits(self) -> Limits:
+        """How much a worker of this app takes on."""
+        return self._limits
+
+    @property
     def clock(self) -> Clock:
         """The clock of everything in this app; set it before opening to use another one, as tests do."""
         return self._clock
@@ -228,7 +234,7 @@ class App(Patterns, Declarations, Messaging, Serving):
         async with self._opening:
             if self._access is None:
                 shared = self._open_shared()
-                bare = await (self._home() if callable(self._home) else open_home(self.home_url))
+                bare = await (self._home() if callable(self._home) else self._open_home())
                 home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
@@ -270,6 +276,9 @@ class App(Patterns, Declarations, Messaging, Serving):
             finally:
                 await home.store.close()
 
+    def _open_home(self) -> Coroutine[Any, Any, Home]:
+        return open_home(self.home_url, clock=self._clock, tell=self.telemetry.emit)
+
     def _open_shared(self) -> Shared:
         if callable(self._cache):
             return self._cache()
@@ -296,21 +305,28 @@ class App(Patterns, Declarations, Messaging, Serving):
         if it has some.
         """
         grace_seconds = seconds(grace)
-        async with self:
-            if self._worker is not None:
-                raise InvalidState(f"app {self.name!r} already has a worker in this process")
-            publishes = any(step.policy.transactional for step in self.registry.steps.values())
-            models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging(publishes=publishes)]
-            worker = self._worker = Worker(self.access(), models, self.telemetry, limits or self._limits)
+        async with self.employ(limits or self._limits) as worker:
             try:
                 await worker.start()
                 await self.arm_schedules()
                 yield self
             finally:
-                try:
-                    await worker.stop(grace_seconds)
-                finally:
-                    self._worker = None
+                await worker.stop(grace_seconds)
+
+    @asynccontextmanager
+    async def employ(self, limits: Limits, later: Callable[[Home], Later] | None = None) -> AsyncGenerator[Worker]:
+        """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
+        async with self:
+            if self._worker is not None:
+                raise InvalidState(f"app {self.name!r} already has a worker in this process")
+            publishes = any(step.policy.transactional for step in self.registry.steps.values())
+            models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging(publishes=publishes)]
+            access = self.access()
+            self._worker = Worker(access, models, self.telemetry, limits, later and later(access.home))
+            try:
+                yield self._worker
+            finally:
+                self._worker = None
 
     @overload
     def run(self, main: Coroutine[Any, Any, T], /, *, grace: Duration = ...) -> T: ...
@@ -334,13 +350,12 @@ class App(Patterns, Declarations, Messaging, Serving):
             if main is not None:
                 main.close()  # if the home could not be opened, it has not begun
 
-    def sync(self, *, worker: bool = False) -> SyncBridge:
-        """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
-        return SyncBridge(self, worker=worker)
 
+async def open_home(url: str, *, clock: Clock | None = None, tell: Callable[..., Any] | None = None) -> Home:
+    """Open the home that a URL names: ``sqlite:///path``, ``aws://prefix?region=…`` or ``memory://``.
 
-async def open_home(url: str) -> Home:
-    """Open the home that a URL names: ``sqlite:///path``, ``aws://prefix?region=…`` or ``memory://``."""
+    ``clock`` and ``tell``, which counts an event of telemetry, are those of the app that opens it.
+    """
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from holdfast.backends.sqlite import open_sqlite_home  # noqa: PLC0415 - only the backend in use is loaded
@@ -353,7 +368,7 @@ async def open_home(url: str) -> Home:
     if separator and scheme == "aws":
         from holdfast.backends.aws import open_aws_home  # noqa: PLC0415 - only the backend in use is loaded
 
-        return await open_aws_home(url)
+        return await open_aws_home(url, clock=clock, tell=tell)
     raise ConfigurationError(
         f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db, aws://prefix?region=… "
         "or memory://"

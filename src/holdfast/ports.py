@@ -60,11 +60,23 @@ class Store(Protocol):
         ...
 
 
+class Ring(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag="ring"):
+    """A ring as a message, for homes where it is one: look at this entity; not before ``due_at`` (milliseconds).
+
+    >>> import msgspec
+    >>> msgspec.json.encode(Ring("wf#checkout#order-17"))
+    b'{"holdfast":"ring","partition":"wf#checkout#order-17"}'
+    """
+
+    partition: str
+    due_at: int = 0
+
+
 class Doorbell(Protocol):
     """Hints that an entity may have moved. A ring may be lost, late, early or doubled: state is truth."""
 
     def ring(self, partition: str) -> None:
-        """Tell every other process of this home to look at the entity; returns at once."""
+        """Tell every other process of this home, or one that is called, to look at the entity; returns at once."""
         ...
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
@@ -187,6 +199,22 @@ class Seen(Struct, frozen=True):
     may_fill: bool
 
 
+class Summons(Protocol):
+    """An extra of homes where nobody is there until he is called, and each ring is a message that is paid for (G14).
+
+    Its presence says: a ring of the doorbell is for work that nobody here does. Who only waits for news looks by
+    himself.
+    """
+
+    def ring_at(self, partition: str, due_at: int) -> None:
+        """Have somebody look at the entity at a time (milliseconds) or a little later; returns at once. A hint, too."""
+        ...
+
+    async def sent(self) -> None:
+        """Wait until all that was rung has left this process, or could not."""
+        ...
+
+
 class Cache(Protocol):
     """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
 
@@ -272,3 +300,4 @@ class Home(Struct, frozen=True):
     inline_bytes: int = INLINE_BYTES
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
+    summons: Summons | None = None

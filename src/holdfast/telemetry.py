@@ -24,6 +24,7 @@
 | ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened anew if wanted |
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
+| ``ring_failed`` | count, error | so many rings could not be sent: the sweep finds what they were for |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -49,6 +50,7 @@ LOGGED: Final = {
     "message_mismatched": logging.WARNING,
     "body_blocked": logging.WARNING,
     "store_awaited": logging.WARNING,
+    "ring_failed": logging.WARNING,
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,
 }

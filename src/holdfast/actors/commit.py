@@ -19,6 +19,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, Item, OwnerIs, Put, Update, one_per_place, place
+from holdfast.kernel.host import announce
 from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
@@ -195,5 +196,5 @@ def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, ho
             answered = answered or each.delivery.call.replies
         host.tell(each.rings)
     if answered:
-        host.home.doorbell.ring(actor.partition)
+        announce(actor.partition, host.home)
         access.rings.heard(actor.partition)

@@ -88,10 +88,12 @@ def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) ->
     due_at = actor.next_due()
     if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
         return
-    if access.host is None:
-        access.home.doorbell.ring(actor.partition)
-    else:
+    if access.host is not None:
         access.host.look_at(actor.partition, due_at)
+    elif access.home.summons is not None:
+        access.home.summons.ring_at(actor.partition, due_at)
+    else:
+        access.home.doorbell.ring(actor.partition)
 
 
 def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Write:

@@ -115,7 +115,7 @@ async def claim(actor: Resident, host: Host) -> bool:
             actor.hold(item)
             return True
         case Held(_, until):
-            host.look_at(actor.partition, until + 1)
+            host.later.held(host, actor.partition, until)
         case Closed(None) if actor.calls:
             if await begin(actor, until, host):
                 return True
@@ -299,6 +299,8 @@ async def settle(actor: Resident, host: Host) -> bool:
     actor.held = False
     if actor.halting or host.draining:
         host.forget(actor)
+        if due is not None and not actor.halting:
+            host.look_at(actor.partition, due)
         return True
     host.suspended(actor, due)
     return True

@@ -18,6 +18,7 @@ from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.journaled import Journaled
+from holdfast.kernel.later import Alarms, Later
 from holdfast.kernel.program import Arrival, Conclusion, Model
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
@@ -60,7 +61,15 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Host:
     """Takes hints and turns them into turns. One per open worker."""
 
-    def __init__(self, home: Home, models: Sequence[Model], clock: Clock, telemetry: Telemetry, limits: Limits) -> None:
+    def __init__(
+        self,
+        home: Home,
+        models: Sequence[Model],
+        clock: Clock,
+        telemetry: Telemetry,
+        limits: Limits,
+        later: Later | None = None,
+    ) -> None:
         self.home = home
         self.models = models
         self.clock = clock
@@ -72,25 +81,27 @@ class Host:
         self.entities: dict[str, Entity] = {}
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
-        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self.later = later or Alarms(limits.sweep_seconds)
         self._turns = 0
         self._posts: set[asyncio.Task[None]] = set()
 
     # ── Hints in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def look(self, partition: str) -> None:
-        """Something may have happened to this entity."""
-        if (alarm := self._alarms.pop(partition, None)) is not None:
-            alarm.cancel()
+    def look(self, partition: str) -> bool:
+        """Something may have happened to this entity. Answers whether it is looked at here, now or soon."""
+        self.later.cancel(partition)
         entity = self.entities.get(partition)
         if entity is not None and entity.turn is not None:
             entity.look()
-        elif self.births.postpones(partition) or self.draining or (model := self.model_of(partition)) is None:
-            return
+        elif self.births.postpones(partition):
+            return True
+        elif self.draining or (model := self.model_of(partition)) is None:
+            return False
         elif self._turns >= self.limits.running:
             self._waiting[partition] = None
         else:
             self._begin_turn(entity or self._admit(partition, model))
+        return True
 
     def summon(self, partition: str) -> Entity | None:
         """The entity, for somebody who has something for it, and its turn begun; ``None`` if it has no place here."""
@@ -113,12 +124,7 @@ class Host:
 
     def look_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
-        delay_seconds = max(0, due_at - self.clock.now_ms()) / 1000
-        if delay_seconds > 2 * self.limits.sweep_seconds:
-            return  # the sweep will come by before
-        if (alarm := self._alarms.pop(partition, None)) is not None:
-            alarm.cancel()
-        self._alarms[partition] = asyncio.get_running_loop().call_later(delay_seconds, self.look, partition)
+        self.later.look_at(self, partition, due_at)
 
     def adopt(self, head: Item) -> None:
         """Work on a head that was created with our lease already in it."""
@@ -210,12 +216,13 @@ class Host:
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
         self._drop(entity)
-        self.home.doorbell.ring(entity.partition)
+        announce(entity.partition, self.home)
         for partition, writes in conclusion.posts:
             if not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
-            self.look(entity.partition)
+            if not self.look(entity.partition):  # we are about to stop
+                self.look_at(entity.partition, conclusion.due_at)
             return
         self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
         self.watchers.tell(entity.partition, conclusion)
@@ -224,8 +231,7 @@ class Host:
         async def post() -> None:
             with contextlib.suppress(StoreError):  # only a hint: the receiver also looks by himself
                 await self.home.store.write(*writes)
-                self.home.doorbell.ring(partition)
-                self.look(partition)
+                nudge(partition, self.home, self)
 
         task = asyncio.get_running_loop().create_task(post())
         self._posts.add(task)
@@ -249,15 +255,14 @@ class Host:
         self.forget(entity)
         if not self.draining:
             soon = self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000)
-            self.look_at(entity.partition, soon if again_at is None else again_at)
+            self.later.failed(self, entity.partition, soon if again_at is None else again_at)
 
     # ── Shutdown ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def drain(self, grace_seconds: float) -> None:
         """Start no more effects, let running ones finish within the grace period, and hand everything over."""
         self.draining = True
-        for alarm in self._alarms.values():
-            alarm.cancel()
+        self.later.cancel_all()
         turns = self._wake_all()
         if turns:
             await asyncio.wait(turns, timeout=grace_seconds)
@@ -278,14 +283,28 @@ class Host:
     def abandon(self) -> None:
         """Stop at once. Leases stay behind; whoever comes next takes over."""
         self.draining = True
-        for alarm in self._alarms.values():
-            alarm.cancel()
+        for partition in self._waiting:
+            self.later.failed(self, partition, 0)
+        self._waiting.clear()
         for entity in list(self.entities.values()):
             if entity.turn is not None:
                 entity.turn.cancel()
+                self.later.failed(self, entity.partition, 0)
             self.forget(entity)
+        self.later.cancel_all()
         for post in self._posts:
             post.cancel()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is worked on here, and nothing waits for its turn."""
+        return not (self._turns or self._waiting or self._posts or self.later.waiting)
+
+    @property
+    def under_way(self) -> Sequence[asyncio.Task[None]]:
+        """The turns that are being taken, and the messages on their way to others."""
+        turns = (entity.turn for entity in self.entities.values() if entity.turn is not None)
+        return [*turns, *self._posts]
 
     def held_by_us(self, partition: str) -> bool:
         """Whether we own the entity's lease now."""
@@ -294,7 +313,31 @@ class Host:
 
 
 def nudge(partition: str, home: Home, host: Host | None) -> None:
-    """Something was written for an entity: whoever works on it, here or elsewhere, looks at it."""
-    home.doorbell.ring(partition)
-    if host is not None:
-        host.look(partition)
+    """Something was written for an entity: whoever works on it, here or elsewhere, looks at it.
+
+    Where rings are paid for, nobody else is called for what is looked at here. If somebody else holds it, he finds
+    the revision of the head moved on before he lets go of it.
+    """
+    if home.summons is None:
+        home.doorbell.ring(partition)
+        if host is not None:
+            host.look(partition)
+    elif host is None or not host.look(partition):
+        home.doorbell.ring(partition)
+
+
+async def quiet(host: Host) -> None:
+    """Wait until nothing is worked on here, and nothing waits for its turn."""
+    while not host.is_quiet:
+        if under_way := host.under_way:
+            await asyncio.wait(under_way)
+        else:
+            await asyncio.sleep(0)  # something is on its way into a turn, or out of one
+
+
+def announce(partition: str, home: Home) -> None:
+    """There is news of an entity for those who wait for it, and nothing to do. Where rings are paid for, they look by
+    themselves.
+    """
+    if home.summons is None:
+        home.doorbell.ring(partition)

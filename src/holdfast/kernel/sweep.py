@@ -39,6 +39,11 @@ class Sweeper:
             loop.create_task(self._beat(limits.purge_seconds, self._purge)),
         ]
 
+    def keep_leases(self) -> None:
+        """Only extend the leases that are held. Somebody else says when to sweep."""
+        beat = self._beat(self._host.limits.lease_ms / 3000, self._renew)
+        self._beats = [asyncio.get_running_loop().create_task(beat)]
+
     async def stop(self) -> None:
         """Stop the beat. A sweep under way is left to end by itself."""
         for task in self._beats:

@@ -90,7 +90,7 @@ async def claim(entity: Journaled, host: Host) -> bool:
             entity.hold(item)
             return True
         case Held(_, until):
-            host.look_at(entity.partition, until + 1)  # at the very end of a lease it has not lapsed yet
+            host.later.held(host, entity.partition, until)
         case Closed():
             pass
     host.forget(entity)

@@ -156,7 +156,7 @@ async def claim(relay: Relay, host: Host) -> bool:
             relay.unread, relay.full = missed, True  # what is there now is looked at next
             return True
         case Held(_, until):
-            host.look_at(relay.partition, until + 1)
+            host.later.held(host, relay.partition, until)
         case _:
             pass
     host.forget(relay)
@@ -256,13 +256,14 @@ async def wait(relay: Relay, host: Host) -> bool:
 
 async def settle(relay: Relay, host: Host) -> bool:
     """Let go of the outbox. Refused if somebody published meanwhile: then there is more to do."""
+    now = host.clock.now_ms()
     update = Update(
         partition=relay.partition,
         when=AllOf((OwnerIs(host.home.owner, relay.epoch), RevisionIs(relay.revision))),
         status=WAITING,
         owner=None,
         lease_until=None,
-        due_at=host.clock.now_ms() if relay.full else None,
+        due_at=now if relay.full else None,
     )
     try:
         await write_until_known(
@@ -275,5 +276,5 @@ async def settle(relay: Relay, host: Host) -> bool:
         relay.revision, relay.full = there.revision, True
         return False
     relay.held = False
-    host.suspended(relay, None)
+    host.suspended(relay, now if relay.full else None)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.kernel.host import announce
 from holdfast.kernel.watch import Rings
 
 if TYPE_CHECKING:
@@ -18,11 +19,10 @@ class AppBell:
         self._connect = connect
 
     def ring(self, partition: str) -> None:
-        """Something was appended. Where each ring is paid for (G14), others find it when they look again."""
+        """Something was appended: news, and no work. Where each ring is paid for (G14), others look again."""
         access = self._connect()
         access.rings.heard(partition)
-        if access.home.sequencer is not None:
-            access.home.doorbell.ring(partition)
+        announce(partition, access.home)
 
     def listen(self, partition: str) -> AppListening:
         """Hear of what is appended from now on."""

@@ -21,6 +21,7 @@ from holdfast import ids
 from holdfast.coordination.lease import Claimed, Closed, claim, release
 from holdfast.errors import Refused, StoreError, StoreUnavailable, WaitTimeout
 from holdfast.items import ABSENT, Item, Put
+from holdfast.kernel.host import announce
 from holdfast.patterns.ground import Ground
 from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
@@ -252,5 +253,5 @@ class Contest:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         self.ground.rings.heard(self.partition)
-        self.opened.home.doorbell.ring(self.partition)
+        announce(self.partition, self.opened.home)
         return parting

@@ -15,6 +15,7 @@ from holdfast.workflows.execution import Workflows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.kernel.later import Later
     from holdfast.kernel.program import Model
     from holdfast.telemetry import Telemetry
     from holdfast.workflows.access import Access
@@ -26,17 +27,29 @@ STEP_THREADS: Final = 32
 class Worker:
     """Works on the executions of one app in this process, between ``start`` and ``stop``."""
 
-    def __init__(self, access: Access, models: Sequence[Model], telemetry: Telemetry, limits: Limits) -> None:
+    def __init__(
+        self,
+        access: Access,
+        models: Sequence[Model],
+        telemetry: Telemetry,
+        limits: Limits,
+        later: Later | None = None,
+    ) -> None:
         self._access = access
         self._pool = StepThreads(STEP_THREADS)
         workflows = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
-        self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits)
+        self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits, later)
         self.sweeper = Sweeper(self.host)
 
     async def start(self) -> None:
         """Take up everything that is due or was left behind, and listen from now on."""
         self._access.host = self.host
         await self.sweeper.start()
+
+    def begin(self) -> None:
+        """Take up nothing by itself: only what is asked for. Leases are extended as long as the loop runs."""
+        self._access.host = self.host
+        self.sweeper.keep_leases()
 
     async def stop(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Finish running steps within the grace period, hand the rest over, and let go of every lease."""

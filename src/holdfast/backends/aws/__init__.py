@@ -1,24 +1,24 @@
-"""The home on AWS: items in DynamoDB. Nothing runs while nothing happens, and nothing needs a server (DESIGN §5).
-
-What is here so far is the store. The doorbell reaches this process only; others look every few seconds.
-"""
+"""The home on AWS: items in DynamoDB, rings by SQS. Nothing runs while nothing happens (DESIGN §5)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from holdfast.backends.aws import names
+from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
-from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
+from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
-from holdfast.backends.aws.names import base
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
+from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
 from holdfast.ports import Home
@@ -26,53 +26,86 @@ from holdfast.ports import Home
 PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-class Address(Struct, frozen=True):
-    """What the URL of a home on AWS says. ``endpoint`` is for emulators."""
+class Address(Struct, frozen=True, kw_only=True):
+    """What the URL of a home on AWS says. The endpoints are for emulators: DynamoDB's is that of all that have none.
+
+    ``scheduler_role`` is the ARN of the role by which the Scheduler may ring.
+    """
 
     prefix: str
     region: str | None = None
     endpoint: str | None = None
+    sqs_endpoint: str | None = None
+    scheduler_endpoint: str | None = None
+    scheduler_role: str | None = None
 
     @property
     def table(self) -> str:
         """The name of the table."""
-        return base(self.prefix)
+        return names.base(self.prefix)
 
     def connect(self) -> Connection:
         """A way to it, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
+    def bells(self, queue: Connection | None, scheduler: Connection | None) -> Bellringer:
+        """What rings there, through these connections if they are given. Nothing is sent yet."""
+        name = names.queue(self.prefix, names.DOORBELL)
+        made = Queue(queue or ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs"), name)
+        if self.scheduler_role is None:
+            return Bellringer(made, None)
+        endpoint = self.scheduler_endpoint or self.endpoint
+        schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
+        return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+
 
 def parse_address(url: str) -> Address:
-    """Read ``aws://<prefix>?region=…&endpoint=…``. Raises ``ConfigurationError``.
+    """Read ``aws://<prefix>?region=…&endpoint=…``; its options are the fields of ``Address``.
+
+    Raises ``ConfigurationError``.
 
     >>> parse_address("aws://shop?region=eu-west-1").table
     'shop-holdfast'
     """
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = sorted(options.keys() - {"region", "endpoint"})
+    unknown = sorted(options.keys() - set(Address.__struct_fields__[1:]))
     if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/") or unknown:
         raise ConfigurationError(
             f"{url!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, digits, - and "
             "_; for an emulator add &endpoint=http://127.0.0.1:8000"
         )
-    return Address(parts.netloc, options.get("region") or None, options.get("endpoint") or None)
+    return Address(prefix=parts.netloc, **{name: value for name, value in options.items() if value})
 
 
 async def open_aws_home(
-    url: str, *, connection: Connection | None = None, bells: Bells | None = None, owner: str | None = None
+    url: str,
+    *,
+    clock: Clock | None = None,
+    tell: Callable[..., Any] | None = None,
+    connection: Connection | None = None,
+    queue: Connection | None = None,
+    scheduler: Connection | None = None,
+    bells: Bells | None = None,
+    owner: str | None = None,
 ) -> Home:
     """Open the home that ``aws://<prefix>?region=…`` names; ``create_table`` has made its table before.
 
-    Nothing is sent yet: what is wrong with the table or the credentials is told by the first request. Homes in one
-    process that share ``bells`` hear each other at once. ``connection`` and ``owner`` are for tests.
+    Nothing is sent yet: what is wrong with the table or the credentials is told by the first request. ``tell`` counts
+    an event of telemetry: ``ring_failed``. Homes in one process that share ``bells`` hear each other at once. The
+    connections and ``owner`` are for tests.
     """
     address = parse_address(url)
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     store = DynamoStore(transport, address.table)
-    return Home(url=url, owner=owner, store=store, doorbell=LocalDoorbell(bells or Bells(), owner))
+    ringer = address.bells(queue, scheduler)
+    doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
+    return Home(url=url, owner=owner, store=store, doorbell=doorbell, summons=doorbell)
+
+
+def _untold(event: str, **fields: object) -> None:
+    """Nobody asked for telemetry."""
 
 
 async def create_table(url: str) -> None:
@@ -94,6 +127,7 @@ __all__ = [
     "DynamoStore",
     "LocalDoorbell",
     "Meter",
+    "SqsDoorbell",
     "Transport",
     "Usage",
     "create_table",

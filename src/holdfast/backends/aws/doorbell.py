@@ -1,12 +1,22 @@
-"""A doorbell within one process: the homes that share ``Bells`` hear each other, and nobody else does.
+"""The doorbell: homes in one process hear each other, and by SQS somebody is called who is not there yet.
 
-Other processes find what was written when they next sweep. Nothing is lost by it, since state is truth; it comes later.
+A process that runs all the time takes no messages from the queue, since asking for them would be paid for: it finds
+what was written elsewhere when it next sweeps.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
+from typing import Any, Final
+
+from holdfast.backends.aws.bellringer import Bellringer
+from holdfast.clock import Clock
+from holdfast.ports import Ring
+
+SILENT_MS: Final = 60_000
+"""How long nothing is rung after a ring that nobody would ever have taken."""
 
 Heard = Callable[[str | None], None]
 
@@ -57,3 +67,60 @@ class LocalDoorbell:
 
 def _ignore(partition: str | None) -> None:
     """What a home does with rings before it listens."""
+
+
+class SqsDoorbell(LocalDoorbell):
+    """Calls somebody by a message to a queue, which a function of Lambda takes. It is the home's ``Summons``, too.
+
+    The rings of one tick of the loop leave together. Where there is no such queue, or no right to it, rings are
+    dropped for a while and the sweep finds what they were for; ``ring_failed`` tells.
+    """
+
+    def __init__(self, bells: Bells, owner: str, ringer: Bellringer, clock: Clock, tell: Callable[..., Any]) -> None:
+        super().__init__(bells, owner)
+        self._ringer = ringer
+        self._clock = clock
+        self._tell = tell
+        self._rung: set[Ring] = set()
+        self._sending: set[asyncio.Task[None]] = set()
+        self._silent_until = 0
+
+    def ring(self, partition: str) -> None:
+        """See ``Doorbell.ring``."""
+        super().ring(partition)
+        self.ring_at(partition, 0)
+
+    def ring_at(self, partition: str, due_at: int) -> None:
+        """See ``Summons.ring_at``."""
+        if not self._rung:
+            asyncio.get_running_loop().call_soon(self._leave)
+        self._rung.add(Ring(partition, due_at))
+
+    def _leave(self) -> None:
+        rung, self._rung = self._rung, set()
+        if self._clock.now_ms() >= self._silent_until:
+            # An empty context: what whoever rang has in his is none of ours.
+            task = asyncio.get_running_loop().create_task(self._send(rung), context=Context())
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send(self, rung: set[Ring]) -> None:
+        in_order = sorted(rung, key=lambda ring: (ring.partition, ring.due_at))
+        for lost in await self._ringer.send(in_order, self._clock.now_ms()):
+            if lost.hopeless:
+                self._silent_until = self._clock.now_ms() + SILENT_MS
+            self._tell("ring_failed", count=lost.count, error=str(lost))
+
+    async def sent(self) -> None:
+        """See ``Summons.sent``."""
+        while self._rung or self._sending:
+            if self._sending:
+                await asyncio.wait(self._sending)
+            else:
+                await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """See ``Doorbell.close``."""
+        await super().close()
+        await self.sent()
+        self._ringer.close()

@@ -59,13 +59,13 @@ class AwaitExecution(Struct, frozen=True):
         if head is not None and head.status not in ENDED:
             watch(self.partition, operation, live)  # first: it may end in this process before the store has answered
             if await _asked_to_be_told(self.partition, live):
-                return check_again(operation, live)
+                return check_again(head, operation, live)
             head = await store.get(self.partition)
         if head is None:
             return live.failed(operation, NotFound(f"there is no {describe_partition(self.partition)}"))
         if head.status in ENDED:
             return outcome(head, operation, live)
-        return check_again(operation, live)  # it had been asked before
+        return check_again(head, operation, live)  # it had been asked before
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         live.host.watchers.remove(self.partition, (live.partition, operation.id))

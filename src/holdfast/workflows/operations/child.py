@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from holdfast.workflows.starting import StartOptions
 
 CHECK_AGAIN_MS: Final = 60_000
-"""How often a waiting parent looks at a child by itself, in case the child's word was lost."""
+CHECK_AGAIN_SHARE: Final = 4
+"""When a waiting parent looks at a child by itself, in case the child's word was lost: after a minute, or a quarter of
+the child's age if that is more. So a lost word costs little of what was waited anyway, and waiting for long costs
+little, where each look is paid for (G14)."""
 
 
 async def call_child(
@@ -94,7 +97,7 @@ class CallChild(Struct, frozen=True):
         if head.status in ENDED:
             return outcome(head, operation, live)
         watch(head.partition, operation, live)
-        return check_again(operation, live)
+        return check_again(head, operation, live)
 
     def _order(self, operation: Operation, live: Live) -> Launch:
         parent = Parent(live.partition, live.record.run, operation.id)
@@ -143,9 +146,11 @@ class StartDetached(Struct, frozen=True):
         return ()
 
 
-def check_again(operation: Operation, live: Live) -> Timed:
+def check_again(awaited: Item, operation: Operation, live: Live) -> Timed:
     """Look by oneself after a while."""
-    return Timed(live.now_ms() + CHECK_AGAIN_MS, operation.id)
+    now = live.now_ms()
+    age_ms = now - decode_result(awaited.body).created_at
+    return Timed(now + max(CHECK_AGAIN_MS, age_ms // CHECK_AGAIN_SHARE), operation.id)
 
 
 def watch(partition: str, operation: Operation, live: Live) -> None:

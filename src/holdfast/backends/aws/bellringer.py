@@ -1,0 +1,197 @@
+"""Rings as messages: by SQS, at once or with a delay, and by a schedule of EventBridge if they are far away.
+
+A ring is a hint: one that is sent twice, or late, or lost does no harm. So what fails is tried a few times and then
+dropped, and the sweep finds what it was for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast import ids
+from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.failures import THROTTLED
+from holdfast.ports import Ring
+
+BATCH: Final = 10
+"""The most entries of one SendMessageBatch (API reference)."""
+
+LONGEST_DELAY_MS: Final = 15 * 60 * 1000
+"""The longest DelaySeconds of a message ("Amazon SQS message timers", developer guide)."""
+
+LAST_LEG_MS: Final = 2 * 60 * 1000
+"""A schedule fires within its minute ("Schedule types in EventBridge Scheduler"), so it fires so much earlier, and
+what is left is the delay of a message, which is exact to the second."""
+
+TRIES: Final = 3
+PAUSE_SECONDS: Final = 0.1
+
+
+class RingsLost(Exception):
+    """So many rings could not be sent. ``hopeless``: no other would be, for now."""
+
+    def __init__(self, count: int, reason: str, *, hopeless: bool) -> None:
+        super().__init__(reason)
+        self.count = count
+        self.hopeless = hopeless
+
+
+class Queue:
+    """The queue of the doorbell. It is looked up when it is first needed."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self._name = name
+        self._url: str | None = None
+        self._arn: str | None = None
+        self._looking_up = asyncio.Lock()
+
+    async def url(self) -> str:
+        """Where messages go."""
+        async with self._looking_up:
+            if self._url is None:
+                answer = await self._connection.send("GetQueueUrl", {"QueueName": self._name})
+                self._url = str(answer["QueueUrl"])
+            return self._url
+
+    async def arn(self) -> str:
+        """What schedules call it."""
+        if self._arn is None:
+            asked = {"QueueUrl": await self.url(), "AttributeNames": ["QueueArn"]}
+            answer = await self._connection.send("GetQueueAttributes", asked)
+            self._arn = str(answer["Attributes"]["QueueArn"])
+        return self._arn
+
+    async def send(self, rings: Sequence[Ring], now: int) -> None:
+        """Send at most ten, each so that it arrives when it is due and not before. Raises ``RingsLost``."""
+        entries = [
+            {"Id": str(n), "MessageBody": body(ring), "DelaySeconds": max(0, -(-(ring.due_at - now) // 1000))}
+            for n, ring in enumerate(rings)
+        ]
+        reason = ""
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            try:
+                answer = await self._connection.send(
+                    "SendMessageBatch", {"QueueUrl": await self.url(), "Entries": entries}
+                )
+            except Exception as error:
+                reason = refused_for(error)
+                if is_hopeless(error):
+                    raise RingsLost(len(entries), reason, hopeless=True) from error
+                continue
+            failed = {each["Id"]: each for each in answer.get("Failed", ())}
+            if not failed:
+                return
+            reason = ", ".join(sorted({str(each.get("Code")) for each in failed.values()}))
+            entries = [each for each in entries if each["Id"] in failed]
+        raise RingsLost(len(entries), reason, hopeless=False)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._connection.close()
+
+
+class Schedules:
+    """One-time schedules that ring, and are gone then. ``role`` is what lets the Scheduler send to the queue."""
+
+    def __init__(self, connection: Connection, group: str, role: str, queue: Queue) -> None:
+        self._connection = connection
+        self._group = group
+        self._role = role
+        self._queue = queue
+
+    async def set(self, ring: Ring) -> None:
+        """Ring shortly before it is due. The same ring again is the same schedule. Raises ``RingsLost``."""
+        at = datetime.fromtimestamp((ring.due_at - LAST_LEG_MS) // 1000, UTC)
+        reason = ""
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            try:
+                await self._connection.send(
+                    "CreateSchedule",
+                    {
+                        "Name": f"ring-{ids.fingerprint(f'{ring.partition}@{ring.due_at}'.encode())}",
+                        "GroupName": self._group,
+                        "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
+                        "FlexibleTimeWindow": {"Mode": "OFF"},
+                        "ActionAfterCompletion": "DELETE",
+                        "Target": {"Arn": await self._queue.arn(), "RoleArn": self._role, "Input": body(ring)},
+                    },
+                )
+            except Exception as error:
+                if code_of(error) == "ConflictException":
+                    return  # it is set already
+                reason = refused_for(error)
+                if is_hopeless(error):
+                    raise RingsLost(1, reason, hopeless=False) from error
+            else:
+                return
+        raise RingsLost(1, reason, hopeless=False)
+
+    def close(self) -> None:
+        """Set nothing more."""
+        self._connection.close()
+
+
+class Bellringer(Struct, frozen=True):
+    """The ways a ring may take. Without ``schedules`` those that are far away are left to the sweep."""
+
+    queue: Queue
+    schedules: Schedules | None
+
+    async def send(self, rings: Iterable[Ring], now: int) -> list[RingsLost]:
+        """Send them, side by side; answers what was lost."""
+        near: list[Ring] = []
+        far: list[Ring] = []
+        for ring in rings:
+            (near if ring.due_at - now <= LONGEST_DELAY_MS else far).append(ring)
+        sendings = [self.queue.send(near[n : n + BATCH], now) for n in range(0, len(near), BATCH)]
+        if self.schedules is not None:
+            sendings += [self.schedules.set(ring) for ring in far]
+        came = await asyncio.gather(*sendings, return_exceptions=True)
+        lost = [each for each in came if isinstance(each, RingsLost)]
+        for each in came:
+            if isinstance(each, BaseException) and not isinstance(each, RingsLost):
+                raise each
+        return lost
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self.queue.close()
+        if self.schedules is not None:
+            self.schedules.close()
+
+
+def body(ring: Ring) -> str:
+    """A ring as the body of a message."""
+    return json.dumps(msgspec.to_builtins(ring))
+
+
+def code_of(error: Exception) -> str:
+    """What AWS calls it, or the class of an error on the way there."""
+    response: Any = getattr(error, "response", None) or {}
+    return str(response.get("Error", {}).get("Code") or type(error).__name__)
+
+
+def is_hopeless(error: Exception) -> bool:
+    """Whether it would be refused again: no such queue, no right to it, no credentials."""
+    response: Any = getattr(error, "response", None)
+    if response is None:
+        return code_of(error) in {"NoCredentialsError", "NoRegionError", "ConfigurationError", "ParamValidationError"}
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status < 500 and code_of(error) not in THROTTLED
+
+
+def refused_for(error: Exception) -> str:
+    """Why, in one line."""
+    return f"{code_of(error)}: {error}"

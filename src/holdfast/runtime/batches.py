@@ -1,0 +1,124 @@
+"""Batches: each message is answered for by itself, so that those that are done do not come again.
+
+Lambda takes an answer that lists ``batchItemFailures`` ("Reporting batch item failures for Lambda functions with an
+Amazon SQS trigger", developer guide); the event source must be set to ``ReportBatchItemFailures``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from holdfast.errors import StoreUnavailable, UnknownName
+from holdfast.kernel.host import quiet
+from holdfast.ports import Ring
+from holdfast.runtime.commands import begin, call, method_of, place_of
+from holdfast.runtime.shapes import Changes, Message, Messages, Ordered, OrderedMessage, command_of, ordered_call_of
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.kernel.later import Calls
+    from holdfast.runtime.commands import Command, Commanded
+
+_logger = logging.getLogger("holdfast")
+
+
+class Batch:
+    """The messages of one batch that are not done yet, in their order."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self._open = dict.fromkeys(ids)
+
+    def done(self, id: str) -> None:
+        """It need not come again."""
+        self._open.pop(id, None)
+
+    def answer(self) -> dict[str, Any]:
+        """What to answer to Lambda now."""
+        return {"batchItemFailures": [{"itemIdentifier": id} for id in self._open]}
+
+
+def batch_of(work: Messages | Ordered | Changes) -> Batch:
+    """A batch none of which is done."""
+    match work:
+        case Messages(messages):
+            return Batch([each.id for each in messages])
+        case Ordered(ordered):
+            return Batch([each.id for each in ordered])
+        case Changes(changes):
+            return Batch([id for id, _ in changes])
+
+
+async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Commanded, host: Host, calls: Calls) -> None:
+    """Do all that a batch asks for; returns when nothing is under way any more."""
+    match work:
+        case Messages(messages):
+            await _handle_messages(batch, messages, app, host, calls)
+        case Ordered(ordered):
+            groups: dict[str, list[OrderedMessage]] = {}
+            for message in ordered:
+                groups.setdefault(message.group, []).append(message)
+            await asyncio.gather(*(_handle_group(batch, each, app) for each in groups.values()))
+            await quiet(host)
+        case Changes(changes):
+            for _, partition in changes:
+                if partition is not None:
+                    host.look(partition)  # what others serve is in the same stream
+            await quiet(host)
+            for id, partition in changes:
+                if partition in calls.failures:
+                    return  # Lambda goes on from the first one that failed
+                batch.done(id)
+
+
+async def _handle_messages(
+    batch: Batch, messages: tuple[Message, ...], app: Commanded, host: Host, calls: Calls
+) -> None:
+    """Beside each other. Two rings for one entity are one look."""
+    began = dict(
+        zip(messages, await asyncio.gather(*(_begin(each, app, host, calls) for each in messages)), strict=True)
+    )
+    await quiet(host)
+    for message, command in began.items():
+        if command is not None and place_of(command, message.id) not in calls.failures:
+            batch.done(message.id)
+
+
+async def _begin(message: Message, app: Commanded, host: Host, calls: Calls) -> Command | None:
+    try:
+        command = command_of(message.body)
+        match command:
+            case Ring(partition, due_at) if due_at > host.clock.now_ms():
+                calls.ring(partition, due_at)  # the last leg of a schedule
+            case Ring(partition):
+                calls.called(partition)
+                if not host.look(partition):
+                    raise UnknownName(f"nobody here serves {partition}")  # noqa: TRY301 - one way out for all
+            case _:
+                await begin(command, message.id, app)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's alone
+        _report(message.id, error)
+        return None
+    return command
+
+
+async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Commanded) -> None:
+    """One after another, up to the first that fails."""
+    for message in messages:
+        try:
+            asked = ordered_call_of(message.body)
+            bound = method_of(app, asked.actor, message.group, asked.method, asked.id or message.id)
+            await call(bound, Raw(bytes(asked.args)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's, and holds up its group alone
+            _report(message.id, error)
+            return
+        batch.done(message.id)
+
+
+def _report(id: str, error: Exception) -> None:
+    """Into the function's log, with where it was raised; but the store's silence is not its fault."""
+    traced = None if isinstance(error, (StoreUnavailable, UnknownName)) else error
+    _logger.error("message %s was not handled, and comes again: %r", id, error, exc_info=traced)

@@ -1,0 +1,29 @@
+"""What an app offers to code that is not async."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from holdfast.runtime.sync import SyncBridge
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.runtime.lambda_ import LambdaHandler
+
+
+class Bridges:
+    """The ways into an app from code that has no event loop."""
+
+    def sync(self, *, worker: bool = False) -> SyncBridge:
+        """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
+        return SyncBridge(cast("App", self), worker=worker)
+
+    def lambda_handler(self) -> LambdaHandler:
+        """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
+
+        It takes rings and messages from SQS, sweeps, and does what it is asked to directly: see the page "On AWS
+        Lambda". Nothing is opened before the first invocation.
+        """
+        from holdfast.runtime.lambda_ import LambdaHandler  # noqa: PLC0415 - whoever has no function does not load it
+
+        return LambdaHandler(cast("App", self))

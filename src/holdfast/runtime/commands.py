@@ -1,0 +1,209 @@
+"""What a function on AWS Lambda may be asked to do by name: the bodies of messages and of direct invocations.
+
+| ``"holdfast"`` | fields (those in brackets may be missing) | answers |
+|---|---|---|
+| ``start`` | workflow, [input], [id], [tags] | the status, and the result if it has ended by then |
+| ``status`` | workflow, id | the same |
+| ``signal`` | workflow, id, name, [value], [signal_id] | nothing |
+| ``cancel`` | workflow, id, [reason] | nothing |
+| ``call`` | actor, key, method, [args], [request_id] | the result |
+| ``send`` | actor, key, method, [args], [request_id] | the request id |
+| ``ring`` | partition, [due_at] | nothing |
+| ``sweep`` | | nothing |
+
+Repeats are recognised by their ids. What comes without one gets that of the message, or of the invocation, which AWS
+keeps when it delivers again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Raw, Struct
+
+from holdfast.actors.reference import BoundMethod, Reference
+from holdfast.actors.sending import send
+from holdfast.errors import UnknownName
+from holdfast.ports import Ring
+from holdfast.workflows.handle import status_of
+from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.record import NO_VALUE, check_id, check_tags, decode_result, partition_of
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.actors.definition import Kind
+    from holdfast.codec.signature import Signature
+    from holdfast.items import Item
+    from holdfast.workflows.access import Access
+    from holdfast.workflows.handle import Handle
+    from holdfast.workflows.registry import Registry
+
+NO_ARGUMENTS = Raw(b"[]")
+
+
+class Start(Struct, frozen=True, tag_field="holdfast", tag="start", forbid_unknown_fields=True):
+    """Start an execution, or find the one that was started with this id and input (G1, G11)."""
+
+    workflow: str
+    input: Raw = NO_ARGUMENTS
+    id: str | None = None
+    tags: dict[str, str] = {}
+
+
+class StatusOf(Struct, frozen=True, tag_field="holdfast", tag="status", forbid_unknown_fields=True):
+    """Look at an execution."""
+
+    workflow: str
+    id: str
+
+
+class SendSignal(Struct, frozen=True, tag_field="holdfast", tag="signal", forbid_unknown_fields=True):
+    """Send a value to an execution."""
+
+    workflow: str
+    id: str
+    name: str
+    value: Any = None
+    signal_id: str | None = None
+
+
+class Cancel(Struct, frozen=True, tag_field="holdfast", tag="cancel", forbid_unknown_fields=True):
+    """Ask an execution to stop."""
+
+    workflow: str
+    id: str
+    reason: str = ""
+
+
+class Call(Struct, frozen=True, tag_field="holdfast", tag="call", forbid_unknown_fields=True):
+    """Call a method of an actor and wait for the reply."""
+
+    actor: str
+    key: str
+    method: str
+    args: Raw = NO_ARGUMENTS
+    request_id: str | None = None
+
+
+class Send(Struct, frozen=True, tag_field="holdfast", tag="send", forbid_unknown_fields=True):
+    """Send a message to an actor, durably."""
+
+    actor: str
+    key: str
+    method: str
+    args: Raw = NO_ARGUMENTS
+    request_id: str | None = None
+
+
+class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unknown_fields=True):
+    """Find what nobody rang for."""
+
+
+Command = Start | StatusOf | SendSignal | Cancel | Call | Send | Ring | Sweep
+
+
+class Commanded(Protocol):
+    """The open app, as commands see it."""
+
+    actors: dict[str, Kind]
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def access(self) -> Access: ...
+
+    def actor_access(self) -> ActorAccess: ...
+
+    def handle(self, workflow: str, id: str) -> Handle[Any]: ...
+
+
+def place_of(command: Command, own_id: str) -> str | None:
+    """The entity that a command is about, if it is about one."""
+    match command:
+        case Start(workflow, _, id):
+            return partition_of(workflow, id or own_id)
+        case StatusOf(workflow, id) | SendSignal(workflow, id) | Cancel(workflow, id):
+            return partition_of(workflow, id)
+        case Ring(partition):
+            return partition
+        case Call() | Send() | Sweep():
+            return None  # a call tells its caller by itself, and a message that was sent is in its inbox
+
+
+async def begin(command: Command, own_id: str, app: Commanded) -> Any:
+    """Do what can be done at once; answers what ``finish`` turns into an answer when all is quiet."""
+    match command:
+        case Start():
+            return await _start(command, own_id, app)
+        case SendSignal(workflow, id, name, value, signal_id):
+            await app.handle(workflow, id).signal(name, value, id=signal_id or own_id)
+        case Cancel(workflow, id, reason):
+            await app.handle(workflow, id).cancel(reason)
+        case Call(actor, key, method, args, request_id):
+            bound = method_of(app, actor, key, method, request_id or own_id)
+            return await call(bound, args)
+        case Send(actor, key, method, args, request_id):
+            bound = method_of(app, actor, key, method, None)
+            positional, named = bound.method.signature.unbind(_parsed(bound.method.signature, args))
+            sent = await send(bound, *positional, request_id=request_id or own_id, **named)
+            return None if sent is None else {"id": sent.id}
+        case StatusOf() | Ring() | Sweep():
+            pass
+    return None
+
+
+async def finish(command: Command, own_id: str, begun: Any, app: Commanded) -> Any:
+    """The answer, as JSON."""
+    match command:
+        case Start(workflow, _, id):
+            return await _told(workflow, id or own_id, app)
+        case StatusOf(workflow, id):
+            return await _told(workflow, id, app)
+        case _:
+            return begun
+
+
+async def _start(command: Start, own_id: str, app: Commanded) -> None:
+    workflow, access = app.registry.workflow(command.workflow), app.access()
+    order = Launch(
+        id=check_id(command.id or own_id),
+        input=workflow.signature.parse(
+            bytes(command.input), f"workflow {command.workflow!r}", limit_bytes=access.limit_bytes
+        ),
+        tags=check_tags(command.tags),
+    )
+    head = await launch(access.home, access.host, workflow, order, access.clock)
+    if access.host is not None:
+        access.host.look(head.partition)  # whoever asks again may do so because its first turn was not finished
+
+
+async def _told(workflow: str, id: str, app: Commanded) -> dict[str, Any]:
+    app.registry.workflow(workflow)
+    head: Item = await app.access().head(partition_of(workflow, id))
+    status = status_of(head)
+    told = {"workflow": workflow, "id": id, "status": status.status, "error": status.error}
+    result = decode_result(head.body).result
+    return told if result == NO_VALUE else told | {"result": json.loads(bytes(result))}
+
+
+async def call(bound: BoundMethod, args: Raw) -> Any:
+    """The result of a call of an actor, as JSON."""
+    signature = bound.method.signature
+    positional, named = signature.unbind(_parsed(signature, args))
+    return json.loads(signature.result.encode(await bound(*positional, **named)))
+
+
+def method_of(app: Commanded, actor: str, key: str, method: str, request_id: str | None) -> BoundMethod:
+    """A method of an actor. Raises ``UnknownName`` that names those there are."""
+    kind = app.actors.get(actor)
+    if kind is None:
+        raise UnknownName(f"no actor is called {actor!r} here")
+    found = kind.methods.get(method)
+    if found is None:
+        raise UnknownName(f"{actor} has no method {method!r}; it has: {', '.join(kind.methods) or 'none'}")
+    return BoundMethod(Reference(kind, key, request_id, None), found)
+
+
+def _parsed(signature: Signature, args: Raw) -> bytes:
+    return signature.parse(bytes(args))

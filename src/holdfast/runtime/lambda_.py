@@ -1,0 +1,197 @@
+"""The runtime on AWS Lambda: a function that is called with an event, works until all is settled, and keeps nothing.
+
+Between two invocations an environment is frozen, or gone: so nothing is held then, nothing runs, and what is due later
+is left to somebody who will be called. What has been loaded stays in memory, without a lease; the next claim tells
+whether it is still as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.errors import WaitTimeout
+from holdfast.kernel.host import quiet
+from holdfast.kernel.later import Calls
+from holdfast.runtime.batches import Batch, batch_of, handle
+from holdfast.runtime.commands import Command, Commanded, Sweep, begin, finish
+from holdfast.runtime.shapes import Changes, Direct, Messages, Ordered, recognised
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Limits
+    from holdfast.kernel.later import Later
+    from holdfast.ports import Home
+    from holdfast.runtime.worker import Worker
+
+MARGIN_SECONDS: Final = 5.0
+"""So long before its end an invocation starts nothing new and lets go of everything; less if it is short."""
+
+SMALLEST_SHARE: Final = 5
+"""The margin is at most this part of what is left of the invocation."""
+
+SHORTEST_FAREWELL_SECONDS: Final = 1.0
+"""So long at least the last rings may take to leave."""
+
+LONGEST_SECONDS: Final = 900.0
+"""The longest invocation there is ("Lambda quotas", developer guide); for callers that give no context."""
+
+Doing = Callable[[], Awaitable[Any]]
+
+Front = Callable[[Any], Awaitable[Any] | None]
+"""Something that answers events of a shape of its own, such as HTTP requests; ``None`` if an event is none of them."""
+
+
+class Context(Protocol):
+    """What Holdfast wants of the context that Lambda gives."""
+
+    aws_request_id: str
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+class Called(Commanded, Protocol):
+    """The app, as this runtime sees it."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def employ(
+        self, limits: Limits, later: Callable[[Home], Later] | None = None
+    ) -> AbstractAsyncContextManager[Worker]: ...
+
+    async def arm_schedules(self) -> None: ...
+
+
+class Crew:
+    """The worker of the open app, in an environment that serves one invocation after another."""
+
+    def __init__(self, worker: Worker, calls: Calls, close: Callable[[], Awaitable[None]]) -> None:
+        self.worker = worker
+        self.host = worker.host
+        self.calls = calls
+        self.close = close
+        self.armed = False
+
+
+async def crew_of(app: Called) -> Crew:
+    """Open the app, to work on what invocations ask for and on nothing else."""
+    async with AsyncExitStack() as stack:
+        worker = await stack.enter_async_context(app.employ(limits_of(app.limits), lambda home: Calls(home.summons)))
+        worker.begin()
+        stack.push_async_callback(worker.stop)
+        calls = worker.host.later
+        assert isinstance(calls, Calls)
+        return Crew(worker, calls, stack.pop_all().aclose)
+
+
+class LambdaHandler:
+    """What Lambda calls: ``handler = app.lambda_handler()``. One invocation at a time, as Lambda does it.
+
+    The app is opened with the first invocation, on a loop of the handler's own, and stays open.
+    """
+
+    def __init__(self, app: Called, fronts: Sequence[Front] = ()) -> None:
+        self._app = app
+        self._fronts = tuple(fronts)
+        self._crew: Crew | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __call__(self, event: Any, context: Context | None = None) -> Any:
+        """Handle one event. Raises ``InvalidInput`` for one of a shape that nobody here knows."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(self.invoke(event, context))
+
+    def close(self) -> None:
+        """Close the app and the loop. Lambda never does; tests do."""
+        if self._loop is not None:
+            self._loop.run_until_complete(self.aclose())
+            self._loop.close()
+            self._loop = None
+
+    async def invoke(self, event: Any, context: Context | None = None) -> Any:
+        """Handle one event on the loop that runs, which is to be the same one every time."""
+        left = LONGEST_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
+        margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
+        deadline = asyncio.get_running_loop().time() + left - margin
+        for front in self._fronts:
+            if (answer := front(event)) is not None:
+                return await self._within(deadline, margin, partial(_awaited, answer), None)
+        work = recognised(event)
+        match work:
+            case Direct(command):
+                own_id = ids.new_id() if context is None else context.aws_request_id
+                return await self._within(deadline, margin, partial(self._obey, command, own_id), None)
+            case batch:
+                todo = batch_of(batch)
+                return await self._within(deadline, margin, partial(self._handle, todo, batch), todo)
+
+    async def aclose(self) -> None:
+        """As ``close``, but the loop goes on."""
+        if self._crew is not None:
+            crew, self._crew = self._crew, None
+            await crew.close()
+
+    async def _within(self, deadline: float, margin: float, doing: Doing, batch: Batch | None) -> Any:
+        """Do something and see it settled. When time is up, stop what is under way, in order, and say what is left."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(self._opened_for(doing))
+        await asyncio.wait((task,), timeout=deadline - loop.time())
+        crew = self._crew
+        if not task.done() and crew is not None:
+            await crew.host.drain(margin / 4)
+            await asyncio.wait((task,), timeout=margin / 10)  # what waited for all to be quiet has its answer now
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,), timeout=margin / 10)
+        if self._crew is not None and (summons := self._crew.host.home.summons) is not None:
+            with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
+                async with asyncio.timeout(max(margin / 4, SHORTEST_FAREWELL_SECONDS)):
+                    await summons.sent()
+        if task.done() and not task.cancelled():
+            return task.result()
+        if batch is not None:
+            return batch.answer()
+        raise WaitTimeout("the time of this invocation is up; whatever it began goes on in another one")
+
+    async def _opened_for(self, doing: Doing) -> Any:
+        if self._crew is None:
+            self._crew = await crew_of(self._app)
+        self._crew.host.draining = False
+        self._crew.calls.failures.clear()
+        return await doing()
+
+    async def _obey(self, command: Command, own_id: str) -> Any:
+        crew = self._crew
+        assert crew is not None
+        host = crew.host
+        if isinstance(command, Sweep):
+            if not crew.armed:
+                await self._app.arm_schedules()
+                crew.armed = True
+            await crew.worker.sweeper.sweep(0)
+        begun = await begin(command, own_id, self._app)
+        await quiet(host)
+        return await finish(command, own_id, begun, self._app)
+
+    async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
+        crew = self._crew
+        assert crew is not None
+        await handle(todo, work, self._app, crew.host, crew.calls)
+        return todo.answer()
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
+
+
+def limits_of(limits: Limits) -> Limits:
+    """The limits of a process that is paid for by the millisecond: whoever waits lets go of its lease at once."""
+    return replace(limits, linger_seconds=0.0, near_seconds=0.0)

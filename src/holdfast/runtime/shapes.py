@@ -1,0 +1,133 @@
+"""The events that AWS calls a function with, told apart by their shape. What is none of them is an error, never a
+success.
+
+The shapes are those of "Using Lambda with Amazon SQS", "Using AWS Lambda with Amazon DynamoDB" and "Events and event
+patterns in Amazon EventBridge" (developer and user guides).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.errors import InvalidInput
+from holdfast.runtime.commands import NO_ARGUMENTS, Command, Sweep
+
+CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
+"""The sources of EventBridge's own events that say no more than that it is time."""
+
+INBOX_PREFIX: Final = "i#"
+HEAD: Final = "@"
+
+
+class Message(Struct, frozen=True):
+    """A message of a queue that keeps no order. What its body means is found out when it is its turn."""
+
+    id: str
+    body: str
+
+
+class Messages(Struct, frozen=True):
+    """A batch from a queue: each message is answered for by itself."""
+
+    messages: tuple[Message, ...]
+
+
+class OrderedMessage(Struct, frozen=True):
+    """A message of a FIFO queue. ``group`` is the key of the actor that it is for."""
+
+    id: str
+    group: str
+    body: str
+
+
+class Ordered(Struct, frozen=True):
+    """A batch from a FIFO queue, in order: after a failure the rest of its group is not handled."""
+
+    messages: tuple[OrderedMessage, ...]
+
+
+class OrderedCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of an ordered message: which method of which class of actors. A repeat is recognised by ``id``, or else
+    by the id of the message.
+    """
+
+    actor: str
+    method: str
+    args: Raw = NO_ARGUMENTS
+    id: str | None = None
+
+
+class Changes(Struct, frozen=True):
+    """Records of the table's stream: sequence numbers, and the entity that is to be looked at, if there is one."""
+
+    changes: tuple[tuple[str, str | None], ...]
+
+
+class Direct(Struct, frozen=True):
+    """A command, and its caller waits for the answer, or has told Lambda to call."""
+
+    command: Command
+
+
+Work = Messages | Ordered | Changes | Direct
+
+command_of: Final[Callable[[bytes | str], Command]] = msgspec.json.Decoder(Command).decode
+ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
+
+
+def recognised(event: Any) -> Work:
+    """What an event asks for. Raises ``InvalidInput`` that names the keys of one that nobody here knows."""
+    if isinstance(event, dict):
+        known = cast("dict[str, Any]", event)
+        if "holdfast" in known:
+            return Direct(_command(known))
+        if isinstance(known.get("Records"), list):
+            return _batch(cast("list[dict[str, Any]]", known["Records"]))
+        if known.get("source") in CLOCKS:
+            return Direct(Sweep())
+        raise InvalidInput(f"this function knows no event with the keys {', '.join(sorted(map(str, known)))}")
+    raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
+
+
+def _command(event: dict[str, Any]) -> Command:
+    try:
+        return command_of(msgspec.json.encode(event))
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"the command {event['holdfast']!r} is not understood: {error}") from None
+
+
+def _batch(records: list[dict[str, Any]]) -> Work:
+    sources = {str(record.get("eventSource")) for record in records}
+    if sources <= {"aws:sqs"}:
+        arns = {str(record.get("eventSourceARN", "")) for record in records}
+        if any(arn.endswith(".fifo") for arn in arns):
+            return Ordered(tuple(_ordered(record) for record in records))
+        return Messages(tuple(Message(str(record["messageId"]), str(record.get("body", ""))) for record in records))
+    if sources == {"aws:dynamodb"}:
+        return Changes(tuple((str(each["dynamodb"]["SequenceNumber"]), _changed(each)) for each in records))
+    raise InvalidInput(f"this function knows no records from {', '.join(sorted(sources))}")
+
+
+def _ordered(record: dict[str, Any]) -> OrderedMessage:
+    group = record.get("attributes", {}).get("MessageGroupId")
+    if not group:
+        raise InvalidInput(f"message {record.get('messageId')} comes from a FIFO queue and names no MessageGroupId")
+    return OrderedMessage(str(record["messageId"]), str(group), str(record.get("body", "")))
+
+
+def _changed(record: dict[str, Any]) -> str | None:
+    """The entity to look at because of a change: one that is new and waits, or has got a message.
+
+    Whatever a turn writes shows in the stream, too. To look for that would never end.
+    """
+    image: dict[str, Any] = record["dynamodb"].get("NewImage", {})
+    keys: dict[str, Any] = record["dynamodb"]["Keys"]
+    partition, sort = str(keys["p"]["S"]), str(keys["s"]["S"])
+    waits = sort == HEAD and "o" not in image and "d" in image
+    if record.get("eventName") == "INSERT" and (waits or sort.startswith(INBOX_PREFIX)):
+        return partition
+    return None

@@ -1,0 +1,142 @@
+"""Rings as messages: how many requests they are, when they arrive, and what becomes of those that cannot be sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.backends.aws.cloud import URL, Cloud, Refusal
+
+from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
+from holdfast.testing.virtual_time import run_virtual
+
+QUARTER_MS = 15 * 60_000
+
+
+def ringing(story: Callable[[Cloud, SqsDoorbell], Any], url: str = URL) -> None:
+    async def nothing(_owner: str) -> Any:
+        raise AssertionError("no store is needed")
+
+    async def main() -> None:
+        async with Cloud(nothing, None) as cloud:
+            ringer = parse_address(url).bells(cloud.sqs, cloud.scheduler)
+            bell = SqsDoorbell(Bells(), "env", ringer, cloud.clock, cloud._tell)
+            await story(cloud, bell)
+            await bell.close()
+
+    run_virtual(main)
+
+
+def test_the_rings_of_a_tick_are_one_request_for_ten_and_each_is_sent_once() -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        for _ in range(3):
+            for n in range(25):
+                bell.ring(f"wf#job#{n}")
+        await bell.sent()
+        assert cloud.sqs.requests == {"GetQueueUrl": 1, "SendMessageBatch": 3}
+        assert sorted(each["partition"] for each in cloud.sqs.sent) == sorted(f"wf#job#{n}" for n in range(25))
+        bell.ring("wf#job#0")
+        await bell.sent()
+        assert cloud.sqs.requests["SendMessageBatch"] == 4
+
+    ringing(story)
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "delay", "scheduled"),
+    [
+        (-5, 0, None),
+        (0, 0, None),
+        (1, 1, None),
+        (1000, 1, None),
+        (1001, 2, None),
+        (QUARTER_MS, 900, None),
+        (QUARTER_MS + 1, None, "at(2026-01-01T00:13:00)"),
+        (3_600_000 + 999, None, "at(2026-01-01T00:58:00)"),
+    ],
+)
+def test_a_ring_at_a_time_is_never_early(left_ms: int, delay: int | None, scheduled: str | None) -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        bell.ring_at("wf#job#1", cloud.clock.now_ms() + left_ms)
+        await bell.sent()
+        assert cloud.sqs.delays == ([] if delay is None else [delay])
+        expressions = [each["ScheduleExpression"] for each in cloud.scheduler.schedules.values()]
+        assert expressions == ([] if scheduled is None else [scheduled])
+
+    ringing(story)
+
+
+def test_a_schedule_that_is_set_already_is_no_failure() -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        due_at = cloud.clock.now_ms() + 3_600_000
+        for _ in range(2):
+            bell.ring_at("wf#job#1", due_at)
+            await bell.sent()
+        assert (len(cloud.scheduler.schedules), cloud.told) == (1, {})
+
+    ringing(story)
+
+
+def test_without_a_role_what_is_far_away_is_left_to_the_sweep() -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        bell.ring_at("wf#job#1", cloud.clock.now_ms() + 3_600_000)
+        await bell.sent()
+        assert (cloud.scheduler.schedules, cloud.sqs.requests, cloud.told) == ({}, {}, {})
+
+    ringing(story, "aws://test?region=eu-west-1")
+
+
+@pytest.mark.parametrize(
+    "fault", ["InternalError", Refusal("ThrottlingException"), Refusal("InternalFailure", 500), TimeoutError("slow")]
+)
+def test_what_was_turned_away_is_sent_again(fault: Exception | str) -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        bell.ring("wf#job#first")
+        await bell.sent()
+        cloud.sqs.broken = [fault]
+        for n in range(3):
+            bell.ring(f"wf#job#{n}")
+        await bell.sent()
+        assert {each["partition"] for each in cloud.sqs.sent} == {"wf#job#first", *(f"wf#job#{n}" for n in range(3))}
+        assert len(cloud.sqs.sent) == 4
+        assert cloud.told == {}
+
+    ringing(story)
+
+
+def test_what_cannot_be_sent_is_told_and_raises_nothing() -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        cloud.sqs.broken = [Refusal("InternalFailure", 500)] * 3
+        bell.ring("wf#job#1")
+        bell.ring("wf#job#2")
+        await bell.sent()
+        assert (cloud.told, cloud.sqs.sent) == ({"ring_failed": 2}, [])
+        bell.ring("wf#job#3")
+        await bell.sent()
+        assert len(cloud.sqs.sent) == 1
+
+    ringing(story)
+
+
+def test_a_queue_that_is_not_there_is_asked_for_once_a_minute() -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        cloud.sqs.broken = [Refusal("AWS.SimpleQueueService.NonExistentQueue")] * 2
+        for _ in range(90):
+            bell.ring("wf#job#1")
+            await asyncio.sleep(1)
+        await bell.sent()
+        assert cloud.sqs.requests["GetQueueUrl"] == 2
+        assert cloud.told == {"ring_failed": 2}
+
+    ringing(story)
+
+
+def test_closing_waits_for_what_was_rung() -> None:
+    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
+        bell.ring("wf#job#1")
+        await bell.close()
+        assert len(cloud.sqs.sent) == 1
+
+    ringing(story)

@@ -1,0 +1,405 @@
+"""The runtime on Lambda, in virtual time: on the store in memory, and the same on DynamoDB Local."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.backends.aws.cloud import Cloud, Refusal, event_of
+from tests.backends.aws.world import DynamoDatabase
+
+import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.errors import InvalidInput
+from holdfast.ports import Home
+from holdfast.testing.virtual_time import run_virtual
+
+NUMBERS = itertools.count()
+
+
+class Shop:
+    """What an environment runs, and what it did."""
+
+    def __init__(self) -> None:
+        self.effects: Counter[str] = Counter()
+        self.step_seconds = 0.0
+        self.broken = False
+        self.began = asyncio.Event()
+
+    def __call__(self, app: hf.App) -> None:
+        shop = self
+
+        @app.step
+        async def charge(order: str) -> str:
+            shop.began.set()
+            await asyncio.sleep(shop.step_seconds)
+            shop.effects[f"charge {order}"] += 1
+            return f"charged {order}"
+
+        class Till(hf.Actor, app=app, name="Till"):
+            total: int = 0
+            seen: list[str] = hf.field(default_factory=list)
+
+            async def add(self, what: str, cents: int) -> int:
+                if shop.broken:
+                    raise ValueError("the till is stuck")
+                self.total += cents
+                self.seen = [*self.seen, what]
+                return self.total
+
+            @hf.read
+            async def all(self) -> list[str]:
+                return self.seen
+
+        @app.workflow
+        async def checkout(order: str, wait: str = "3s") -> list[object]:
+            paid = await charge(order)
+            await hf.sleep(wait)
+            approved = await hf.signal("approved", bool)
+            total = await Till.at("main").add(order, 5)
+            return [paid, approved, total]
+
+        @app.workflow
+        async def quick(order: str) -> str:
+            return await charge(order)
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def cloudy(request: pytest.FixtureRequest) -> Callable[[Callable[[Cloud, Shop], Any]], Any]:
+    """``cloudy(story)`` runs ``story(cloud, shop)`` in virtual time."""
+    if request.param == "dynamodb":
+        client = request.getfixturevalue("client")
+        database = DynamoDatabase(client, f"lambda-{os.getpid()}-{next(NUMBERS)}")
+        open_store: Callable[[str], Any] = database.open
+    else:
+        data = MemoryData()
+
+        async def open_store(owner: str) -> Home:
+            return open_memory_home(data=data, owner=owner)
+
+    def run(story: Callable[[Cloud, Shop], Any]) -> Any:
+        async def main() -> Any:
+            shop = Shop()
+            async with Cloud(open_store, shop) as cloud:
+                return await story(cloud, shop)
+
+        return run_virtual(main)
+
+    return run
+
+
+def start(workflow: str, id: str, *args: Any) -> dict[str, Any]:
+    return {"holdfast": "start", "workflow": workflow, "id": id, "input": list(args)}
+
+
+def status(workflow: str, id: str) -> dict[str, Any]:
+    return {"holdfast": "status", "workflow": workflow, "id": id}
+
+
+async def until_ended(cloud: Cloud, workflow: str, id: str) -> dict[str, Any]:
+    while True:
+        told = await cloud.invoke(status(workflow, id))
+        if told["status"] in {"COMPLETED", "FAILED"}:
+            return told
+        await asyncio.sleep(1)
+
+
+def test_a_short_workflow_ends_within_the_invocation_that_starts_it_and_nobody_is_called(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        told = await cloud.invoke(start("quick", "one", "one"))
+        assert told == {"workflow": "quick", "id": "one", "status": "COMPLETED", "error": None, "result": "charged one"}
+        assert await cloud.invoke(start("quick", "one", "one")) == told
+        assert shop.effects == {"charge one": 1}
+        assert cloud.sqs.requests == {}
+
+    cloudy(story)
+
+
+def test_a_workflow_with_a_step_a_sleep_a_signal_and_an_actor(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        due_at = cloud.clock.now_ms() + 3000
+        told = await cloud.invoke(start("checkout", "one", "one"))
+        assert told["status"] == "SUSPENDED"
+        assert cloud.sqs.sent == [{"holdfast": "ring", "partition": "wf#checkout#one", "due_at": due_at}]
+        assert cloud.sqs.delays == [3]
+        await asyncio.sleep(10)
+        await cloud.invoke(
+            {"holdfast": "signal", "workflow": "checkout", "id": "one", "name": "approved", "value": True}
+        )
+        told = await cloud.invoke(status("checkout", "one"))
+        assert told["result"] == ["charged one", True, 5]
+        assert shop.effects == {"charge one": 1}
+        assert len(cloud.sqs.sent) == 1, "an end, a message taken here and a reply are no reason to call anybody"
+        assert cloud.invocations["batch"] == 1
+
+    cloudy(story)
+
+
+def test_messages_start_and_signal_and_repeats_are_one(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.doubles = 1  # each delivery comes twice, at the same time
+        asked = {"holdfast": "start", "workflow": "checkout", "input": ["one"]}
+        cloud.put(json.dumps(asked), 0, id="m1")
+        await asyncio.sleep(5)
+        signal = {"holdfast": "signal", "workflow": "checkout", "id": "m1", "name": "approved", "value": True}
+        cloud.put(json.dumps(signal), 0, id="m2")
+        told = await until_ended(cloud, "checkout", "m1")
+        assert told["result"] == ["charged one", True, 5]
+        assert shop.effects == {"charge one": 1}
+
+    cloudy(story)
+
+
+def test_many_executions_share_batches_and_environments(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        names = [f"o{n}" for n in range(12)]
+        for name in names:
+            cloud.put(json.dumps(start("checkout", name, name)), 0)
+        await asyncio.sleep(1)
+        for name in names:
+            await cloud.invoke(
+                {"holdfast": "signal", "workflow": "checkout", "id": name, "name": "approved", "value": True}
+            )
+        for name in names:
+            assert (await until_ended(cloud, "checkout", name))["status"] == "COMPLETED"
+        assert shop.effects == {f"charge {name}": 1 for name in names}
+        seen = await cloud.invoke({"holdfast": "call", "actor": "Till", "key": "main", "method": "all"})
+        assert sorted(seen) == sorted(names)
+
+    cloudy(story)
+
+
+def test_an_environment_that_dies_in_a_step_is_followed_by_another(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.begin_sweeping()
+        shop.step_seconds = 20.0
+        handler = cloud.environment()
+        invocation = asyncio.ensure_future(cloud.invoke(start("checkout", "one", "one"), handler))
+        await shop.began.wait()
+        await asyncio.sleep(12)
+        await cloud.kill(handler, invocation)
+        assert shop.effects == {}
+        shop.step_seconds = 0.0
+        began = asyncio.get_running_loop().time()
+        await cloud.invoke(
+            {"holdfast": "signal", "workflow": "checkout", "id": "one", "name": "approved", "value": True}
+        )
+        assert (await until_ended(cloud, "checkout", "one"))["result"] == ["charged one", True, 5]
+        assert asyncio.get_running_loop().time() - began < 15 + 60 + 5, "a lease runs out, and the next sweep finds it"
+        assert shop.effects == {"charge one": 1}
+
+    cloudy(story)
+
+
+def test_a_step_that_does_not_end_in_time_is_let_go_of_and_taken_up_by_another_invocation(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.timeout_seconds = 10.0
+        shop.step_seconds = 30.0
+        told = asyncio.ensure_future(cloud.invoke(start("quick", "one", "one")))
+        await asyncio.sleep(5)
+        shop.step_seconds = 0.0
+        assert (await told)["status"] == "SUSPENDED"
+        assert cloud.sqs.sent == [{"holdfast": "ring", "partition": "wf#quick#one", **due(cloud.sqs.sent[0])}]
+        told_again = await until_ended(cloud, "quick", "one")
+        assert told_again["result"] == "charged one"
+        assert shop.effects == {"charge one": 1}
+
+    cloudy(story)
+
+
+def test_an_environment_whose_time_was_up_serves_again(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.timeout_seconds = 10.0
+        shop.step_seconds = 30.0
+        handler = cloud.environment()
+        assert (await cloud.invoke(start("quick", "one", "one"), handler))["status"] == "SUSPENDED"
+        shop.step_seconds = 0.0
+        assert (await cloud.invoke(start("quick", "two", "two"), handler))["status"] == "COMPLETED"
+
+    cloudy(story)
+
+
+def due(ring: dict[str, Any]) -> dict[str, Any]:
+    return {"due_at": ring["due_at"]} if "due_at" in ring else {}
+
+
+@pytest.mark.parametrize("late", [0.0, 59.0])
+def test_a_long_sleep_is_a_schedule_whose_last_leg_is_a_delay(cloudy: Any, late: float) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.late_seconds = late
+        began = cloud.clock.now_ms()
+        await cloud.invoke(start("checkout", "one", "one", "2d"))
+        await cloud.invoke(
+            {"holdfast": "signal", "workflow": "checkout", "id": "one", "name": "approved", "value": True}
+        )
+        (schedule,) = cloud.scheduler.schedules.values()
+        assert schedule["ScheduleExpression"] == "at(2026-01-02T23:58:00)"
+        assert cloud.sqs.sent == []
+        await asyncio.sleep(2 * 86_400 + 1.5)
+        told = await cloud.invoke(status("checkout", "one"))
+        assert told["result"] == ["charged one", True, 5]
+        assert cloud.clock.now_ms() - began < (2 * 86_400 + 2) * 1000
+        assert cloud.sqs.delays == [120 - int(late)]
+        assert cloud.invocations["batch"] == 2
+
+    cloudy(story)
+
+
+def test_a_batch_answers_for_each_message_by_itself(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        call = {"holdfast": "call", "actor": "Till", "key": "main", "method": "add", "args": ["x", 1]}
+        shop.broken = True
+        answer = await cloud.invoke(
+            event_of(
+                ("good", json.dumps(start("quick", "one", "one"))),
+                ("no json", "{"),
+                ("unknown", json.dumps({"holdfast": "dance"})),
+                ("no such workflow", json.dumps(start("nothing", "x"))),
+                ("of somebody else", json.dumps({"holdfast": "ring", "partition": "wf#nothing#x"})),
+                ("raises", json.dumps(call)),
+                ("ring", json.dumps({"holdfast": "ring", "partition": "wf#quick#not-there"})),
+            )
+        )
+        failed = ["no json", "unknown", "no such workflow", "of somebody else", "raises"]
+        assert answer == {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+        assert shop.effects == {"charge one": 1}
+
+    cloudy(story)
+
+
+def test_messages_come_again_if_the_store_was_out_of_reach(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        await cloud.invoke(start("checkout", "one", "one"))
+        ring = event_of(("ring", json.dumps({"holdfast": "ring", "partition": "wf#checkout#one"})))
+        cloud.is_down = True
+        assert await cloud.invoke(ring) == {"batchItemFailures": [{"itemIdentifier": "ring"}]}
+        cloud.is_down = False
+        assert await cloud.invoke(ring) == {"batchItemFailures": []}
+
+    cloudy(story)
+
+
+def test_a_batch_that_is_not_done_in_time_is_answered_in_time(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.timeout_seconds = 10.0
+        shop.step_seconds = 30.0
+        begun = asyncio.get_running_loop().time()
+        add = {"holdfast": "call", "actor": "Till", "key": "main", "method": "add", "args": ["x", 1]}
+        first = json.dumps(start("quick", "one", "one"))
+        assert await cloud.invoke(event_of(("start", first), ("call", json.dumps(add)))) == {"batchItemFailures": []}
+        assert asyncio.get_running_loop().time() - begun < cloud.timeout_seconds
+        assert [each["partition"] for each in cloud.sqs.sent] == ["wf#quick#one"], "what was cut off goes on elsewhere"
+
+    cloudy(story)
+
+
+def test_ordered_messages_are_calls_and_a_failure_holds_up_its_group_only(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        def add(id: str, what: str, method: str = "add") -> tuple[str, str]:
+            return (id, json.dumps({"actor": "Till", "method": method, "args": {"what": what, "cents": 1}}))
+
+        one = event_of(add("a1", "first"), add("a2", "second"), group="a")
+        await cloud.invoke(one)
+        two = event_of(add("a1", "first"), add("a3", "third"), add("a4", "x", "dance"), add("a5", "fifth"), group="a")
+        two["Records"] += event_of(add("b1", "other"), group="b")["Records"]
+        assert await cloud.invoke(two) == {"batchItemFailures": [{"itemIdentifier": "a4"}, {"itemIdentifier": "a5"}]}
+        asked = {"holdfast": "call", "actor": "Till", "method": "all"}
+        assert await cloud.invoke(asked | {"key": "a"}) == ["first", "second", "third"]
+        assert await cloud.invoke(asked | {"key": "b"}) == ["other"]
+
+    cloudy(story)
+
+
+def test_lost_rings_are_repaired_by_the_sweep(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        cloud.sqs.broken = [Refusal("AWS.SimpleQueueService.NonExistentQueue")]
+        cloud.begin_sweeping()
+        await cloud.invoke(start("checkout", "one", "one"))
+        await cloud.invoke(
+            {"holdfast": "signal", "workflow": "checkout", "id": "one", "name": "approved", "value": True}
+        )
+        assert cloud.told == {"ring_failed": 1}
+        assert (await until_ended(cloud, "checkout", "one"))["status"] == "COMPLETED"
+        assert cloud.sqs.sent == []
+
+    cloudy(story)
+
+
+def test_a_ring_that_comes_too_early_by_our_clock_is_sent_again(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        await cloud.invoke(start("checkout", "one", "one", "30s"))
+        await cloud.invoke(event_of(("early", json.dumps({"holdfast": "ring", "partition": "wf#checkout#one"}))))
+        assert cloud.sqs.delays == [30, 30]
+
+    cloudy(story)
+
+
+def test_a_sleeper_that_is_disturbed_calls_nobody_anew(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        await cloud.invoke(start("checkout", "one", "one", "10m"))
+        for n in range(3):
+            asked = {"holdfast": "signal", "workflow": "checkout", "id": "one", "name": f"other {n}"}
+            await cloud.invoke(asked)
+        assert cloud.sqs.delays == [600]
+
+    cloudy(story)
+
+
+def test_a_client_rings_once_for_what_it_starts(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        app = cloud.app()
+        async with app:
+            handle = await app.registry.workflow("quick").start("one", id="one")
+            assert await handle == "charged one"
+            assert await app.registry.workflow("quick").start("one", id="one")
+        assert cloud.sqs.sent == [{"holdfast": "ring", "partition": "wf#quick#one"}]
+
+    cloudy(story)
+
+
+def test_leases_and_streams_ring_for_nobody(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        app = cloud.app()
+        async with app:
+            async with app.lease("nightly"):
+                pass
+            await app.stream(str, "a").append("one")
+        assert cloud.sqs.requests == {}
+
+    cloudy(story)
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"detail": {}, "source": "shop"}, "detail, source"),
+        ({"Records": [{"eventSource": "aws:s3"}]}, "aws:s3"),
+        ({"holdfast": "dance"}, "dance"),
+        ([1], "list"),
+        ({}, "keys"),
+    ],
+)
+def test_an_event_of_an_unknown_shape_is_an_error_that_names_it(event: Any, said: str) -> None:
+    app = hf.App("shop", home="memory://")
+    handler = app.lambda_handler()
+    with pytest.raises(InvalidInput, match=said):
+        handler(event)
+    handler.close()
+
+
+def test_a_handler_keeps_one_loop_and_one_app_from_invocation_to_invocation() -> None:
+    app = hf.App("shop", home="memory://")
+    shop = Shop()
+    shop(app)
+    handler = app.lambda_handler()
+    assert handler(start("quick", "one", "one"))["result"] == "charged one"
+    crew = handler._crew
+    assert handler(start("quick", "two", "two"))["result"] == "charged two"
+    assert handler._crew is crew is not None
+    handler.close()
