@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
 from holdfast.errors import Refused, StoreUnusable
-from holdfast.items import HEAD, Delete, Item, Put, Write
+from holdfast.items import HEAD, Item, Put, Write, body_of
 from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Store
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ class OffloadingStore:
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``. One with large bodies is sent when these are stored, so later calls may overtake it."""
         for write in writes:
-            if len(_body_of(write)) > self._inline_bytes:
+            if len(body_of(write)) > self._inline_bytes:
                 return self._write_large(writes)
         return self._answered(self._store.write(*writes))  # sent now: only its answer is waited for
 
@@ -150,7 +150,7 @@ class OffloadingStore:
         return await self._answered(self._store.write(*small))
 
     async def _small(self, write: Write) -> Write:
-        body = _body_of(write)
+        body = body_of(write)
         if len(body) <= self._inline_bytes:
             return write
         reference = (await offload(body, self._blobs, self._clock.now_ms())).encode()
@@ -206,13 +206,3 @@ class OffloadingStore:
     async def _whole(self, item: Item) -> Item:
         reference = reference_in(item.body)
         return item if reference is None else replace(item, body=await fetch(reference, self._blobs))
-
-
-def _body_of(write: Write) -> bytes:
-    match write:
-        case Put(item):
-            return item.body
-        case Delete():
-            return b""
-        case _:
-            return b"" if write.body is UNSET else write.body

@@ -104,7 +104,8 @@ async def read(entity: Journaled, host: Host) -> Program:
     """Load the journal, once, and replay it. After a takeover it is fenced first: the last owner may be awake (G3)."""
     assert entity.head is not None
     program = entity.programs.open(entity.head, host)
-    journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
+    home = host.home
+    journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
     if entity.epoch != FIRST_EPOCH:
         await journal.load()
     entity.unread = entity.unread or not entity.fresh
@@ -270,7 +271,7 @@ async def _flush(entity: Journaled) -> None:
 
 
 def _other_writes(entity: Journaled) -> Sequence[Write]:
-    writes = one_per_place((*entity.writes, *entity.receipts.values()))
+    writes = one_per_place((*entity.receipts.values(), *entity.writes))
     entity.receipts.clear()
     entity.writes.clear()
     return writes
@@ -335,7 +336,11 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
     """Write the end: outcome, last entries and what others must learn of it, in one write with the release."""
     journal = entity.journal
     assert journal is not None
-    if len(journal.buffer) > LONGEST_TAIL_ENTRIES:
+    others = one_per_place((*entity.receipts.values(), *entity.writes))
+    if host.home.bounds is not None and not host.home.bounds.fit(others):
+        await journal.commit(*_other_writes(entity))
+        others = ()
+    elif len(journal.buffer) > LONGEST_TAIL_ENTRIES:
         await journal.commit()
     tail = journal.take()
     conclusion = program.conclusion(tail, host.clock.now_ms())
@@ -349,7 +354,6 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    others = one_per_place((*entity.writes, *entity.receipts.values()))
     try:
         await write_until_known(
             host.home.store,

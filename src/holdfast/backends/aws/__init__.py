@@ -16,6 +16,7 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.names import base
+from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -72,7 +73,7 @@ async def open_aws_home(
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     store = DynamoStore(transport, address.table)
-    return Home(url=url, owner=owner, store=store, doorbell=LocalDoorbell(bells or Bells(), owner))
+    return Home(url=url, owner=owner, store=store, doorbell=LocalDoorbell(bells or Bells(), owner), bounds=BOUNDS)
 
 
 async def create_table(url: str) -> None:
