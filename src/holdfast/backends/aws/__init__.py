@@ -1,4 +1,4 @@
-"""The home on AWS: items in DynamoDB. Nothing runs while nothing happens, and nothing needs a server (DESIGN §5).
+"""The home on AWS: items in DynamoDB, large values in S3. Nothing runs while nothing happens (DESIGN §5).
 
 What is here so far is the store. The doorbell reaches this process only; others look every few seconds.
 """
@@ -12,14 +12,18 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
+from holdfast.backends.aws.cleaning import Cleaned, clean
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.names import base
+from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
+from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
 from holdfast.ports import Home
@@ -27,12 +31,16 @@ from holdfast.ports import Home
 PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-class Address(Struct, frozen=True):
-    """What the URL of a home on AWS says. ``endpoint`` is for emulators."""
+class Address(Struct, frozen=True, kw_only=True):
+    """What the URL of a home on AWS says. ``bucket`` is where large values go, under the prefix; without one there is
+    no place for them. The endpoints are for emulators: DynamoDB's is that of all that have none.
+    """
 
     prefix: str
     region: str | None = None
     endpoint: str | None = None
+    bucket: str | None = None
+    s3_endpoint: str | None = None
 
     @property
     def table(self) -> str:
@@ -43,37 +51,60 @@ class Address(Struct, frozen=True):
         """A way to it, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
+    def open_blobs(self, connection: Connection | None = None) -> S3Blobs | None:
+        """The place for large values, if there is one. Nothing is sent yet."""
+        if self.bucket is None:
+            return None
+        connection = connection or ThreadedConnection(self.region, self.s3_endpoint or self.endpoint, "s3")
+        return S3Blobs(Objects(connection, self.bucket, random=Random(new_seed())), self.prefix)
+
 
 def parse_address(url: str) -> Address:
-    """Read ``aws://<prefix>?region=…&endpoint=…``. Raises ``ConfigurationError``.
+    """Read ``aws://<prefix>?region=…&bucket=…``; its options are the fields of ``Address``.
+
+    Raises ``ConfigurationError``.
 
     >>> parse_address("aws://shop?region=eu-west-1").table
     'shop-holdfast'
     """
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = sorted(options.keys() - {"region", "endpoint"})
+    unknown = sorted(options.keys() - set(Address.__struct_fields__[1:]))
     if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/") or unknown:
         raise ConfigurationError(
             f"{url!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, digits, - and "
             "_; for an emulator add &endpoint=http://127.0.0.1:8000"
         )
-    return Address(parts.netloc, options.get("region") or None, options.get("endpoint") or None)
+    return Address(prefix=parts.netloc, **{name: value for name, value in options.items() if value})
 
 
 async def open_aws_home(
-    url: str, *, connection: Connection | None = None, bells: Bells | None = None, owner: str | None = None
+    url: str,
+    *,
+    connection: Connection | None = None,
+    s3: Connection | None = None,
+    bells: Bells | None = None,
+    owner: str | None = None,
 ) -> Home:
     """Open the home that ``aws://<prefix>?region=…`` names; ``create_table`` has made its table before.
 
     Nothing is sent yet: what is wrong with the table or the credentials is told by the first request. Homes in one
-    process that share ``bells`` hear each other at once. ``connection`` and ``owner`` are for tests.
+    process that share ``bells`` hear each other at once. The connections and ``owner`` are for tests.
     """
     address = parse_address(url)
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
-    store = DynamoStore(transport, address.table)
-    return Home(url=url, owner=owner, store=store, doorbell=LocalDoorbell(bells or Bells(), owner), bounds=BOUNDS)
+    blobs = address.open_blobs(s3)
+    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
+    return Home(
+        url=url,
+        owner=owner,
+        store=store,
+        doorbell=LocalDoorbell(bells or Bells(), owner),
+        blobs=blobs,
+        inline_bytes=INLINE_BYTES,
+        bounds=BOUNDS,
+    )
 
 
 async def create_table(url: str) -> None:
@@ -89,14 +120,35 @@ async def create_table(url: str) -> None:
         connection.close()
 
 
+async def clean_up(
+    url: str, *, clock: Clock | None = None, connection: Connection | None = None, s3: Connection | None = None
+) -> Cleaned:
+    """Delete what expired with all that belongs to it, and blobs that nothing refers to: for operators and cron jobs.
+
+    See ``cleaning.clean``. May be run again, and beside workers. Raises as every request does.
+    """
+    address = parse_address(url)
+    transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
+    blobs = address.open_blobs(s3)
+    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
+    try:
+        return await clean(transport, store, blobs, clock or SystemClock())
+    finally:
+        await store.close()
+
+
 __all__ = [
     "Address",
     "Bells",
+    "Cleaned",
     "DynamoStore",
     "LocalDoorbell",
     "Meter",
+    "Objects",
+    "S3Blobs",
     "Transport",
     "Usage",
+    "clean_up",
     "create_table",
     "open_aws_home",
     "parse_address",

@@ -1,4 +1,4 @@
-"""The way to DynamoDB: one client of botocore, called from a few threads.
+"""The way to a service of AWS: one client of botocore, called from a few threads.
 
 botocore is loaded when a connection is made, so that importing Holdfast costs nothing.
 """
@@ -30,7 +30,7 @@ class Connection(Protocol):
         ...
 
 
-def new_client(region: str | None, endpoint: str | None) -> Any:
+def new_client(region: str | None, endpoint: str | None, service: str = "dynamodb") -> Any:
     """A client of botocore that never sends anything twice by itself: every attempt is ours, counted and timed."""
     try:
         from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
@@ -45,15 +45,16 @@ def new_client(region: str | None, endpoint: str | None) -> Any:
         tcp_keepalive=True,
     )
     session: Any = Session()
-    return session.create_client("dynamodb", region_name=region, endpoint_url=endpoint, config=config)
+    return session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
 
 
 class ThreadedConnection:
     """A client, made when it is first needed and used by a pool of threads. One that is given is left open."""
 
-    def __init__(self, region: str | None, endpoint: str | None, *, client: Any = None) -> None:
-        self._region = region
-        self._endpoint = endpoint
+    def __init__(
+        self, region: str | None, endpoint: str | None, service: str = "dynamodb", *, client: Any = None
+    ) -> None:
+        self._client_of = (region, endpoint, service)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-aws")
         self._client = client
         self._is_mine = client is None
@@ -64,7 +65,7 @@ class ThreadedConnection:
         if self._client is None:
             async with self._making:
                 if self._client is None:
-                    self._client = await loop.run_in_executor(self._pool, new_client, self._region, self._endpoint)
+                    self._client = await loop.run_in_executor(self._pool, new_client, *self._client_of)
         answer: dict[str, Any] = await loop.run_in_executor(self._pool, perform, self._client, operation, parameters)
         return answer
 
@@ -75,6 +76,8 @@ class ThreadedConnection:
 
 
 def perform(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Call an operation by its name in the API reference."""
+    """Call an operation by its name in the API reference. A body of S3 is read here, in the thread that waits."""
     answer: dict[str, Any] = client._make_api_call(operation, parameters)  # noqa: SLF001 - what each method calls
+    if "Body" in answer:
+        answer["Body"] = answer["Body"].read()
     return answer
