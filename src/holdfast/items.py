@@ -214,6 +214,56 @@ def one_per_place(writes: Iterable[Write]) -> Sequence[Write]:
     return tuple({place(write): write for write in writes}.values())
 
 
+def body_of(write: Write) -> bytes:
+    """The body that a write brings, if it brings one."""
+    match write:
+        case Put(item):
+            return item.body
+        case Delete():
+            return b""
+        case _:
+            return b"" if write.body is UNSET else write.body
+
+
+class Bounds(Struct, frozen=True):
+    """What one call of ``Store.write`` takes: so many writes, and so many bytes of bodies among them.
+
+    What is more has to be several calls, each of which leaves behind a state that is whole.
+    """
+
+    writes: int
+    body_bytes: int
+
+    def fit(self, writes: Sequence[Write], *, besides: int = 1) -> bool:
+        """Whether these can be one call, with so many small ones besides."""
+        return len(writes) + besides <= self.writes and sum(len(body_of(each)) for each in writes) <= self.body_bytes
+
+    def split(self, writes: Sequence[Write]) -> Sequence[Sequence[Write]]:
+        """The writes in their order, in parts that can be one call each with one small write besides.
+
+        >>> [len(part) for part in Bounds(writes=3, body_bytes=1000).split([Delete("p", str(n)) for n in range(5)])]
+        [2, 2, 1]
+        """
+        parts: list[list[Write]] = []
+        held_bytes = 0
+        for write in writes:
+            size_bytes = len(body_of(write))
+            if parts and len(parts[-1]) + 1 < self.writes and held_bytes + size_bytes <= self.body_bytes:
+                parts[-1].append(write)
+                held_bytes += size_bytes
+            else:
+                parts.append([write])
+                held_bytes = size_bytes
+        return parts
+
+
+def parts_of(writes: Sequence[Write], bounds: Bounds | None) -> Sequence[Sequence[Write]]:
+    """The writes in parts that can be one call each; one part, if nothing bounds it, and none if there are none."""
+    if bounds is None:
+        return [writes] if writes else []
+    return bounds.split(writes)
+
+
 SETTABLE: Final = ("status", "owner", "lease_until", "due_at", "expires_at", "body")
 """The fields an ``Update`` may set, in the order stores write them."""
 

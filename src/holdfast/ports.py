@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.items import HEAD, Item, Write
+from holdfast.items import HEAD, Bounds, Item, Write
 
 T = TypeVar("T")
 
@@ -287,7 +287,8 @@ class Shared(Struct, frozen=True):
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
-    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items.
+    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. ``bounds`` is what
+    one call of the store takes, if that is less than anybody would ask of it.
     """
 
     url: str
@@ -301,3 +302,4 @@ class Home(Struct, frozen=True):
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
     summons: Summons | None = None
+    bounds: Bounds | None = None

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.actors.mail import ring
 from holdfast.actors.record import DELETED, PARTITION_PREFIX, RUNNING, describe_partition, encode_record
-from holdfast.actors.resident import ELSEWHERE, Finished, Resident
+from holdfast.actors.resident import ELSEWHERE, Finished, Resident, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreUnavailable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.actors.access import ActorAccess
-    from holdfast.items import Write
+    from holdfast.items import Bounds, Write
     from holdfast.kernel.host import Host
 
 
@@ -68,8 +68,10 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
     actor.writing = True
     try:
         while actor.finished:
-            batch, actor.finished = actor.finished, []
-            await _write(batch, actor, access, host)
+            batch, actor.finished = together(actor.finished, host.home.bounds)
+            version = batch[-1].version if actor.finished else actor.version
+            assert version is not None
+            await _write(batch, version, actor, access, host)
             _release(batch, actor, access, host)
             batch = []
     except asyncio.CancelledError:
@@ -86,10 +88,20 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
         actor.writing = False
 
 
-async def _write(batch: Sequence[Finished], actor: Resident, access: ActorAccess, host: Host) -> None:
+def together(finished: list[Finished], bounds: Bounds | None) -> tuple[list[Finished], list[Finished]]:
+    """Those at the front that one write takes, at least one, and the rest. What one of them leaves stays whole (G4)."""
+    if bounds is None:
+        return finished, []
+    writes: list[Write] = []
+    for count, each in enumerate(finished):
+        writes += each.writes
+        if count and not bounds.fit(one_per_place(writes)):
+            return finished[:count], finished[count:]
+    return finished, []
+
+
+async def _write(batch: Sequence[Finished], version: Version, actor: Resident, access: ActorAccess, host: Host) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
-    version = actor.version
-    assert version is not None
     others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
     if version is actor.committed and not others:
         await _confirm(actor, host)

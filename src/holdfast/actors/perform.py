@@ -13,13 +13,17 @@ from holdfast.actors.replies import find_reply, fingerprint_of, receipt, replied
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
-from holdfast.errors import StoreUnavailable, UnknownName
+from holdfast.errors import InvalidInput, StoreUnavailable, UnknownName
+from holdfast.items import one_per_place
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
 
 DELETE_METHOD = "!delete"
 """The message that ends an actor."""
+
+OWN_WRITES = 5
+"""At most so many writes go with a call beside those that it sends: the head, the reply, the receipt, and some room."""
 
 
 async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
@@ -71,6 +75,7 @@ async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) 
         result = await kind.run(made, actor.actor, turn, bytes(call.args))
         what = f"the result of {kind.name}.{call.method}"
         data, _ = made.signature.result.copy(result, what, access.limit_bytes)
+        _refuse_if_too_much(turn, actor, access)
         turn.state = _encoded(actor, access)
     except asyncio.CancelledError as error:
         if (task := asyncio.current_task()) is None or not task.cancelling():
@@ -91,6 +96,17 @@ def _encoded(actor: Resident, access: ActorAccess) -> bytes:
     if data != actor.version.state:
         actor.kind.prove(actor.actor, access.limit_bytes)
     return data
+
+
+def _refuse_if_too_much(turn: Turn, actor: Resident, access: ActorAccess) -> None:
+    bounds = access.home.bounds
+    writes = one_per_place(turn.writes)
+    if bounds is not None and not bounds.fit(writes, besides=OWN_WRITES):
+        raise InvalidInput(
+            f"one call of {actor.kind.name} sends {len(writes)} writes, and this home commits at most "
+            f"{bounds.writes - OWN_WRITES} of them, and {bounds.body_bytes:,} bytes, with the state. Send less in one "
+            "call: a message to itself can go on"
+        )
 
 
 def _unknown(call: Call, actor: Resident) -> UnknownName:

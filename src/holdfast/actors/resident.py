@@ -86,21 +86,22 @@ class Delivery:
             self.answer.set_exception(error)
 
 
-class Finished(Struct, frozen=True):
-    """A delivery that has run, with what is to be written for it and who hears of it then."""
-
-    delivery: Delivery
-    outcome: Outcome
-    writes: tuple[Write, ...]
-    rings: tuple[str, ...]
-
-
 class Version(Struct, frozen=True):
     """The actor between two calls: its record and its state as it is stored. Both change together or not at all."""
 
     record: ActorRecord
     state: bytes
     deleted: bool = False
+
+
+class Finished(Struct, frozen=True):
+    """A delivery that has run: the actor after it, what else is to be written for it, and who hears of it then."""
+
+    delivery: Delivery
+    outcome: Outcome
+    writes: tuple[Write, ...]
+    rings: tuple[str, ...]
+    version: Version
 
 
 class Resident(Entity):
@@ -197,7 +198,8 @@ class Resident(Entity):
         self, delivery: Delivery, outcome: Outcome, writes: tuple[Write, ...] = (), rings: Iterable[str] = ()
     ) -> None:
         """Leave behind what is to be committed for a delivery, beside ``version``."""
-        self.finished.append(Finished(delivery, outcome, writes, tuple(rings)))
+        assert self.version is not None
+        self.finished.append(Finished(delivery, outcome, writes, tuple(rings), self.version))
         self.promised.update((each.item.partition, each.item) for each in writes if _puts_head(each))
 
     def kept(self, finished: Finished) -> None:

@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from functools import partial
 from typing import Final, TypeVar
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
 from holdfast.errors import Refused, StoreUnusable
-from holdfast.items import HEAD, Delete, Item, Put, Write
+from holdfast.items import HEAD, Delete, Item, Put, Write, body_of
 from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Sequencer, Store
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class OffloadingStore:
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``. One with large bodies is sent when these are stored, so later calls may overtake it."""
         for write in writes:
-            if len(_body_of(write)) > self._inline_bytes:
+            if len(body_of(write)) > self._inline_bytes:
                 return self._write_large(writes)
         return self.answered(self._store.write(*writes))  # sent now: only its answer is waited for
 
@@ -153,7 +153,7 @@ class OffloadingStore:
 
     def large_in(self, writes: Iterable[Write]) -> set[bytes]:
         """The bodies of these writes that do not stay in their items."""
-        return {body for write in writes if len(body := _body_of(write)) > self._inline_bytes}
+        return {body for write in writes if len(body := body_of(write)) > self._inline_bytes}
 
     async def aside(self, bodies: Iterable[bytes]) -> dict[bytes, bytes]:
         """Store these bodies as blobs, durably; answers what stands for each."""
@@ -253,19 +253,9 @@ class _NotStoredYetError(Exception):
 
 def with_references(write: Write, references: Mapping[bytes, bytes]) -> Write:
     """The write with what stands for its body, if it has one that was stored aside."""
-    reference = references.get(_body_of(write))
+    reference = references.get(body_of(write))
     if reference is None:
         return write
     if isinstance(write, Put):
         return replace(write, item=replace(write.item, body=reference))
     return write if isinstance(write, Delete) else replace(write, body=reference)
-
-
-def _body_of(write: Write) -> bytes:
-    match write:
-        case Put(item):
-            return item.body
-        case Delete():
-            return b""
-        case _:
-            return b"" if write.body is UNSET else write.body

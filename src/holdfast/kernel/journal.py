@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
-from holdfast.items import ABSENT, Item, OwnerIs, Put, Update, Write
+from holdfast.items import ABSENT, Bounds, Item, OwnerIs, Put, Update, Write, parts_of
 from holdfast.kernel.entries import Entry, decode_entries, encode_entries, standing
 from holdfast.persist import write_until_known
 from holdfast.ports import Store
@@ -37,13 +37,16 @@ class Journal:
     ``record`` only buffers; ``commit`` makes the buffer durable. ``entries`` are those loaded from the store.
     """
 
-    __slots__ = ("_owner", "_partition", "_run", "_store", "buffer", "entries", "epoch", "position")
+    __slots__ = ("_bounds", "_owner", "_partition", "_run", "_store", "buffer", "entries", "epoch", "position")
 
-    def __init__(self, store: Store, partition: str, run: int, owner: str, epoch: int) -> None:
+    def __init__(
+        self, store: Store, partition: str, run: int, owner: str, epoch: int, bounds: Bounds | None = None
+    ) -> None:
         self._store = store
         self._partition = partition
         self._run = run
         self._owner = owner
+        self._bounds = bounds
         self.epoch = epoch
         self.position = 0
         self.entries: list[Entry] = []
@@ -84,17 +87,20 @@ class Journal:
         self.buffer.append(entry)
 
     async def commit(self, *others: Write) -> None:
-        """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``."""
-        if not self.buffer:
-            if others:
-                await self._write_as_owner(*others)
-            return
+        """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.
+
+        Of more ``others`` than one write takes, the last come behind it: a message whose receipt is still missing is
+        recognised when it comes again.
+        """
+        parts = list(parts_of(others, self._bounds))
         while self.buffer:
             entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
             try:
-                await self._append(entries, *(() if self.buffer else others))
+                await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:
                 raise Fenced(f"{self._partition}: {refused}") from None
+        for part in parts:
+            await self._write_as_owner(*part)
 
     def take(self) -> list[Entry]:
         """The recorded entries, for a writer that makes them durable in another way."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from holdfast.items import Item, Write
+from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.journal import Journal
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, Program, Programs, Timed
@@ -68,6 +69,17 @@ class Journaled(Entity):
         self.program = self.journal = None
         for collection in (self.effects, self.arrivals, self.pending, self.timers, self.receipts, self.writes):
             collection.clear()
+
+    def others(self) -> Sequence[Write]:
+        """What is to be written beside the journal: receipts first, which belong to its next entries."""
+        return one_per_place((*self.receipts.values(), *self.writes))
+
+    def take_others(self) -> Sequence[Write]:
+        """The same, for a write that begins now."""
+        writes = self.others()
+        self.receipts.clear()
+        self.writes.clear()
+        return writes
 
     def arrive(self, arrival: Arrival) -> None:
         """Take something in and see to it that the turn looks."""

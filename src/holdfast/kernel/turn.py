@@ -18,7 +18,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
-from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update, one_per_place
+from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
@@ -27,9 +27,6 @@ from holdfast.kernel.transact import transact
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.items import Write
     from holdfast.kernel.host import Host
     from holdfast.kernel.program import Arrival, Program
 
@@ -104,7 +101,8 @@ async def read(entity: Journaled, host: Host) -> Program:
     """Load the journal, once, and replay it. After a takeover it is fenced first: the last owner may be awake (G3)."""
     assert entity.head is not None
     program = entity.programs.open(entity.head, host)
-    journal = Journal(host.home.store, entity.partition, program.run, host.home.owner, entity.epoch)
+    home = host.home
+    journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
     if entity.epoch != FIRST_EPOCH:
         await journal.load()
     entity.unread = entity.unread or not entity.fresh
@@ -229,7 +227,7 @@ async def commit(entity: Journaled, host: Host) -> None:
     for effect in entity.pending:
         if isinstance(effect, Effect) and effect.intent is not None:
             entity.journal.record(effect.intent)
-    await entity.journal.commit(*_other_writes(entity))
+    await entity.journal.commit(*entity.take_others())
     while host.clock.now_ms() >= entity.lease_until:
         await confirm(entity, host)
 
@@ -261,19 +259,12 @@ def flush(entity: Journaled) -> None:
 async def _flush(entity: Journaled) -> None:
     assert entity.journal is not None
     try:
-        await entity.journal.commit(*_other_writes(entity))
+        await entity.journal.commit(*entity.take_others())
     except (StoreError, Fenced):
         entity.lose()
     finally:
         entity.flushing = None
         entity.wake()
-
-
-def _other_writes(entity: Journaled) -> Sequence[Write]:
-    writes = one_per_place((*entity.writes, *entity.receipts.values()))
-    entity.receipts.clear()
-    entity.writes.clear()
-    return writes
 
 
 async def start(entity: Journaled, program: Program, host: Host) -> None:
@@ -337,7 +328,11 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
     """Write the end: outcome, last entries and what others must learn of it, in one write with the release."""
     journal = entity.journal
     assert journal is not None
-    if len(journal.buffer) > LONGEST_TAIL_ENTRIES:
+    others = entity.others()
+    if host.home.bounds is not None and not host.home.bounds.fit(others):
+        await journal.commit(*entity.take_others())
+        others = ()
+    elif len(journal.buffer) > LONGEST_TAIL_ENTRIES:
         await journal.commit()
     tail = journal.take()
     conclusion = program.conclusion(tail, host.clock.now_ms())
@@ -351,7 +346,6 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    others = one_per_place((*entity.writes, *entity.receipts.values()))
     try:
         await write_until_known(
             host.home.store,

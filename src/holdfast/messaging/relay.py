@@ -17,7 +17,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Claimed, Fenced, Held, is_leased, is_released
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update
+from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update, Write, parts_of
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import nudge
 from holdfast.messaging.outbox import (
@@ -212,6 +212,11 @@ async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) 
 
 async def _deliver_to(partition: str, messages: list[Message], access: ActorAccess, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
+    for part in parts_of(puts, host.home.bounds):
+        await _put(partition, list(part), access, host)
+
+
+async def _put(partition: str, puts: list[Write], access: ActorAccess, host: Host) -> None:
     # Of an event that stands alone nobody has heard yet, most of the time.
     head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
     for _ in range(MOST_TRIES + len(puts)):
@@ -235,7 +240,8 @@ async def mark(items: Sequence[Item], relay: Relay, host: Host) -> None:
     still_ours = Update(partition=relay.partition, when=OwnerIs(host.home.owner, relay.epoch))
     deletes = [Delete(relay.partition, item.sort) for item in items]
     try:
-        await write_until_known(host.home.store, still_ours, *deletes, ours=lambda _there: False)
+        for part in parts_of(deletes, host.home.bounds):
+            await write_until_known(host.home.store, still_ours, *part, ours=lambda _there: False)
     except Refused as refused:
         raise Fenced(f"{relay.partition}: {refused}") from None
 

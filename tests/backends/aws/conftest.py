@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 from tests.backends.aws.local import DynamoDBLocal, missing
+from tests.infra.ministack import ministack
+from tests.infra.tools import MINISTACK, environment_or_skip
 
-from holdfast.backends.aws import DynamoStore, Transport, parse_address
+from holdfast.backends.aws import DynamoStore, Objects, S3Blobs, Transport, parse_address
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, new_client
 from holdfast.backends.aws.table import create_table
 
@@ -26,24 +29,71 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE) and "dynamodb" in getattr(item, "fixturenames", ()):
+        if item.path.is_relative_to(HERE) and {"dynamodb", "s3"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.aws)
 
 
 @pytest.fixture(scope="session")
 def dynamodb() -> Iterator[str]:
     """The address of an emulator."""
-    if (lack := missing()) is not None:
-        if os.environ.get(REQUIRED):
-            pytest.fail(f"{REQUIRED} is set, and {lack}")
-        pytest.skip(f"NOTHING of DynamoDB is tested here: {lack}")
+    give_up_if("DynamoDB", missing())
+    with credentials():
+        server = DynamoDBLocal()
+        yield server.endpoint
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an emulator of S3."""
+    programs = environment_or_skip(MINISTACK)
+    with credentials(), ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
+        yield endpoint
+
+
+def give_up_if(what: str, lack: str | None) -> None:
+    """Skip loudly, or fail where it is required, for what the machine lacks."""
+    if lack is not None and os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, and {lack}")
+    if lack is not None:
+        pytest.skip(f"NOTHING of {what} is tested here: {lack}")
+
+
+@contextlib.contextmanager
+def credentials() -> Iterator[None]:
+    """What an emulator wants in the environment, for a while."""
     before = {name: os.environ.get(name) for name in (*CREDENTIALS, "NO_PROXY")}
     os.environ.update(CREDENTIALS | {"NO_PROXY": "127.0.0.1"})
-    server = DynamoDBLocal()
-    yield server.endpoint
-    server.stop()
+    yield
     for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.update({name: value})
+        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+@pytest.fixture(scope="session")
+def s3_client(s3: str) -> Iterator[Any]:
+    """A client of S3 that all tests share."""
+    client = new_client("eu-west-1", s3, "s3")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def bucket(s3_client: Any) -> str:
+    """The name of a bucket of its own."""
+    name = f"test-{os.getpid()}-{next(NUMBERS)}"
+    s3_client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    return name
+
+
+@pytest.fixture
+def open_blobs(s3_client: Any, bucket: str) -> Callable[..., S3Blobs]:
+    """``open_blobs()``: a place for blobs; through another connection, if one is given."""
+
+    def make(wrap: Callable[[Connection], Any] = lambda connection: connection, **options: Any) -> S3Blobs:
+        connection = wrap(ThreadedConnection(None, None, "s3", client=s3_client))
+        return S3Blobs(Objects(connection, bucket, random=Random(7), **options), "shop")
+
+    return make
 
 
 @pytest.fixture(scope="session")

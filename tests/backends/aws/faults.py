@@ -38,6 +38,11 @@ NOT_APPLIED: dict[str, Callable[[str], Exception]] = {
     "not connected": lambda _operation: EndpointConnectionError(endpoint_url=ENDPOINT),
     "failed before": refused("InternalServerError", 500),
 }
+S3_NOT_APPLIED: dict[str, Callable[[str], Exception]] = {
+    "too fast": refused("SlowDown", 503),
+    "another write under way": refused("ConditionalRequestConflict", 409),
+    "not connected": NOT_APPLIED["not connected"],
+}
 APPLIED: dict[str, Callable[[str], Exception]] = {
     "failed after": refused("InternalServerError", 500),
     "unavailable after": refused("ServiceUnavailable", 503),
@@ -45,6 +50,7 @@ APPLIED: dict[str, Callable[[str], Exception]] = {
     "no answer in time": lambda _operation: ReadTimeoutError(endpoint_url=ENDPOINT),
 }
 FAULTS = (*NOT_APPLIED, *APPLIED)
+S3_FAULTS = (*S3_NOT_APPLIED, *APPLIED)
 
 
 class FaultyConnection:
@@ -64,8 +70,8 @@ class FaultyConnection:
         if fault is None:
             return await self.connection.send(operation, parameters)
         self.suffered[fault] += 1
-        if fault in NOT_APPLIED:
-            raise NOT_APPLIED[fault](operation)
+        if (before := NOT_APPLIED.get(fault) or S3_NOT_APPLIED.get(fault)) is not None:
+            raise before(operation)
         with contextlib.suppress(ClientError):  # a refusal is an answer too, and gets lost like any other
             await self.connection.send(operation, parameters)
         await self.meanwhile()
@@ -75,10 +81,10 @@ class FaultyConnection:
         self.connection.close()
 
 
-def sometimes(seed: int, share: float) -> Callable[[str], str | None]:
+def sometimes(seed: int, share: float, faults: tuple[str, ...] = FAULTS) -> Callable[[str], str | None]:
     """Any fault, in this share of the attempts."""
     random = Random(seed)
-    return lambda _operation: random.choice(FAULTS) if random.random() < share else None
+    return lambda _operation: random.choice(faults) if random.random() < share else None
 
 
 def then_none(*faults: str | None) -> Callable[[str], str | None]:

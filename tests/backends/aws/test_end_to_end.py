@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.aws.conftest import CREDENTIALS, REQUIRED
-from tests.backends.aws.ministack import Ministack, Missing
+from tests.backends.aws.conftest import CREDENTIALS
+from tests.infra.ministack import ministack
+from tests.infra.tools import MINISTACK, environment_or_skip
 from tests.torture.die_with_parent import die_with_parent
 
 from holdfast.backends.aws import create_table
@@ -29,19 +30,14 @@ PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def ministack() -> Iterator[str]:
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an emulator."""
+    programs = environment_or_skip(MINISTACK)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (CREDENTIALS | {"NO_PROXY": "127.0.0.1"}).items():
             patch.setenv(name, value)
-        try:
-            server = Ministack()
-        except Missing as missing:
-            if os.environ.get(REQUIRED):
-                pytest.fail(f"{REQUIRED} is set, and {missing}")
-            pytest.skip(f"NOTHING of SQS and Lambda is tested from end to end here: {missing}")
-        yield server.endpoint
-        server.stop()
+        with ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
+            yield endpoint
 
 
 class Environment:
@@ -148,8 +144,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(ministack: str, tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(ministack, tmp_path)
+def stage(emulator: str, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(emulator, tmp_path)
     yield stage
     stage.close()
 

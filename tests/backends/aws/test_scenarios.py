@@ -12,14 +12,19 @@ from msgspec import structs
 from tests.backends.aws.world import DynamoDatabase
 
 from holdfast.testing import Scenario, crash_at_every_write
-from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
+from holdfast.testing.scenarios import (
+    ACTOR_SCENARIOS,
+    DOCUMENT_SCENARIOS,
+    EVENT_SCENARIOS,
+    SCENARIOS,
+)
 from holdfast.testing.simulation import run_scenario
 from holdfast.testing.world import MemoryDatabase
 
 NUMBERS = itertools.count()
 DAY_SECONDS = 86_400.0
 
-ALL = [*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS]
+ALL = [*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *DOCUMENT_SCENARIOS]
 ON_A_FRESH_DATABASE = [each for each in ALL if each.database is MemoryDatabase]
 CRASHED = ["sequential", "requests"]
 

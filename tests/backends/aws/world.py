@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
 from holdfast.backends.aws.connection import perform
+from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.table import create_table
 from holdfast.items import Item
 from holdfast.ports import Home
@@ -61,7 +62,11 @@ class DynamoDatabase:
             await create_table(InlineConnection(self._client, self.table), self.table)
             self._made = True
         return Home(
-            url=f"aws://{self.table}", owner=owner, store=self._store(), doorbell=LocalDoorbell(self._bells, owner)
+            url=f"aws://{self.table}",
+            owner=owner,
+            store=self._store(),
+            doorbell=LocalDoorbell(self._bells, owner),
+            bounds=BOUNDS,
         )
 
     async def items(self) -> list[Item]:

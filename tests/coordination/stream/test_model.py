@@ -98,12 +98,12 @@ async def apply(app, handles, operation):
         return "mismatch"
 
 
-async def compare(world, operations, plan=None):
+async def compare(world, operations, plan=None, *, ordered=True):
     async def open_home():
         return faulty_home(await world.home(), plan)
 
     model, app = Model(), world.app(**({} if plan is None else {"home": open_home}))
-    streams = app.streams(Deposited, ordered=True)
+    streams = app.streams(Deposited, ordered=ordered)
     async with app:
         handles = {key: streams.at(key) for key in model.streams}
         for operation in operations:

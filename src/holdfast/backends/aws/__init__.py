@@ -1,4 +1,4 @@
-"""The home on AWS: items in DynamoDB, rings by SQS. Nothing runs while nothing happens (DESIGN §5)."""
+"""The home on AWS: items in DynamoDB, large values in S3, rings by SQS. Idle, nothing runs there (DESIGN §5)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from msgspec import Struct
 
 from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
+from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
+from holdfast.backends.aws.cleaning import Cleaned, clean
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
+from holdfast.backends.aws.objects import Objects
+from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -29,7 +33,8 @@ PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class Address(Struct, frozen=True, kw_only=True):
     """What the URL of a home on AWS says. The endpoints are for emulators: DynamoDB's is that of all that have none.
 
-    ``scheduler_role`` is the ARN of the role by which the Scheduler may ring.
+    ``bucket`` is where large values go, under the prefix; without one there is no place for them. ``scheduler_role`` is
+    the ARN of the role by which the Scheduler may ring.
     """
 
     prefix: str
@@ -38,6 +43,8 @@ class Address(Struct, frozen=True, kw_only=True):
     sqs_endpoint: str | None = None
     scheduler_endpoint: str | None = None
     scheduler_role: str | None = None
+    bucket: str | None = None
+    s3_endpoint: str | None = None
 
     @property
     def table(self) -> str:
@@ -58,9 +65,16 @@ class Address(Struct, frozen=True, kw_only=True):
         schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
 
+    def open_blobs(self, connection: Connection | None = None) -> S3Blobs | None:
+        """The place for large values, if there is one. Nothing is sent yet."""
+        if self.bucket is None:
+            return None
+        connection = connection or ThreadedConnection(self.region, self.s3_endpoint or self.endpoint, "s3")
+        return S3Blobs(Objects(connection, self.bucket, random=Random(new_seed())), self.prefix)
+
 
 def parse_address(url: str) -> Address:
-    """Read ``aws://<prefix>?region=…&endpoint=…``; its options are the fields of ``Address``.
+    """Read ``aws://<prefix>?region=…&bucket=…``; its options are the fields of ``Address``.
 
     Raises ``ConfigurationError``.
 
@@ -78,7 +92,7 @@ def parse_address(url: str) -> Address:
     return Address(prefix=parts.netloc, **{name: value for name, value in options.items() if value})
 
 
-async def open_aws_home(
+async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection of its own, which tests replace
     url: str,
     *,
     clock: Clock | None = None,
@@ -86,6 +100,7 @@ async def open_aws_home(
     connection: Connection | None = None,
     queue: Connection | None = None,
     scheduler: Connection | None = None,
+    s3: Connection | None = None,
     bells: Bells | None = None,
     owner: str | None = None,
 ) -> Home:
@@ -98,10 +113,20 @@ async def open_aws_home(
     address = parse_address(url)
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
-    store = DynamoStore(transport, address.table)
+    blobs = address.open_blobs(s3)
+    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
     ringer = address.bells(queue, scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
-    return Home(url=url, owner=owner, store=store, doorbell=doorbell, summons=doorbell)
+    return Home(
+        url=url,
+        owner=owner,
+        store=store,
+        doorbell=doorbell,
+        summons=doorbell,
+        blobs=blobs,
+        inline_bytes=INLINE_BYTES,
+        bounds=BOUNDS,
+    )
 
 
 def _untold(event: str, **fields: object) -> None:
@@ -121,15 +146,36 @@ async def create_table(url: str) -> None:
         connection.close()
 
 
+async def clean_up(
+    url: str, *, clock: Clock | None = None, connection: Connection | None = None, s3: Connection | None = None
+) -> Cleaned:
+    """Delete what expired with all that belongs to it, and blobs that nothing refers to: for operators and cron jobs.
+
+    See ``cleaning.clean``. May be run again, and beside workers. Raises as every request does.
+    """
+    address = parse_address(url)
+    transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
+    blobs = address.open_blobs(s3)
+    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
+    try:
+        return await clean(transport, store, blobs, clock or SystemClock())
+    finally:
+        await store.close()
+
+
 __all__ = [
     "Address",
     "Bells",
+    "Cleaned",
     "DynamoStore",
     "LocalDoorbell",
     "Meter",
+    "Objects",
+    "S3Blobs",
     "SqsDoorbell",
     "Transport",
     "Usage",
+    "clean_up",
     "create_table",
     "open_aws_home",
     "parse_address",

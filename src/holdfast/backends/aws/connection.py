@@ -76,6 +76,8 @@ class ThreadedConnection:
 
 
 def perform(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Call an operation by its name in the API reference."""
+    """Call an operation by its name in the API reference. A body of S3 is read here, in the thread that waits."""
     answer: dict[str, Any] = client._make_api_call(operation, parameters)  # noqa: SLF001 - what each method calls
+    if "Body" in answer:
+        answer["Body"] = answer["Body"].read()
     return answer

@@ -21,10 +21,16 @@ from holdfast.backends.aws.layout import (
     ttl_seconds,
 )
 from holdfast.errors import InvalidInput, PayloadTooLarge
-from holdfast.items import EXISTS, HEAD, AllOf, Delete, Put, Update, Write
+from holdfast.items import EXISTS, HEAD, AllOf, Bounds, Delete, Put, Update, Write
 
 LARGEST_TRANSACTION_ITEMS: Final = 100
 LARGEST_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
+
+BOUNDS: Final = Bounds(writes=LARGEST_TRANSACTION_ITEMS, body_bytes=LARGEST_TRANSACTION_BYTES * 3 // 4)
+"""What one call of the store takes; a quarter is left for keys and headers, of which each may have a few kilobytes.
+
+("TransactWriteItems", API reference: up to 100 actions, and no more than 4 MB of items.)
+"""
 
 
 class Request(Struct, frozen=True):

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -54,8 +54,16 @@ class DynamoStore:
     process has left behind: two units more for each turn. It is for doorbells that do not ring again by themselves.
     """
 
-    def __init__(self, transport: Transport, table: str, *, index_leases: bool = True) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        table: str,
+        *,
+        index_leases: bool = True,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
         self.table = table
+        self._on_close = on_close
         self._transport = transport
         self._index_leases = index_leases
         self._lanes = Lanes()
@@ -210,6 +218,8 @@ class DynamoStore:
             self._closed = True
             await self._lanes.empty()
             self._transport.close()
+            if self._on_close is not None:
+                self._on_close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,0 +1,89 @@
+"""The ``Blobs`` port on S3: one object for each blob, under the home's prefix and the blob's digest.
+
+A blob is collected two days after it was last stored, if nothing refers to it then (``cleaning``). Whoever stores what
+is there already may be about to refer to it, so it is put again once less than what he asks for is left of that time.
+S3 counts it from ``LastModified``, which only a put sets anew.
+
+What is put begins with a stamp, another one each time. So the tag of the object (ETag) changes too, and a deletion that
+was decided before, and names the old tag, is refused: "How to perform conditional deletes" (user guide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from holdfast.backends.aws.meter import Meter
+from holdfast.backends.aws.objects import ObjectChanged, ObjectMissing, Objects
+from holdfast.errors import StoreUnavailable
+from holdfast.ids import new_id
+
+INLINE_BYTES: Final = 16 * 1024
+"""The largest body that stays in its item on AWS.
+
+A put costs as much as eight write units, and a body of so much JSON, compressed, takes five to eight of them each time
+its item is written. Above, S3 is the cheaper place, and below the faster one. A hundred such bodies also fit into one
+transaction."""
+
+KEPT_MS: Final = 48 * 3600 * 1000
+"""How long a blob stays after it was last stored, whatever refers to it. Nobody asks for more than half of it."""
+
+STAMP_BYTES: Final = 16
+PIECE_BYTES: Final = 4 * 1024 * 1024
+
+
+class S3Blobs:
+    """Blobs in a bucket. A new one costs a put; one that is there a refused put, a look and, seldom, another put."""
+
+    def __init__(self, objects: Objects, prefix: str) -> None:
+        self.objects = objects
+        self.folder = f"{prefix}/"
+
+    @property
+    def meter(self) -> Meter:
+        """How many requests were sent, by operation."""
+        return self.objects.meter
+
+    async def put(self, digest: str, data: bytes, keep_until: int) -> None:
+        """See ``Blobs.put``. ``keep_until`` is a day from now, or about that."""
+        key, body = self.folder + digest, bytes.fromhex(new_id()) + data
+        while True:
+            try:
+                await self.objects.call("PutObject", Key=key, Body=body, IfNoneMatch="*")
+                return
+            except ObjectChanged:
+                pass  # it is there; or our own put is, whose answer was lost
+            try:
+                there = await self.objects.call("HeadObject", Key=key)
+            except ObjectMissing:
+                continue  # it was collected just now
+            is_whole = there["ContentLength"] == len(body)
+            if not is_whole or modified_ms(there) + KEPT_MS < keep_until:
+                await self.objects.call("PutObject", Key=key, Body=body)
+            return
+
+    async def read(self, digest: str) -> AsyncIterator[bytes]:
+        """See ``Blobs.read``. A piece is a request. Raises ``StoreUnavailable`` if it is stored anew meanwhile."""
+        start, condition = STAMP_BYTES, dict[str, str]()
+        while True:
+            wanted = f"bytes={start}-{start + PIECE_BYTES - 1}"
+            try:
+                answer = await self.objects.call("GetObject", Key=self.folder + digest, Range=wanted, **condition)
+            except (ObjectMissing, ObjectChanged):
+                if not condition:
+                    return
+                raise StoreUnavailable(f"blob {digest} was stored anew, or collected, while it was read") from None
+            yield answer["Body"]
+            start += len(answer["Body"])
+            if start >= int(answer["ContentRange"].rpartition("/")[2]):
+                return
+            condition = {"IfMatch": answer["ETag"]}
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self.objects.close()
+
+
+def modified_ms(described: dict[str, Any]) -> int:
+    """When an object was last put, by S3's clock, in milliseconds."""
+    return int(described["LastModified"].timestamp() * 1000)

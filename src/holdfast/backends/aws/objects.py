@@ -1,0 +1,110 @@
+"""Requests to one bucket of S3: each sent until it is answered, within a time, and counted.
+
+Every request here may be sent again: what is put under a key is always the same content, and what is deleted is named
+by its version's tag. S3 reads what it has acknowledged ("Amazon S3 data consistency model", user guide).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any, Final
+
+from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.failures import FORBIDDEN, NO_CREDENTIALS
+from holdfast.backends.aws.meter import Meter
+from holdfast.backends.aws.transport import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS
+from holdfast.errors import HoldfastError, StoreUnavailable, StoreUnusable
+
+MISSING: Final = frozenset({"404", "InvalidRange", "NoSuchKey", "NotFound"})
+AT_ONCE: Final = 8
+"""So many requests are under way at once, because each has its bytes in memory."""
+
+RIGHTS: Final = "s3:GetObject, PutObject and ListBucket, and to clean up DeleteObject"
+
+
+class ObjectMissing(Exception):
+    """There is nothing under the key, or nothing so far behind its beginning."""
+
+
+class ObjectChanged(Exception):
+    """The condition of the request does not hold."""
+
+
+class Objects:
+    """One bucket, through a connection. ``meter`` counts the attempts: they are what S3 bills."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        bucket: str,
+        *,
+        random: Random,
+        meter: Meter | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self.bucket = bucket
+        self.meter = meter or Meter()
+        self._connection = connection
+        self._random = random
+        self._patience_seconds = patience_seconds
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+        """The answer to a request.
+
+        Raises ``ObjectMissing``, ``ObjectChanged``, ``StoreUnavailable`` if there was no answer in time, and
+        ``StoreUnusable`` with the remedy.
+        """
+        async with self._slots:
+            return await self._until_answered(operation, {"Bucket": self.bucket} | parameters)
+
+    async def _until_answered(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        deadline = asyncio.get_running_loop().time() + self._patience_seconds
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            self.meter.sent(operation)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    # A copy: botocore leaves a body in it that is used up, and sent again would be empty.
+                    return await self._connection.send(operation, dict(parameters))
+            except Exception as error:
+                if (final := _final(error, self.bucket)) is not None:
+                    raise final from error
+                wait = self._random.uniform(0, pause)
+                if asyncio.get_running_loop().time() + wait >= deadline:
+                    raise StoreUnavailable(
+                        f"the bucket {self.bucket} did not answer a {operation} in time; it may or may not have been "
+                        f"applied ({type(error).__name__}: {error})"
+                    ) from error
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._connection.close()
+
+
+def _final(error: Exception, bucket: str) -> Exception | None:
+    """What the caller shall hear; ``None`` if the request is worth another attempt.
+
+    A 409 says that another write to the key was under way ("How to prevent object overwrites with conditional writes",
+    user guide), a 503 that requests come too fast ("Best practices design patterns: optimizing Amazon S3 performance").
+    """
+    if isinstance(error, HoldfastError):
+        return error
+    response: Any = getattr(error, "response", None) or {}
+    code = response.get("Error", {}).get("Code", "")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    name = type(error).__name__
+    if code in MISSING:
+        return ObjectMissing(code)
+    if status == 412:
+        return ObjectChanged(code)
+    if code in FORBIDDEN or status == 403 or name in NO_CREDENTIALS:
+        return StoreUnusable(f"AWS refuses this process at the bucket {bucket} ({error}). Its role needs {RIGHTS}")
+    if code == "NoSuchBucket":
+        return StoreUnusable(f"there is no bucket {bucket}: create it, or correct ?bucket=… in the home's URL")
+    if name == "ParamValidationError" or (400 <= status < 500 and status not in (408, 409, 429)):
+        return StoreUnusable(f"the bucket {bucket} does not take a request of Holdfast's ({error})")
+    return None
