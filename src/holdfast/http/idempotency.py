@@ -6,6 +6,7 @@ key, 409 while the first request is at work, 422 for another request under the s
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -35,6 +36,7 @@ from holdfast.workflows.registry import check_name
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER: Final = b"idempotency-key"
+SCOPE_KEY: Final = "holdfast.idempotency_key"
 REPLAYED: Final = ("idempotent-replayed", "true")
 LONGEST_KEY_CHARACTERS: Final = 255
 
@@ -66,6 +68,10 @@ class IdempotentRequests:
     ``app`` is the Holdfast app, open while this serves. Keys belong to a ``caller``, as that function of the ASGI scope
     names him; where callers log in by cookie, say how. Responses are kept for ``window``, but for those from 500 up and
     those that ask for another try. With ``required=False`` a request without a key passes unprotected.
+
+    What runs inside may run again, if a process dies before the response is recorded. It finds the key for what it
+    changes in ``scope["holdfast.idempotency_key"]``: text that is the same on every attempt, and different for every
+    other key, caller and ``name`` (G10).
 
         Starlette(routes=[...], middleware=[Middleware(IdempotentRequests, app=app)])
         Route("/charges", charge, methods=["POST"], middleware=[Middleware(IdempotentRequests, app=app)])
@@ -114,22 +120,21 @@ class IdempotentRequests:
             exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes)
             if exchange is None:  # the client has gone
                 return
-            begun = await self._attempts.begin(self._place(scope, keys, exchange.body))
+            key = key_text([f"caller {self._caller(scope)}", _parsed(keys)], "the request")
+            begun = await self._attempts.begin(self._place(scope, key, exchange.body))
             if isinstance(begun, Ended):
                 await _replay(begun, send)
                 return
         except HoldfastError as error:
             await send_problem(error, send)
             return
+        exchange.scope[SCOPE_KEY] = _for_effects(self._name, key)
         await self._run(begun, exchange)
 
-    def _place(self, scope: Scope, keys: list[bytes], body: bytes) -> Place:
-        key = _parsed(keys)
+    def _place(self, scope: Scope, key: str, body: bytes) -> Place:
         request = [scope["method"], scope["path"], scope["query_string"].decode("latin-1"), ids.fingerprint(body)]
         fingerprint = ids.fingerprint(msgspec.json.encode(request) + body)
-        return place_of(
-            f"!http!{self._name}", key_text([f"caller {self._caller(scope)}", key], "the request"), fingerprint
-        )
+        return place_of(f"!http!{self._name}", key, fingerprint)
 
     async def _run(self, attempt: Attempt, exchange: Exchange) -> None:
         async def settle(response: StoredResponse | None, why: str) -> HoldfastError | None:
@@ -184,6 +189,11 @@ async def send_problem(error: HoldfastError, send: Send) -> None:
         case _:
             pass
     await StoredResponse(status, headers, body).send(send)
+
+
+def _for_effects(name: str, key: str) -> str:
+    """The key to hand on: 128 bits, so that no caller can make one that is another caller's."""
+    return hashlib.blake2b(f"{name}\n{key}".encode(), digest_size=16).hexdigest()
 
 
 def _parsed(keys: list[bytes]) -> str:
