@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 
 import pytest
-from examples.shopping_cart import orders, stock
+from examples.shopping_cart import carts, orders, stock
 from examples.shopping_cart.books import audit
 from examples.shopping_cart.outside import Outside, outside
 from examples.shopping_cart.shop import Refused, app
@@ -224,3 +224,27 @@ async def test_what_comes_again_changes_nothing(home):
         for _ in range(2):
             world.void("o-2")
             assert world.payments() == {"o-2": (100, "refunded")}
+
+
+async def test_what_moves_between_carts_moves_once(home):
+    order = orders.Order("o-1", "member ann", {"mug": 2}, 2_500, "visa")
+    async with app:
+        ann = carts.carts.at("member ann")
+        for _ in range(2):
+            await orders.return_to_cart(order)
+            assert (await ann.get()).value.lines == {"mug": 2}
+        await carts.carts.at("guest 1").create(carts.Cart({"mug": 1, "lamp": 1}))
+        for _ in range(2):
+            await carts.merge("guest 1", "member ann")
+            assert (await ann.get()).value.lines == {"mug": 3, "lamp": 1}
+
+
+async def test_what_no_longer_fits_into_the_cart_is_left_out_of_it_for_good(home):
+    order = orders.Order("o-1", "member ann", {"mug": 2}, 2_500, "visa")
+    async with app:
+        ann = carts.carts.at("member ann")
+        await ann.create(carts.Cart({"mug": 999}))
+        await orders.return_to_cart(order)
+        await ann.update(lambda _: carts.Cart({"mug": 1}))
+        await orders.return_to_cart(order)
+        assert (await ann.get()).value.lines == {"mug": 1}
