@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo test test-cdk bench swarm torture test-all examples coverage format clean \
+.PHONY: help demo test test-cdk bench swarm torture test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -72,6 +72,10 @@ torture: .venv/.dev-installed ## kill, pause and starve real processes, then com
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done
+	@echo "── examples.shopping_cart"; $(BIN)/python -m examples.shopping_cart --demo
+
+cart: .venv/.dev-installed ## serve the shopping cart of the examples on loopback
+	@$(BIN)/python -m examples.shopping_cart
 
 test-all: ## run the suite on every Python from 3.11 to 3.13 found on this machine
 	@tools/test-all $(VERSIONS)

@@ -24,14 +24,27 @@ def test_there_are_examples_and_each_is_described():
         assert f"({script.name})" in page
 
 
+def test_the_shopping_cart_is_described_too():
+    readme, page = (ROOT / "README.md").read_text(), (ROOT / "examples" / "README.md").read_text()
+    assert "(examples/shopping_cart/)" in readme
+    modules = sorted((ROOT / "examples" / "shopping_cart").glob("[a-z]*.py"))
+    assert len(modules) > 10
+    for module in modules:
+        assert f"(shopping_cart/{module.name})" in page
+
+
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_it_runs(script: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [*([str(script)] for script in SCRIPTS), ["-m", "examples.shopping_cart", "--demo"]],
+    ids=lambda command: Path(command[-1]).stem if len(command) == 1 else "shopping_cart",
+)
+def test_it_runs(command: list[str], tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:  # not below tmp_path, whose name may be too long for a socket's
-        environment = {**os.environ, "TMPDIR": folder, "PYTHONWARNINGS": "error"}
+        environment = {**os.environ, "TMPDIR": folder, "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)}
         run = subprocess.run(
-            [sys.executable, str(script)],
+            [sys.executable, *command],
             cwd=tmp_path,
             env=environment,
             capture_output=True,

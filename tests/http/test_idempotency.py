@@ -372,3 +372,39 @@ async def test_it_runs_again_after_a_client_whose_connection_is_cut(memory_world
             await first
         shop.go.set()
         assert (await shop()).json["run"] == 2
+
+
+async def test_what_runs_has_a_key_for_its_effects_that_is_the_same_when_it_runs_again(memory_world):
+    seen: list[str] = []
+
+    async def inner(scope, receive, send):
+        seen.append(scope["holdfast.idempotency_key"])
+        await send({"type": "http.response.start", "status": 503})
+        await send({"type": "http.response.body"})
+
+    app = memory_world.app()
+    one, other = IdempotentRequests(inner, app), IdempotentRequests(inner, app, name="other")
+    async with app:
+        for key in ("k-1", '"k-1"'):  # a client that quotes it has the same key
+            assert (await request(one, key)).status == 503
+        assert seen[0] == seen[1] and len(seen[0]) == 32
+        await request(one, "k-2")
+        await request(one, "k-1", b"{}", Authorization="Bearer bob")
+        await request(other, "k-1")
+    assert len(set(seen)) == 4
+
+
+async def test_without_a_key_there_is_none_for_effects(memory_world):
+    seen: list[bool] = []
+
+    async def inner(scope, receive, send):
+        seen.append("holdfast.idempotency_key" in scope)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    app = memory_world.app()
+    async with app:
+        asgi = IdempotentRequests(inner, app, required=False)
+        await request(asgi, None)
+        await request(asgi)
+    assert seen == [False, True]

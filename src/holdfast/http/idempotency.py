@@ -6,6 +6,7 @@ key, 409 while the first request is at work, 422 for another request under the s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -30,6 +31,7 @@ from holdfast.workflows.registry import check_name
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER: Final = b"idempotency-key"
+SCOPE_KEY: Final = "holdfast.idempotency_key"
 REPLAYED: Final = ("idempotent-replayed", "true")
 NOT_KEPT: Final = frozenset({408, 409, 425, 429})
 """Besides all from 500 up: responses that ask for another try, which must run then."""
@@ -46,6 +48,10 @@ class IdempotentRequests:
     ``app`` is the Holdfast app, open while this serves. Keys belong to a ``caller``, as that function of the ASGI scope
     names him; where callers log in by cookie, say how. Responses are kept for ``window``, but for those from 500 up and
     those that ask for another try. With ``required=False`` a request without a key passes unprotected.
+
+    What runs inside may run again, if a process dies before the response is recorded. It finds the key for what it
+    changes in ``scope["holdfast.idempotency_key"]``: text that is the same on every attempt, and different for every
+    other key, caller and ``name`` (G10).
 
         Starlette(routes=[...], middleware=[Middleware(IdempotentRequests, app=app)])
         Route("/charges", charge, methods=["POST"], middleware=[Middleware(IdempotentRequests, app=app)])
@@ -94,22 +100,22 @@ class IdempotentRequests:
             exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes)
             if exchange is None:  # the client has gone
                 return
-            begun = await self._attempts.begin(self._place(scope, keys, exchange.body))
+            parsed = header_id("Idempotency-Key", [each.decode("latin-1") for each in keys])
+            key = key_text([f"caller {self._caller(scope)}", parsed], "the request")
+            begun = await self._attempts.begin(self._place(scope, key, exchange.body))
             if isinstance(begun, Ended):
                 await _replay(begun, send)
                 return
         except HoldfastError as error:
             await send_problem(error, send)
             return
+        exchange.scope[SCOPE_KEY] = _for_effects(self._name, key)
         await self._run(begun, exchange)
 
-    def _place(self, scope: Scope, keys: list[bytes], body: bytes) -> Place:
-        key = header_id("Idempotency-Key", [key.decode("latin-1") for key in keys])
+    def _place(self, scope: Scope, key: str, body: bytes) -> Place:
         request = [scope["method"], scope["path"], scope["query_string"].decode("latin-1"), ids.fingerprint(body)]
         fingerprint = ids.fingerprint(msgspec.json.encode(request) + body)
-        return place_of(
-            f"!http!{self._name}", key_text([f"caller {self._caller(scope)}", key], "the request"), fingerprint
-        )
+        return place_of(f"!http!{self._name}", key, fingerprint)
 
     async def _run(self, attempt: Attempt, exchange: Exchange) -> None:
         async def settle(response: Response | None, why: str) -> HoldfastError | None:
@@ -153,3 +159,9 @@ async def _replay(ended: Ended, send: Send) -> None:
 async def send_problem(error: HoldfastError, send: Send) -> None:
     """Answer with an error as ``application/problem+json`` (RFC 9457); ``code`` is stable."""
     await send_response(problem_of(error).response(), send)
+
+
+def _for_effects(name: str, key: str) -> str:
+    """The key to hand on: 128 bits, so that no caller can make one that is another caller's."""
+    return hashlib.blake2b(f"{name}
+{key}".encode(), digest_size=16).hexdigest()

@@ -93,7 +93,7 @@ def _answer_of(function: Callable[..., Any], event: Any) -> Any:
     """What the function answers. Raises ``ConfigurationError`` if it is no handler for this class of events."""
     what = f"consumer {function!r}"
     if not inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"{what} is not 'async def'; for blocking code call a step in it")
+        raise ConfigurationError(f"{what} is not 'async def'; for blocking code await asyncio.to_thread(...) in it")
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind not in POSITIONAL or any(_is_required(each) for each in parameters[1:]):
         raise ConfigurationError(f"{what} takes one argument, the event")
