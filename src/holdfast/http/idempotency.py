@@ -163,5 +163,4 @@ async def send_problem(error: HoldfastError, send: Send) -> None:
 
 def _for_effects(name: str, key: str) -> str:
     """The key to hand on: 128 bits, so that no caller can make one that is another caller's."""
-    return hashlib.blake2b(f"{name}
-{key}".encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(f"{name}\n{key}".encode(), digest_size=16).hexdigest()
