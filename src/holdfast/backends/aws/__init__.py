@@ -29,7 +29,8 @@ PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class Address(Struct, frozen=True, kw_only=True):
     """What the URL of a home on AWS says. The endpoints are for emulators: DynamoDB's is that of all that have none.
 
-    ``scheduler_role`` is the ARN of the role by which the Scheduler may ring.
+    ``scheduler_role`` is the ARN of the role by which the Scheduler may ring; ``bucket`` is for large values, and not
+    used yet.
     """
 
     prefix: str
@@ -38,6 +39,7 @@ class Address(Struct, frozen=True, kw_only=True):
     sqs_endpoint: str | None = None
     scheduler_endpoint: str | None = None
     scheduler_role: str | None = None
+    bucket: str | None = None
 
     @property
     def table(self) -> str:
