@@ -75,7 +75,6 @@ def test_its_tests_can_fail(project):
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.xfail(reason="App.lambda_handler is not there yet; with it, docs/deploy.md no longer says so")
 def test_its_handler_is_what_lambda_calls(project):
     done = run(project, sys.executable, "-c", "import handler; assert callable(handler.handler)")
     assert done.returncode == 0, done.stderr
