@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.errors import StoreUnavailable
-from holdfast.items import Item, Put, Update, Write
+from holdfast.errors import Refused, StoreUnavailable
+from holdfast.items import UNOWNED, Item, Put, Update, Write
 from holdfast.ports import Home, Page
 
 
@@ -100,7 +101,9 @@ async def test_a_stale_owner_cannot_take_a_message_out_of_the_inbox() -> None:
         return stalled[0]
 
     stale, here, _ = shop(data, stall, lease_ms=150, sweep_seconds=9.0, linger_seconds=9.0)
-    fresh, there, tokens = shop(data, lease_ms=150, sweep_seconds=0.05, linger_seconds=0.01, near_seconds=0.01)
+    fresh, there, tokens = shop(
+        data, lease_ms=150, sweep_seconds=0.5, courtesy_ms=1, linger_seconds=0.01, near_seconds=0.01
+    )
 
     async def overtake() -> None:
         """Others take over, go on to the next run, ask for a callback, and go away; then it is answered."""
@@ -247,3 +250,28 @@ async def test_a_child_that_ends_while_its_worker_shuts_down_tells_its_parent_al
     second, parent, _ = kin(data)
     async with second.worker():
         assert await parent.handle(handle.id).result("2s") == "hello"
+
+
+async def test_who_came_and_died_between_two_sweeps_is_missed_too() -> None:
+    data = MemoryData()
+    app, job, _ = shop(data, sweep_seconds=0.5, courtesy_ms=1, linger_seconds=0.0, near_seconds=0.0)
+    async with app.worker():
+        await job.start(1, id="j")
+        async with asyncio.timeout(10):
+            while (await job.handle("j").status()).status != "SUSPENDED":
+                await asyncio.sleep(0.005)
+            passer_by = open_memory_home(data=data)
+            looks = app.telemetry.counts["claimed"]
+            passer_by.doorbell.ring("wf#job#j")
+            while app.telemetry.counts["claimed"] == looks:
+                await asyncio.sleep(0.005)
+            until = app.clock.now_ms() + 14_000
+            taken = Update(partition="wf#job#j", when=UNOWNED, owner=passer_by.owner, lease_until=until, add_epoch=1)
+            while True:  # the worker has looked, and lets go of it
+                with suppress(Refused):
+                    await passer_by.store.write(taken)
+                    break
+                await asyncio.sleep(0.001)
+            await passer_by.doorbell.close()
+            while (await passer_by.store.get("wf#job#j")).owner == passer_by.owner:
+                await asyncio.sleep(0.005)

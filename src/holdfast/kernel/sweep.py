@@ -52,6 +52,7 @@ class Sweeper:
 
     def heard(self, partition: str | None) -> None:
         """Another process rang; the open app, which listens, passes it on."""
+        self._peers |= self._host.home.doorbell.peers()
         if partition is None:
             sweep = asyncio.get_running_loop().create_task(self.sweep(0))
             self._sweeps.add(sweep)
@@ -69,8 +70,9 @@ class Sweeper:
 
     async def _sweep_again(self) -> None:
         doorbell = self._host.home.doorbell
-        somebody_died = any(not doorbell.alive(peer) for peer in self._peers)
-        self._peers = doorbell.peers()
+        peers = doorbell.peers()
+        somebody_died = any(not doorbell.alive(peer) for peer in self._peers | peers)
+        self._peers = peers
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
         await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms)
 
