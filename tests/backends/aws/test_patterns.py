@@ -6,22 +6,30 @@ import asyncio
 import itertools
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
 from tests.backends.aws.faults import FaultyConnection, sometimes
 from tests.backends.aws.world import DynamoDatabase
 from tests.coordination.document import test_model as documents
 from tests.coordination.stream import test_model as streams
+from tests.coordination.test_idempotency import KeyMachine
+from tests.messaging import test_model as outbox
+from tests.patterns import test_lease_model as leases
+from tests.patterns.conftest import Machines
 
 import holdfast as hf
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Usage
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import Home
-from holdfast.testing import FaultsAt, run_virtual
+from holdfast.testing import FaultsAt, RandomFaults, run_scenario, run_virtual
+from holdfast.testing import World as Simulated
 from holdfast.testing.faults import FailBefore, LoseAnswer
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
@@ -39,7 +47,7 @@ class World:
     """A home on a table of its own, as the models of the patterns want it."""
 
     def __init__(self, client: Any) -> None:
-        self._database = DynamoDatabase(client, f"patterns-{os.getpid()}-{next(NUMBERS)}")
+        self._database = _database(client)
 
     async def home(self) -> Home:
         return await self._database.open("one")
@@ -58,6 +66,47 @@ def test_documents_behave_like_a_dictionary(client: Any, operations: list[Any], 
 @given(st.lists(STREAM_OPERATIONS, max_size=25), FAULTS)
 def test_streams_behave_like_lists(client: Any, operations: list[Any], faults: dict[int, Any]) -> None:
     run_virtual(lambda: streams.compare(World(client), operations, FaultsAt(faults), ordered=False))
+
+
+@settings(FEW, max_examples=4)
+@given(st.integers(0, 2**32), leases.OFFSETS)
+def test_no_fence_of_a_lease_has_two_owners(client: Any, seed: int, offsets: list[int]) -> None:
+    run_virtual(lambda: _contest(client, seed, offsets), seed=seed)
+
+
+async def _contest(client: Any, seed: int, offsets: list[int]) -> None:
+    world = Simulated(lambda _app, _ledger: _nobody, limits=hf.Limits(), database=_database(client))
+    try:
+        await leases.contest(seed, offsets)(Machines(world))
+    finally:
+        await world.close()
+
+
+async def _nobody() -> None:
+    await asyncio.sleep(0)
+
+
+@settings(FEW, max_examples=6)
+@given(outbox.SCRIPTS, st.integers(0, 2**32))
+def test_what_was_published_is_applied_once_in_order(client: Any, script: list[Any], seed: int) -> None:
+    scenario = replace(outbox.scenario_of(script), database=lambda: _database(client))
+    plans = [RandomFaults(Random(f"{seed}/{number}"), outbox.RATES) for number in range(2)]
+    run = run_scenario(scenario, plans, seed=seed)
+    groups = outbox.committed(script)
+    assert run.violations == []
+    assert run.observation.result == repr([groups, groups])
+
+
+def test_keys_of_idempotent_calls_behave_like_their_model(client: Any) -> None:
+    class Keys(KeyMachine):
+        def make_database(self) -> Any:
+            return _database(client)
+
+    run_state_machine_as_test(Keys, settings=settings(FEW, max_examples=8, stateful_step_count=25))
+
+
+def _database(client: Any) -> DynamoDatabase:
+    return DynamoDatabase(client, f"patterns-{os.getpid()}-{next(NUMBERS)}")
 
 
 # ── What it costs ───────────────────────────────────────────────────────────────────────────────────────────────────
