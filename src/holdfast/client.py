@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw, Struct
 
 from holdfast.codec.typed import encode_untyped
-from holdfast.errors import InvalidInput, Refused, StepFailed
+from holdfast.coordination.inbox import USED
+from holdfast.errors import InvalidInput, Refused, StepFailed, StoreUnavailable
 from holdfast.failure import describe
 from holdfast.kernel.host import nudge
-from holdfast.persist import write_for_caller
+from holdfast.persist import write_fresh
 from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.callback import invalid_token, token_scope, verify_token
@@ -31,7 +32,7 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.items import Item
+    from holdfast.items import Item, Put
     from holdfast.workflows.access import Access
 
 LARGEST_PAGE: Final = 1_000
@@ -124,9 +125,9 @@ class CallbackHandle:
         answer = CallbackAnswer(
             run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
         )
-        writes = post(scope.partition, callback_sort(scope.run, scope.op), answer, access.clock.now_ms())
+        place, ring = post(scope.partition, callback_sort(scope.run, scope.op), answer, access.clock.now_ms())
         try:
-            await write_for_caller(access.home.store, *writes, ours=lambda _there: False)
+            await write_fresh(access.home.store, place, ring, ours=lambda there: _is_ours(there, place))
         except Refused:
             raise invalid_token() from None
         nudge(head.partition, access.home, access.host)
@@ -141,3 +142,13 @@ class CallbackHandle:
         if head.status not in OPEN or record.run != scope.run:
             raise invalid_token()
         return scope, head
+
+
+def _is_ours(there: Item | None, answer: Put) -> bool:
+    """Whether an answer to which the store said nothing has been applied, given what is in its way now."""
+    if there is None or (there.sort == answer.item.sort and there.status != USED):
+        return there == answer.item
+    raise StoreUnavailable(
+        "the store did not say whether it took this answer of a callback. The execution has gone on since: with this "
+        "answer, or with another that came before it; see its history"
+    )

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.testing import FaultsAt, faulty_home
+from holdfast.testing.faults import LoseAnswer
 
 
 @dataclass
@@ -442,3 +445,44 @@ async def test_an_answer_given_while_no_worker_runs_waits_for_one(app, ship, tok
         await app.callback(tokens[0]).complete(Shipment("p-1", 1))
     async with app.worker():
         assert await handle == "p-1"
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+async def test_an_answer_to_which_the_store_says_nothing_is_recognised_or_not_denied(at_work, eventually):
+    data = MemoryData()
+    tokens = []
+
+    async def sound():
+        return open_memory_home(data=data)
+
+    async def forgetful():
+        return faulty_home(open_memory_home(data=data), FaultsAt({1: LoseAnswer()}))
+
+    working, client = hf.App("shop", home=sound), hf.App("shop", home=forgetful)
+
+    @working.step
+    async def ask(token: str) -> None:
+        tokens.append(token)
+
+    @working.workflow
+    async def ship() -> str:
+        answer = hf.callback(str)
+        await ask(answer.token)
+        return await answer
+
+    async with working.worker():
+        handle = await ship.start(id="s")
+        await eventually(lambda: tokens)
+        if at_work:
+            async with client:
+                answering = asyncio.create_task(client.callback(tokens[0]).complete("sent"))
+                await eventually(lambda: data.find("wf#ship#s", "@").revision)
+                working.access().host.look("wf#ship#s")  # it finds the answer before its sender asks again
+                assert await handle == "sent"
+                with pytest.raises(hf.StoreError, match="did not say whether it took this answer"):
+                    await answering
+    if not at_work:
+        async with client:
+            await client.callback(tokens[0]).complete("sent")
+        async with working.worker():
+            assert await ship.handle("s") == "sent"

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
-from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update, Write
+from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
 from holdfast.kernel.entries import Entry, Received
 
 PARTITION_PREFIX: Final = "wf#"
@@ -217,7 +217,7 @@ def await_sort(by: str) -> str:
     return f"{AWAIT_PREFIX}{ids.fingerprint(by.encode())}"
 
 
-def post(partition: str, sort: str, message: Message, now: int) -> tuple[Write, Write]:
+def post(partition: str, sort: str, message: Message, now: int) -> tuple[Put, Update]:
     """The writes that put a message into an open execution's inbox and make its owner look, together or not at all."""
     put = Put(Item(partition=partition, sort=sort, body=encode_message(message)), ABSENT)
     return put, ring(partition, now)
