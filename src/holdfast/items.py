@@ -216,13 +216,9 @@ def one_per_place(writes: Iterable[Write]) -> Sequence[Write]:
 
 def body_of(write: Write) -> bytes:
     """The body that a write brings, if it brings one."""
-    match write:
-        case Put(item):
-            return item.body
-        case Delete():
-            return b""
-        case _:
-            return b"" if write.body is UNSET else write.body
+    if isinstance(write, Put):
+        return write.item.body
+    return b"" if isinstance(write, Delete) or write.body is UNSET else write.body
 
 
 class Bounds(Struct, frozen=True):

@@ -179,11 +179,13 @@ class OffloadingStore:
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
         """See ``Store.get``."""
         item = await self._store.get(partition, sort)
-        return None if item is None else await self._whole(item)
+        return item if item is None or not item.body.startswith(MARKS) else await self._whole(item)
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.query``. The page ends early if its bodies are large."""
         page = await self._store.query(partition, prefix=prefix, after=after, limit=limit)
+        if not any(item.body.startswith(MARKS) for item in page.items):
+            return page
         items: list[Item] = []
         size_bytes = 0
         for item in page.items:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from holdfast.errors import InvalidState
 from holdfast.kernel.watch import Rings
 from holdfast.opened import Opened
+from holdfast.patterns.bridge import ask
 from holdfast.ports import Shared
 
 T = TypeVar("T")
@@ -66,12 +67,7 @@ def wait_in_thread(ground: Ground, work: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         work.close()
         raise
-    future = asyncio.run_coroutine_threadsafe(work, loop)
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()  # Ctrl-C ends the wait; without this the coroutine would go on alone
-        raise
+    return ask(loop, work)
 
 
 def _loop_elsewhere(ground: Ground) -> asyncio.AbstractEventLoop:

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.backends.memory.data import MemoryData
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
-from holdfast.items import HEAD, Item, Put, Update, Write, holds, updated
+from holdfast.items import HEAD, Item, Put, Update, Write, holds, place, updated
 from holdfast.ports import BLOB_MARK, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
@@ -49,7 +49,7 @@ class MemoryStore:
 
     def _apply(self, writes: Sequence[Write]) -> list[Item | None]:
         self._check_open()
-        places = [_place(write) for write in writes]
+        places = [place(write) for write in writes]
         if len(set(places)) < len(places):
             msg = "the writes of one call must touch different items"
             raise InvalidInput(msg)
@@ -129,8 +129,8 @@ class MemoryStore:
                 for sort in sorted(entity, key=lambda sort: sort == HEAD)
                 if whole or (sort != HEAD and _expired(entity[sort], now))
             ]
-        for place in doomed[:limit]:
-            self.data.remove(*place)
+        for partition, sort in doomed[:limit]:
+            self.data.remove(partition, sort)
         needed = {_digest(item.body) for entity in self.data.partitions.values() for item in entity.values()}
         unneeded = [
             digest for digest, blob in self.data.blobs.items() if blob.keep_until <= now and digest not in needed
@@ -156,12 +156,6 @@ def _settle(answer: asyncio.Future[Sequence[Item | None]], outcome: list[Item | 
         answer.set_exception(outcome)
     else:
         answer.set_result(outcome)
-
-
-def _place(write: Write) -> tuple[str, str]:
-    if isinstance(write, Put):
-        return write.item.partition, write.item.sort
-    return write.partition, write.sort
 
 
 def _number(cursor: str) -> int:

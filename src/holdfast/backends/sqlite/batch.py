@@ -24,7 +24,7 @@ from holdfast.backends.sqlite.statements import (
 from holdfast.backends.sqlite.transactions import Guard, GuardedCursor
 from holdfast.clock import elapsed_seconds
 from holdfast.errors import InvalidInput, Refused
-from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds
+from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds, place
 
 Job = Callable[["BatchRunner"], Any]
 """Something to do inside the transaction other than a list of writes: atomic like a call, it answers any value."""
@@ -162,11 +162,7 @@ class BatchRunner:
 
     def apply(self, writes: Sequence[Write]) -> list[Item | None]:
         """Apply ``writes`` one after another. Raises ``Refused`` at the first whose condition does not hold."""
-        places = {
-            (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
-            for write in writes
-        }
-        if len(places) < len(writes):
+        if len(set(map(place, writes))) < len(writes):
             raise InvalidInput("the writes of one call must touch different items")
         return [self._apply_one(index, write) for index, write in enumerate(writes)]
 
