@@ -31,6 +31,13 @@ def declare(app, **options):
             self.n = -1
             raise ValueError("no")
 
+        async def same(self) -> int:
+            return self.n
+
+        async def refuse_above(self, limit: int) -> None:
+            if self.n > limit:
+                raise ValueError(str(self.n))
+
         async def tell(self, name: str) -> None:
             self.names.append(name)
 
@@ -79,6 +86,24 @@ async def test_a_client_without_any_worker_is_enough(world):
         assert await counter.at("c").get() == 6
         status = await client.actor("Counter", "c").status()
         assert (status.status, status.owner) == ("SUSPENDED", None)
+
+
+async def test_what_a_process_remembers_is_never_an_answer(world):
+    """It has left the actor at 1 and begins from there, but another process has been faster."""
+    one, other = world.app(), world.app()
+    here, there = declare(one), declare(other)
+    async with one, other:
+        for method, answer in (("same", 11), ("add", 12), ("get", 11)):
+            assert await here.at(method).add() == 1
+            assert await there.at(method).add(10) == 11
+            assert await getattr(here.at(method), method)() == answer
+        await here.at("c").add()
+        await there.at("c").add(10)
+        with pytest.raises(ValueError, match="11"):
+            await here.at("c").refuse_above(10)
+        await here.at("c").add(0)
+        await there.at("c").add(-10)
+        await here.at("c").refuse_above(10)
 
 
 async def test_requests_that_are_sent_at_once_are_one(world):

@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from holdfast.actors.definition import Kind
     from holdfast.clock import Clock
     from holdfast.failure import ErrorRecord, ErrorRegistry
+    from holdfast.items import Item
     from holdfast.kernel.host import Host
     from holdfast.ports import Home
     from holdfast.telemetry import Telemetry
 
 
 MOST_BACKLOGS: Final = 10_000
+
+MOST_WARM: Final = 1_000
+LARGEST_WARM_BYTES: Final = 16 * 1024
+"""Together 16 MB at most."""
 
 
 class Backlogs:
@@ -46,6 +51,30 @@ class Backlogs:
             self._room.popitem(last=False)
 
 
+class Warm:
+    """The heads of optimistic actors as this process has left them: a guess at what is there, which saves the read.
+
+    It is never an answer by itself: the condition of the write that is made of it, or a read, must prove it right.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: OrderedDict[str, Item] = OrderedDict()
+
+    def take(self, partition: str) -> Item | None:
+        """What was left there, once."""
+        return self._heads.pop(partition, None)
+
+    def leave(self, head: Item) -> None:
+        """It was just written."""
+        if len(head.body) > LARGEST_WARM_BYTES:
+            return
+        self._heads[head.partition] = head
+        if len(self._heads) > MOST_WARM:
+            self._heads.popitem(last=False)
+
+
 class ActorAccess:
     """An open app, as actors see it. ``host`` is there only while the app runs a worker."""
 
@@ -68,6 +97,7 @@ class ActorAccess:
         self.sender = sender
         self.rings = Rings()
         self.backlogs = Backlogs()
+        self.warm = Warm()
         self.has_outbox = False
         self.tell = telemetry.emit
         self._host = host

@@ -27,9 +27,9 @@ from holdfast.items import (
     RevisionIs,
     StatusIn,
     Update,
-    Write,
     one_per_place,
     place,
+    updated,
 )
 from holdfast.kernel.program import Stranded
 
@@ -46,7 +46,9 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
     """Apply a call in this process; ``None`` if it is to queue: the actor is in use, or others were always faster."""
     if request.method == DELETE_METHOD:  # its turn comes behind the messages that wait
         return None
-    head = await access.home.store.get(reference.partition)
+    warm = head = access.warm.take(reference.partition)
+    if warm is None:
+        head = await access.home.store.get(reference.partition)
     for _ in range(MOST_RUNS):
         if head is not None and not _is_free(head, access):
             return None
@@ -62,8 +64,16 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
         try:
             if actor.version is not actor.committed or others:
                 rung = sum(is_message_to(actor.partition, write) for write in others)
-                await access.home.store.write(_commit(actor, head, rung, access), *others)
+                commit = _commit(actor, head, rung, access)
+                await access.home.store.write(commit, *others)
+                access.warm.leave(_left_by(commit, head))
+            elif warm is not None:  # no write has proved it right
+                warm, guess = None, head
+                head = await access.home.store.get(reference.partition)
+                if head != guess:
+                    continue
         except Refused as refused:
+            warm = None
             head = refused.item if refused.index == 0 else await access.home.store.get(reference.partition)
             continue
         except StoreUnavailable:
@@ -96,7 +106,15 @@ def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) ->
         access.home.doorbell.ring(actor.partition)
 
 
-def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Write:
+def _left_by(commit: Put | Update, head: Item | None) -> Item:
+    """The head after a commit that was applied."""
+    if isinstance(commit, Put):
+        return commit.item
+    assert head is not None
+    return updated(head, commit)
+
+
+def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Put | Update:
     version = actor.version
     assert version is not None
     body = encode_record(replace(version.record, state=Raw(version.state)))
