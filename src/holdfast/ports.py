@@ -184,7 +184,17 @@ class Inventory(Protocol):
     """An extra of stores that can name everything they hold, for moving house."""
 
     async def partitions(self, *, after: str | None = None, limit: int = 1000) -> Partitions:
-        """The partitions that hold an item, with a head or without, oldest first where the store knows the order."""
+        """The partitions that hold an item, with a head or without, each once, oldest first where the store knows the
+        order. A page may be short, or empty, although there are more.
+        """
+        ...
+
+    def check_fits(self, item: Item) -> None:
+        """Raise ``InvalidInput`` or ``PayloadTooLarge`` for an item of another home that this store could not hold."""
+        ...
+
+    def strangers(self) -> Sequence[str]:
+        """What lies in the same place and is none of Holdfast's, so that nobody carries it: a line each."""
         ...
 
 

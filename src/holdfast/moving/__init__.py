@@ -2,6 +2,7 @@
 
 ``records``    the file: lines of JSON, with a version in the first and a checksum in the last
 ``inventory``  everything a home holds, and whether it holds still
+``progress``   how far a move is
 ``export``     from a home into a file
 ``importing``  from a file into an empty home
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from holdfast.moving.export import export_home
 from holdfast.moving.importing import import_home
+from holdfast.moving.progress import Step
 from holdfast.moving.records import Counts, Moved
 
-__all__ = ["Counts", "Moved", "export_home", "import_home"]
+__all__ = ["Counts", "Moved", "Step", "export_home", "import_home"]

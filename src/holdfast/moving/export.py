@@ -18,15 +18,17 @@ from holdfast.moving.inventory import (
     check_nobody_is_there,
     check_not_held,
     everything,
+    inventory_of,
     take_stock,
 )
+from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved, RecordWriter
 from holdfast.ports import SEAL_MARK, Blobs, Home
 
 ITEMS_PER_BREATH: Final = 500
 
 
-async def export_home(home: Home, path: Path, clock: Clock | None = None) -> Moved:
+async def export_home(home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold) -> Moved:
     """Write everything that ``home`` holds into a new file, and answer how much that was. The home stays as it is.
 
     Everything is carried as it is: executions, actors, timers, messages, events that wait, what the state patterns
@@ -34,7 +36,8 @@ async def export_home(home: Home, path: Path, clock: Clock | None = None) -> Mov
     that whoever works on the new home takes over as from any dead process.
 
     Raises ``InvalidState`` if another process has the home open, or holds a lease and may be alive, and if the home
-    changed meanwhile; then there is no file. A blob that is missing or damaged is named in ``left_behind``.
+    changed meanwhile; then there is no file. A blob that is missing or damaged is named in ``left_behind``, and so is
+    what lies in the same place and is not Holdfast's. ``tell`` hears how far it is.
     """
     clock = clock or SystemClock()
     check_nobody_is_there(home)
@@ -44,20 +47,22 @@ async def export_home(home: Home, path: Path, clock: Clock | None = None) -> Mov
     with RecordWriter(path) as writer:
         writer.write(Header(FORMAT, home.url, now_ms))
         export = _Export(home, writer, now_ms)
-        taken = StockTaker()
+        taken, progress = StockTaker(), Progress(tell, "exported")
         async for item in everything(home):
             check_not_held(home, item, now_ms)
             taken.note(item)
             await export.item(item)
+            progress.note(taken.items)
         check_nobody_is_there(home)
         counts = taken.stock(export.blobs).counts
-        if (await take_stock(home)).fingerprint != taken.stock().fingerprint:
+        found = await take_stock(home, Progress(tell, "looked at again", counts.items))
+        if not found.is_same(taken.stock(), clock.now_ms()):
             raise InvalidState(
                 f"{home.url} was changed while it was exported, so no file was written. Stop every worker and client "
                 "of it, and export again"
             )
         writer.finish(counts)
-    return Moved(counts, tuple(export.left_behind))
+    return Moved(counts, (*export.left_behind, *inventory_of(home).strangers()))
 
 
 class _Export:

@@ -13,10 +13,13 @@ from holdfast.errors import ConfigurationError, InvalidState, Refused
 from holdfast.items import ABSENT, ALWAYS, HEAD, Delete, Item, Put
 from holdfast.moving.inventory import (
     IMPORT_PARTITION,
+    Stock,
+    StockTaker,
     check_nobody_is_there,
     inventory_of,
     take_stock,
 )
+from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved, read_records, verify
 from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import Home
@@ -29,44 +32,70 @@ BATCH_ITEMS: Final = 200
 BATCH_BYTES: Final = 8 * 2**20
 
 
-async def import_home(home: Home, path: Path, clock: Clock | None = None) -> Moved:
+async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold) -> Moved:
     """Write everything of a file that ``export_home`` made into ``home``, and answer how much that was.
 
     The file is read and checked as a whole before anything is written. Every item is written only where nothing is, so
     an import that was interrupted is repeated, with the same file; until it is done, nothing may work on the home.
 
-    Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, and ``InvalidState`` for a home
-    that is not empty, that somebody has open, or that somebody else writes to meanwhile.
+    Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, or holds what this home cannot;
+    and ``InvalidState`` for a home that is not empty, that somebody has open, or that somebody else writes to
+    meanwhile. ``tell`` hears how far it is.
     """
     clock = clock or SystemClock()
-    end = verify(path)
+    end = verify(path, inventory_of(home).check_fits)
     if end.counts.blobs and home.blobs is None:
         raise ConfigurationError(
-            f"the file has {end.counts.blobs} blobs, and the home {home.url} no place for them yet"
+            f"the file has {end.counts.blobs} blobs, and the home {home.url} no place for them. On AWS name a bucket: "
+            "?bucket=… in its URL"
         )
     check_nobody_is_there(home)
     await _begin(home, end)
-    blob: list[bytes] = []
-    for batch in _batches(path):
-        items: list[Item] = []
-        for record in batch:
-            if isinstance(record, ItemRecord):
-                items.append(record.item())
-                continue
-            blob.append(record.data)
-            if record.last:
-                await _store_blob(home, record.digest, b"".join(blob), clock)
-                blob = []
-        await asyncio.gather(*(_store(home, item) for item in items))
-    found = await take_stock(home, blobs=end.counts.blobs)
-    if found.counts != end.counts:
+    carried = await _Import(home, path, clock).run(Progress(tell, "imported", end.counts.items))
+    found = await take_stock(home, Progress(tell, "looked at again", end.counts.items), blobs=end.counts.blobs)
+    if not found.is_same(carried, clock.now_ms()):
         raise InvalidState(
             f"{home.url} holds {found.counts.items:,} items in {found.counts.partitions:,} partitions, and the file "
-            f"{end.counts.items:,} in {end.counts.partitions:,}: somebody else wrote to it. Do not use it; import into "
-            "another, with nothing at work on it"
+            f"{end.counts.items:,} in {end.counts.partitions:,}, and they are not the same: somebody else wrote to it. "
+            "Do not use it; import into another, with nothing at work on it"
         )
     await write_until_known(home.store, Delete(IMPORT_PARTITION, HEAD, ALWAYS), ours=lambda _there: False)
     return Moved(end.counts)
+
+
+class _Import:
+    """A file on its way into a home: blobs first, then the items that may refer to them, some at a time."""
+
+    def __init__(self, home: Home, path: Path, clock: Clock) -> None:
+        self._home = home
+        self._path = path
+        self._clock = clock
+        self._pieces: list[bytes] = []
+
+    async def run(self, progress: Progress) -> Stock:
+        """Write all of it; answers what there is now, unless somebody else writes there too."""
+        taker = StockTaker()
+        for batch in _batches(self._path):
+            blobs = [blob for record in batch if isinstance(record, BlobPiece) and (blob := self._whole(record))]
+            await asyncio.gather(*(self._store_blob(*blob) for blob in blobs))
+            items = [record.item() for record in batch if isinstance(record, ItemRecord)]
+            await asyncio.gather(*(_store(self._home, item) for item in items))
+            for item in items:
+                taker.note(item)
+                progress.note(taker.items)
+        return taker.stock()
+
+    def _whole(self, piece: BlobPiece) -> tuple[str, bytes] | None:
+        """The blob that ends with this piece."""
+        self._pieces.append(piece.data)
+        if not piece.last:
+            return None
+        whole, self._pieces = b"".join(self._pieces), []
+        return piece.digest, whole
+
+    async def _store_blob(self, digest: str, data: bytes) -> None:
+        assert self._home.blobs is not None  # else the import was refused
+        await self._home.blobs.put(digest, data, self._clock.now_ms() + GRACE_MS)
 
 
 async def _begin(home: Home, end: End) -> None:
@@ -97,11 +126,6 @@ async def _store(home: Home, item: Item) -> None:
             f"{item.partition!r} / {item.sort!r} in {home.url} is not what the file says: something has worked on the "
             "home before the import was done. Import into another home, with nothing at work on it"
         ) from refused
-
-
-async def _store_blob(home: Home, digest: str, data: bytes, clock: Clock) -> None:
-    assert home.blobs is not None  # else the import was refused
-    await home.blobs.put(digest, data, clock.now_ms() + GRACE_MS)
 
 
 def _batches(path: Path) -> Iterator[list[BlobPiece | ItemRecord]]:

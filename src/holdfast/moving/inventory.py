@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -10,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import ConfigurationError, InvalidState
-from holdfast.items import Item
+from holdfast.items import HEAD, Item
+from holdfast.moving.progress import Progress
 from holdfast.moving.records import Counts
-from holdfast.ports import Home, Inventory
+from holdfast.ports import Home, Inventory, Page
 
 IMPORT_PARTITION: Final = "import#"
 """Its head is there while an import is under way; its body is the checksum of the file."""
@@ -20,12 +23,27 @@ IMPORT_PARTITION: Final = "import#"
 NAMED: Final = 5
 """So many of what is in the way are named in an error."""
 
+READ_AHEAD: Final = 16
+"""So many partitions are asked for at once, because elsewhere a question is a journey."""
+
+MINUTE_MS: Final = 60_000
+
 
 class Stock(Struct, frozen=True):
-    """How much a home holds, and a fingerprint of it: two that are equal are of the same items."""
+    """How much a home holds, and a fingerprint of it, in whatever order it was met: a sum of the items' own.
+
+    Items that expire are summed up by the minute in which they do (``fading``), because a store may delete them at any
+    time after that.
+    """
 
     counts: Counts
-    fingerprint: str
+    lasting: int
+    fading: dict[int, int]
+
+    def is_same(self, other: Stock, now_ms: int) -> bool:
+        """Whether both are of the same items, those left aside that have expired by now."""
+        mine, theirs = ({t: s for t, s in each.fading.items() if t > now_ms // MINUTE_MS} for each in (self, other))
+        return self.lasting == other.lasting and mine == theirs
 
 
 def inventory_of(home: Home) -> Inventory:
@@ -40,21 +58,38 @@ async def everything(home: Home) -> AsyncIterator[Item]:
     inventory, cursor = inventory_of(home), None
     while True:
         page = await inventory.partitions(after=cursor)
-        for partition in page.names:
-            async for item in _items_of(home, partition):
-                yield item
-        if (cursor := page.cursor) is None:
-            return
-
-
-async def _items_of(home: Home, partition: str) -> AsyncIterator[Item]:
-    cursor = None
-    while True:
-        page = await home.store.query(partition, after=cursor)
-        for item in page.items:
+        async for item in _items_of(home, page.names):
             yield item
         if (cursor := page.cursor) is None:
             return
+
+
+async def _items_of(home: Home, partitions: tuple[str, ...]) -> AsyncIterator[Item]:
+    names = iter(partitions)
+    asked: deque[tuple[str, asyncio.Task[Page]]] = deque()
+    try:
+        while True:
+            while len(asked) < READ_AHEAD and (name := next(names, None)) is not None:
+                asked.append((name, asyncio.ensure_future(_page(home, name, None))))
+            if not asked:
+                return
+            partition, first = asked[0]
+            page = await first
+            asked.popleft()
+            for item in page.items:
+                yield item
+            while page.cursor is not None:
+                page = await _page(home, partition, page.cursor)
+                for item in page.items:
+                    yield item
+    finally:
+        for _, unread in asked:
+            unread.cancel()
+        await asyncio.gather(*(unread for _, unread in asked), return_exceptions=True)
+
+
+async def _page(home: Home, partition: str, after: str | None) -> Page:
+    return await home.store.query(partition, after=after)
 
 
 class StockTaker:
@@ -62,27 +97,38 @@ class StockTaker:
 
     def __init__(self) -> None:
         self._partition: str | None = None
-        self._partitions = self._items = 0
-        self._sha256 = hashlib.sha256()
+        self._partitions = self._items = self._lasting = 0
+        self._fading: dict[int, int] = {}
+
+    @property
+    def items(self) -> int:
+        """How many have passed."""
+        return self._items
 
     def note(self, item: Item) -> None:
         """One more."""
         self._items += 1
         self._partitions += item.partition != self._partition
         self._partition = item.partition
-        self._sha256.update(msgspec.json.encode(item))
+        digest = int.from_bytes(hashlib.sha256(msgspec.json.encode(item)).digest(), "big")
+        if item.sort == HEAD or item.expires_at is None:
+            self._lasting += digest
+        else:
+            minute = item.expires_at // MINUTE_MS
+            self._fading[minute] = self._fading.get(minute, 0) + digest
 
     def stock(self, blobs: int = 0) -> Stock:
         """What has passed so far."""
-        return Stock(Counts(self._partitions, self._items, blobs), self._sha256.hexdigest())
+        return Stock(Counts(self._partitions, self._items, blobs), self._lasting, dict(self._fading))
 
 
-async def take_stock(home: Home, *, blobs: int = 0) -> Stock:
+async def take_stock(home: Home, progress: Progress, *, blobs: int = 0) -> Stock:
     """What a home holds now, unfinished imports left out."""
     taker = StockTaker()
     async for item in everything(home):
         if item.partition != IMPORT_PARTITION:
             taker.note(item)
+            progress.note(taker.items)
     return taker.stock(blobs)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -183,11 +183,15 @@ def read_records(path: Path) -> Iterator[Record]:
         )
 
 
-def verify(path: Path) -> End:
-    """Read the file from its first byte to its last, and answer its end. Raises ``InvalidInput`` if it is damaged."""
+def verify(path: Path, check: Callable[[Item], object] = lambda _item: None) -> End:
+    """Read the file from its first byte to its last, and answer its end. Raises ``InvalidInput`` if it is damaged, and
+    whatever ``check`` raises of an item.
+    """
     last: Record | None = None
     for record in read_records(path):
         last = record
+        if isinstance(record, ItemRecord):
+            check(record.item())
     assert isinstance(last, End)  # else it was cut off
     return last
 

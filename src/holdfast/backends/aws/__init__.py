@@ -121,6 +121,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         url=url,
         owner=owner,
         store=store,
+        inventory=store,
         doorbell=doorbell,
         summons=doorbell,
         blobs=blobs,

@@ -9,6 +9,7 @@
 | ``query`` | 1 per page of 1 MB | 1 read for each 4 KB of the page |
 | ``due`` | 8 and 1 for each 100 heads | 4 read, and 1 per head |
 | ``scan`` | 1 for each MB of the table | the whole table is read: 1 for each 4 KB of it |
+| ``partitions`` | 1 for each 1,000 items or MB | the same |
 """
 
 from __future__ import annotations
@@ -17,19 +18,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.backends.aws.failures import Cancelled, ConditionFailed
 from holdfast.backends.aws.found import find_due
+from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_after
 from holdfast.backends.aws.lanes import Lanes
-from holdfast.backends.aws.layout import Attributes, decode, key, text
+from holdfast.backends.aws.layout import Attributes, decode, encode, key, text
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.requests import Writing
 from holdfast.backends.aws.transport import RequestRefused, Transport
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
 from holdfast.items import HEAD, Item, Update, Write, place
-from holdfast.ports import Page
+from holdfast.ports import Page, Partitions
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller names."""
@@ -183,16 +183,29 @@ class DynamoStore:
         for _ in range(SCAN_REQUESTS):
             parameters = self._scan_parameters(prefix, status)
             if after is not None:
-                parameters["ExclusiveStartKey"] = _place_after(after)
+                parameters["ExclusiveStartKey"] = place_after(after)
             answer = await self._transport.call("Scan", parameters)
             found += answer["Items"]
             last = answer.get("LastEvaluatedKey")
-            after = None if last is None else _cursor_of(last)
+            after = None if last is None else cursor_of(last)
             if len(found) > wanted:
-                found, after = found[:wanted], _cursor_of(found[wanted - 1])
+                found, after = found[:wanted], cursor_of(found[wanted - 1])
             if len(found) == wanted or after is None:
                 break
         return Page(tuple(decode(wire) for wire in found), after)
+
+    async def partitions(self, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Partitions:
+        """See ``Inventory.partitions``; in no order. It reads the whole table, as ``scan`` does."""
+        self._check_open()
+        return await list_partitions(self._transport, self.table, after, _page_items(limit))
+
+    def check_fits(self, item: Item) -> None:
+        """See ``Inventory.check_fits``: keys and sizes have limits here."""
+        encode(item, bytes(NONCE_BYTES), index_leases=self._index_leases)
+
+    def strangers(self) -> Sequence[str]:
+        """See ``Inventory.strangers``: the table is ours alone."""
+        return ()
 
     def _scan_parameters(self, prefix: str, status: str | None) -> dict[str, Any]:
         filters, names, values = ["#s = :head"], {"#s": "s"}, {":head": text(HEAD)}
@@ -236,14 +249,3 @@ def _is_mine(there: Attributes | None, nonce: bytes) -> bool:
 
 def _page_items(limit: int) -> int:
     return max(1, min(limit, PAGE_ITEMS))
-
-
-def _cursor_of(wire: Attributes) -> str:
-    return msgspec.json.encode((wire["p"]["S"], wire["s"]["S"])).decode()
-
-
-def _place_after(cursor: str) -> Attributes:
-    try:
-        return key(*msgspec.json.decode(cursor, type=tuple[str, str]))
-    except msgspec.DecodeError:
-        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass on what a page answered") from None

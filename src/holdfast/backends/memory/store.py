@@ -116,6 +116,13 @@ class MemoryStore:
         cursor = f"{kept[-1][0]}:{kept[-1][1]}" if len(kept) < len(numbered) else None
         return Partitions(tuple(name for _, name in kept), cursor)
 
+    def check_fits(self, item: Item) -> None:
+        """See ``Inventory.check_fits``: everything does."""
+
+    def strangers(self) -> Sequence[str]:
+        """See ``Inventory.strangers``: there are none."""
+        return ()
+
     async def purge(self, now: int, limit: int = 1000) -> int:
         """See ``Purges.purge``."""
         self._check_open()

@@ -78,6 +78,13 @@ WHERE number > ?1 AND (
 ORDER BY number LIMIT ?2
 """
 
+# Tables of the user's own in the same file: names that begin with "sqlite_" are SQLite's
+# (https://sqlite.org/fileformat2.html#intschema), those that begin with "holdfast_" ours.
+FOREIGN_TABLES: Final = """
+SELECT name FROM sqlite_schema
+WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' AND substr(name, 1, 9) <> 'holdfast_' ORDER BY name
+"""
+
 # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Numbered parameters first; those of the condition follow with the next free numbers
 # (https://sqlite.org/lang_expr.html#varparam). {braces} are filled in with blocks of this module, nothing else.

@@ -18,6 +18,7 @@ from holdfast.backends.sqlite.integrity import problems
 from holdfast.backends.sqlite.statements import (
     COLLECT_BLOBS,
     DUE,
+    FOREIGN_TABLES,
     GET_ENTRY,
     GET_HEAD,
     KEEP_BLOBS,
@@ -148,6 +149,13 @@ class SqliteStore:
         rows = self.rows(PARTITIONS, (behind, count + 1))
         cursor = str(rows[count - 1][0]) if len(rows) > count else None
         return Partitions(tuple(name for _, name in rows[:count]), cursor)
+
+    def check_fits(self, item: Item) -> None:
+        """See ``Inventory.check_fits``: everything does."""
+
+    def strangers(self) -> Sequence[str]:
+        """See ``Inventory.strangers``: the tables that transactional steps, or others, keep in the file."""
+        return tuple(f"the table {name!r}, which is yours" for (name,) in self.rows(FOREIGN_TABLES, ()))
 
     def rows(self, text: str, parameters: Sequence[Any]) -> list[Row]:
         """All rows that a statement finds."""
