@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from contextlib import closing, nullcontext
+from functools import partial
 
+import apsw
 import msgspec
 import pytest
-from tests.moving.places import FILE, HOUR_MS, LARGE, Clock, Memory, Placed, Shop, Sqlite, opened
+from tests.moving.estate import contents, fill, goes_on, move
+from tests.moving.places import FILE, Clock, Memory, Mirror, Shop, Sqlite, opened
 
 import holdfast as hf
 from holdfast.errors import InvalidInput, InvalidState
-from holdfast.items import ABSENT, HEAD, Item, Put, Update
-from holdfast.moving import Counts, Moved, export_home, import_home
+from holdfast.items import ABSENT, HEAD, Delete, Item, Put, Update
+from holdfast.moving import Counts, Moved, Step, export_home, import_home
 from holdfast.moving.inventory import IMPORT_PARTITION, everything
 from holdfast.moving.records import End, read_records, verify
 from holdfast.testing import FaultCounts, FaultsAt, faulty_home
@@ -21,84 +25,21 @@ from holdfast.testing.faults import FailBefore, LoseAnswer
 from holdfast.workflows.record import partition_of
 
 
-async def fill(place, clock, reaches) -> tuple[str, hf.Blob]:
-    """Leave something of everything in a home. Answers the token of a callback, and a blob."""
-    shop = Shop(place, clock)
-    async with shop.app.worker():
-        for handle in (
-            await shop.approval.start("o1", id="a"),
-            await shop.nap.start(id="n"),
-            await shop.parcel.start(id="p"),
-            await shop.large.start(LARGE, id="l"),
-        ):
-            await reaches(handle, "SUSPENDED")
-        assert await shop.cart.at("u1").add("sku") == 1
-        assert await shop.cart.at("u1", request_id="second").add("sku") == 2
-        await shop.cart.at("u1").close_later()
-        assert await shop.pay("o1") == "o1 by 2"
-        blob = await shop.app.blobs.put(FILE)
-    async with shop.app:  # nobody works any more: what is sent now stays where it is
-        await hf.send(shop.cart.at("u1").add, "sku")
-        await hf.send(shop.cart.at("fresh").add, "first")
-        await shop.app.publish(Placed("o1"), id="event-1")
-    assert shop.done == ["charge o1", "pay o1"]
-    return shop.tokens[0], blob
-
-
-async def goes_on(place, clock, token, blob, eventually) -> None:
-    """All of it ends as it should, and nothing is done twice."""
-    clock.ms += 2 * HOUR_MS
-    shop = Shop(place, clock)
-    async with shop.app.worker():
-        await shop.app.handle("approval", "a").signal("decision", "yes")
-        assert await shop.app.handle("approval", "a") == "paid o1, yes"
-        assert await shop.app.handle("nap", "n") == "paid nap"
-        await shop.app.callback(token).complete("here")
-        assert await shop.app.handle("parcel", "p") == "here"
-        await shop.app.handle("large", "l").signal("go")
-        assert await shop.app.handle("large", "l") == len(LARGE)
-        assert await (await shop.approval.start("o1", id="a")) == "paid o1, yes"
-        with pytest.raises(hf.IdempotencyMismatch):
-            await shop.approval.start("o2", id="a")
-        assert await shop.cart.at("u1", request_id="second").add("sku") == 2
-        await eventually(lambda: shop.cart.at("u1").is_closed())
-        assert await shop.cart.at("u1").all() == {"sku": 3}
-        assert await shop.cart.at("fresh").all() == {"first": 1}
-        assert await shop.pay("o1") == "o1 by 2"
-        assert b"".join([piece async for piece in shop.app.blobs.read(blob)]) == FILE
-        await eventually(lambda: "bill o1" in shop.done)
-    assert sorted(shop.done) == ["bill o1", "charge nap"]
-
-
-async def move(source, target, path, clock) -> Moved:
-    async with opened(source) as home:
-        exported = await export_home(home, path, clock)
-    async with opened(target) as home:
-        assert await import_home(home, path, clock) == exported
-    return exported
-
-
-async def contents(place) -> list[Item]:
-    async with opened(place) as home:
-        return [item async for item in everything(home)]
-
-
 async def test_everything_moves_from_sqlite_to_memory_and_back_and_goes_on(tmp_path, reaches, eventually):
     clock, first, between, last = Clock(), Sqlite(tmp_path / "a.db"), Memory(), Sqlite(tmp_path / "b.db")
-    token, blob = await fill(first, clock, reaches)
+    token, blob = await fill(first, clock, reaches, eventually)
     there = await move(first, between, tmp_path / "one", clock)
     back = await move(between, last, tmp_path / "two", clock)
     assert there == back
     assert not there.left_behind
     assert there.counts.blobs == 2
-    assert await contents(between) == await contents(last)
-    assert sorted(map(repr, await contents(first))) == sorted(map(repr, await contents(last)))
+    assert await contents(first) == await contents(between) == await contents(last)
     await goes_on(last, clock, token, blob, eventually)
 
 
 async def test_it_goes_on_in_memory_too(tmp_path, reaches, eventually):
     clock, first, last = Clock(), Sqlite(tmp_path / "a.db"), Memory()
-    token, blob = await fill(first, clock, reaches)
+    token, blob = await fill(first, clock, reaches, eventually)
     await move(first, last, tmp_path / "one", clock)
     await goes_on(last, clock, token, blob, eventually)
 
@@ -220,17 +161,6 @@ async def test_a_missing_blob_is_named_and_the_rest_moves(tmp_path):
     assert target.data.blobs.keys() == {blob.sha256}
 
 
-class Mirror:
-    """A seal, of a kind."""
-
-    def seal(self, data: bytes, place: bytes) -> bytes:
-        return place + data[::-1]
-
-    def unseal(self, sealed: bytes, place: bytes) -> bytes:
-        assert sealed.startswith(place)
-        return sealed[len(place) :][::-1]
-
-
 async def test_what_is_sealed_moves_as_it_is(tmp_path):
     source, target = Memory(), Sqlite(tmp_path / "a.db")
     async with hf.App("shop", home=source.home, seal=Mirror()) as app:
@@ -262,12 +192,78 @@ async def test_a_home_that_is_not_empty_is_refused(tmp_path):
         assert [item.partition async for item in everything(home)] == ["mine"]
 
 
-async def test_a_second_import_is_refused_even_of_the_same_file(tmp_path):
-    _, path = await exported(tmp_path, 3)
-    async with opened(Memory()) as home:
-        await import_home(home, path)
+@pytest.mark.parametrize("change", [Put(Item("p001", body=b"moved on")), Put(Item("p9")), Delete("p000", "j#1")])
+async def test_a_second_import_of_the_same_file_changes_nothing_and_is_refused_once_something_worked_there(
+    tmp_path, change
+):
+    source, path = await exported(tmp_path, 3)
+    target = Memory()
+    async with opened(target) as home:
+        first = await import_home(home, path)
+        assert await import_home(home, path) == first
+        assert await contents(target) == await contents(source)
+        await home.store.write(change)
         with pytest.raises(InvalidState, match="is not empty"):
             await import_home(home, path)
+
+
+async def test_what_expires_while_it_is_moved_may_be_gone_and_nothing_else(tmp_path, monkeypatch):
+    """DynamoDB deletes what has expired at any time after that; a change of what has not is told all the same."""
+    clock, source = Clock(), Memory()
+    fading = Item("p", "i#1", expires_at=clock.ms + 30_000)
+    async with opened(source) as home:
+        await home.store.write(Put(Item("p")), Put(fading), Put(Item("p", "i#2", expires_at=clock.ms + 300_000)))
+        partitions = home.inventory.partitions
+
+        async def deleting(sort, **options):
+            clock.ms += 40_000
+            await home.store.write(Delete("p", sort))
+            return await partitions(**options)
+
+        passes = iter([partitions, partial(deleting, "i#1"), partitions, partial(deleting, "i#2")])
+
+        async def in_turn(**options):
+            return await next(passes)(**options)
+
+        monkeypatch.setattr(home.inventory, "partitions", in_turn)
+        moved = await export_home(home, tmp_path / "one", clock)
+        with pytest.raises(InvalidState, match="was changed"):
+            await export_home(home, tmp_path / "two", clock)
+    assert moved.counts.items == 3
+    target = Memory()
+    async with opened(target) as home:
+        partitions, done = home.inventory.partitions, []
+
+        async def expired(**options):
+            if not done and await home.store.get("p") is not None:
+                done.append(await home.store.write(Delete("p", "i#1")))
+            return await partitions(**options)
+
+        monkeypatch.setattr(home.inventory, "partitions", expired)
+        assert await import_home(home, tmp_path / "one", clock) == moved
+        assert done
+
+
+async def test_how_far_it_is_is_told(tmp_path):
+    told = []
+    async with opened(Memory()) as home:
+        for number in range(1200):
+            await home.store.write(Put(Item(f"p{number}")))
+        await export_home(home, tmp_path / "one", tell=told.append)
+    async with opened(Memory()) as home:
+        await import_home(home, tmp_path / "one", tell=told.append)
+    again = Step("looked at again", 1000, 1200)
+    assert told == [Step("exported", 1000), again, Step("imported", 1000, 1200), again]
+
+
+async def test_tables_of_ones_own_are_left_behind_and_named(tmp_path):
+    place = Sqlite(tmp_path / "a.db")
+    async with opened(place) as home:
+        assert not (await export_home(home, tmp_path / "one")).left_behind
+    with closing(apsw.Connection(str(tmp_path / "a.db"))) as connection:
+        connection.execute("CREATE TABLE orders (id)")
+    async with opened(place) as home:
+        assert (await export_home(home, tmp_path / "two")).left_behind == ("the table 'orders', which is yours",)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -297,6 +293,32 @@ async def test_an_interrupted_import_is_repeated(stop_after, kind, tmp_path, mon
                 await export_home(home, tmp_path / "half")
         assert (await import_home(home, path)).counts == Counts(450, 900)
     assert await contents(target) == await contents(source)
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_an_import_may_die_at_every_write(applied, tmp_path, monkeypatch):
+    source, path = await exported(tmp_path, 3)
+    writes = 1 + 6 + 1  # the mark, the items, the end of the mark
+    for nth in range(1, writes + 2):
+        target, rest = Memory(), nth
+        async with opened(target) as home:
+            write = home.store.write
+
+            def dying(*given, write=write):
+                nonlocal rest
+                rest -= 1
+                if rest > 0:
+                    return write(*given)
+                if rest == 0 and applied:
+                    write(*given)
+                raise asyncio.CancelledError
+
+            monkeypatch.setattr(home.store, "write", dying)
+            with pytest.raises(asyncio.CancelledError) if nth <= writes else nullcontext():
+                await import_home(home, path)
+        async with opened(target) as home:
+            assert (await import_home(home, path)).counts == Counts(3, 6)
+        assert await contents(target) == await contents(source)
 
 
 async def test_answers_that_are_lost_do_no_harm(tmp_path):

@@ -40,7 +40,7 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
 
     Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, or holds what this home cannot;
     and ``InvalidState`` for a home that is not empty, that somebody has open, or that somebody else writes to
-    meanwhile. ``tell`` hears how far it is.
+    meanwhile. ``tell`` hears how far it is. A home that holds what the file does already is left as it is.
     """
     clock = clock or SystemClock()
     end = verify(path, inventory_of(home).check_fits)
@@ -50,9 +50,11 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
             "?bucket=… in its URL"
         )
     check_nobody_is_there(home)
+    if await _is_done(home, path, clock):
+        return Moved(end.counts)
     await _begin(home, end)
     carried = await _Import(home, path, clock).run(Progress(tell, "imported", end.counts.items))
-    found = await take_stock(home, Progress(tell, "looked at again", end.counts.items), blobs=end.counts.blobs)
+    found = await take_stock(home, Progress(tell, "looked at again", end.counts.items))
     if not found.is_same(carried, clock.now_ms()):
         raise InvalidState(
             f"{home.url} holds {found.counts.items:,} items in {found.counts.partitions:,} partitions, and the file "
@@ -98,16 +100,33 @@ class _Import:
         await self._home.blobs.put(digest, data, self._clock.now_ms() + GRACE_MS)
 
 
+async def _is_done(home: Home, path: Path, clock: Clock) -> bool:
+    """Whether the home holds what the file does: the last answer of an import before was lost.
+
+    Raises ``InvalidState`` for one that holds something else, and is not marked as being imported into.
+    """
+    if await home.store.get(IMPORT_PARTITION, HEAD) is not None:
+        return False
+    page = await inventory_of(home).partitions(limit=1)
+    if not page.names:
+        return False
+    filed = StockTaker()
+    for record in read_records(path):
+        if isinstance(record, ItemRecord):
+            filed.note(record.item())
+    found = await take_stock(home, Progress(untold, ""), at_most=filed.items)
+    if found.is_same(filed.stock(), clock.now_ms()):
+        return True
+    raise InvalidState(
+        f"{home.url} is not empty: it holds {page.names[0]!r}. Import into a home that nothing has worked on"
+    )
+
+
 async def _begin(home: Home, end: End) -> None:
-    """Mark the home as being imported into. Raises ``InvalidState`` unless it is empty, or marked by the same file."""
+    """Mark the home as being imported into. Raises ``InvalidState`` if another file has."""
     mark = Item(IMPORT_PARTITION, status=IMPORTING, body=end.sha256.encode())
     there = await home.store.get(IMPORT_PARTITION, HEAD)
     if there is None:
-        page = await inventory_of(home).partitions(limit=1)
-        if page.names:
-            raise InvalidState(
-                f"{home.url} is not empty: it holds {page.names[0]!r}. Import into a home that nothing has worked on"
-            )
         try:
             await write_for_caller(home.store, Put(mark, ABSENT), ours=lambda item: item == mark)
         except Refused as refused:

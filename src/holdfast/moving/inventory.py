@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -53,18 +54,20 @@ def inventory_of(home: Home) -> Inventory:
     return home.inventory
 
 
-async def everything(home: Home) -> AsyncIterator[Item]:
+async def everything(home: Home) -> AsyncGenerator[Item]:
     """All items, as they are stored, a partition at a time, oldest first where the home knows the order."""
     inventory, cursor = inventory_of(home), None
     while True:
         page = await inventory.partitions(after=cursor)
-        async for item in _items_of(home, page.names):
-            yield item
+        items = _items_of(home, page.names)
+        async with aclosing(items):
+            async for item in items:
+                yield item
         if (cursor := page.cursor) is None:
             return
 
 
-async def _items_of(home: Home, partitions: tuple[str, ...]) -> AsyncIterator[Item]:
+async def _items_of(home: Home, partitions: tuple[str, ...]) -> AsyncGenerator[Item]:
     names = iter(partitions)
     asked: deque[tuple[str, asyncio.Task[Page]]] = deque()
     try:
@@ -122,14 +125,17 @@ class StockTaker:
         return Stock(Counts(self._partitions, self._items, blobs), self._lasting, dict(self._fading))
 
 
-async def take_stock(home: Home, progress: Progress, *, blobs: int = 0) -> Stock:
-    """What a home holds now, unfinished imports left out."""
-    taker = StockTaker()
-    async for item in everything(home):
-        if item.partition != IMPORT_PARTITION:
-            taker.note(item)
-            progress.note(taker.items)
-    return taker.stock(blobs)
+async def take_stock(home: Home, progress: Progress, *, at_most: int | None = None) -> Stock:
+    """What a home holds now, unfinished imports left out; not much more than ``at_most`` items are looked at."""
+    taker, found = StockTaker(), everything(home)
+    async with aclosing(found):
+        async for item in found:
+            if item.partition != IMPORT_PARTITION:
+                taker.note(item)
+                progress.note(taker.items)
+            if at_most is not None and taker.items > at_most:
+                break
+    return taker.stock()
 
 
 def check_nobody_is_there(home: Home) -> None:
