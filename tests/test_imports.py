@@ -110,6 +110,7 @@ PUBLIC_NAMES = [
     "timer",
     "uuid",
     "wait_for",
+    "write_metrics",
 ]
 """DESIGN §8. A name is added here together with its page in docs/, and never leaves without a deprecation."""
 

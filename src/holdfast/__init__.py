@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from holdfast.ports import SqlCursor as SqlCursor
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
+    from holdfast.runtime.metrics import write_metrics as write_metrics
     from holdfast.workflows.definition import Step as Step
     from holdfast.workflows.definition import Workflow as Workflow
     from holdfast.workflows.handle import Handle as Handle
@@ -149,6 +150,7 @@ _HOMES = {
     **dict.fromkeys(("Seal", "SqlCursor"), "ports"),
     "Jitter": "retry",
     "Retry": "retry",
+    "write_metrics": "runtime.metrics",
     "Step": "workflows.definition",
     "Workflow": "workflows.definition",
     "Handle": "workflows.handle",
@@ -274,6 +276,7 @@ __all__ = [
     "timer",
     "uuid",
     "wait_for",
+    "write_metrics",
 ]
 
 

@@ -225,6 +225,20 @@ class Summons(Protocol):
         ...
 
 
+class Used(Struct, frozen=True):
+    """What a process has used of a store so far: units as they are paid for, 1 KB written, 4 KB read."""
+
+    write_units: float = 0
+    read_units: float = 0
+
+
+class Metered(Struct, frozen=True):
+    """An extra of homes whose use is paid for and watched: what was used so far, and under which name that is told."""
+
+    namespace: str
+    used: Callable[[], Used]
+
+
 class Cache(Protocol):
     """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
 
@@ -312,4 +326,5 @@ class Home(Struct, frozen=True):
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
     summons: Summons | None = None
+    metered: Metered | None = None
     bounds: Bounds | None = None

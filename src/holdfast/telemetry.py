@@ -25,6 +25,7 @@
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
 | ``ring_failed`` | count, error | so many rings could not be sent: the sweep finds what they were for |
+| ``swept`` | due, oldest_seconds, stranded | a sweep has looked at all: see ``holdfast.metrics`` |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -77,6 +78,15 @@ class Telemetry:
         What it raises disturbs nothing: the first error of each subscriber goes to the ``holdfast`` logger.
         """
         self._subscribers.append(subscriber)
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Call it no more."""
+        self._subscribers.remove(subscriber)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody subscribes."""
+        return bool(self._subscribers)
 
     def emit(self, event: str, **fields: object) -> None:
         """Count one event and pass it on."""

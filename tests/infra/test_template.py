@@ -412,7 +412,7 @@ def test_what_is_counted_in_the_log_is_what_telemetry_writes(caplog):
 
 def test_a_function_of_somebody_else_writes_its_log_elsewhere():
     assert not of_type(ALL["existing"], "AWS::Logs::MetricFilter")
-    assert "StrandedAlarm" not in of_type(ALL["existing"], "AWS::CloudWatch::Alarm")
+    assert "ParkedAlarm" not in of_type(ALL["existing"], "AWS::CloudWatch::Alarm")
 
 
 @each_fabric
@@ -420,7 +420,7 @@ def test_the_dashboard_names_what_is_there(fabric):
     (dashboard,) = of_type(fabric, "AWS::CloudWatch::Dashboard").values()
     widgets = json.loads(text_of(dashboard["DashboardBody"]))["widgets"]
     places = [(widget["x"], widget["y"]) for widget in widgets]
-    assert len(set(places)) == len(widgets) == (5 if fabric.function is None else 8)
+    assert len(set(places)) == len(widgets) == (6 if fabric.function is None else 9)
     assert all(widget["properties"]["metrics"] for widget in widgets)
     assert {widget["properties"]["region"] for widget in widgets} == {"<AWS::Region>"}
 

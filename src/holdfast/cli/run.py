@@ -19,6 +19,7 @@ from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, 
 from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
+from holdfast.runtime.metrics import write_metrics
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
 
 MOST_WORKERS: Final = 256
@@ -63,16 +64,18 @@ COLLECT_AFTER_OBJECTS: Final = 10_000
     help="How long running steps may take to finish when it is stopped; the rest is handed over.",
 )
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True)
+@click.option("--metrics", is_flag=True, help="Write a line of metrics a minute, as CloudWatch takes them.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends: the supervisor is gone.")
 @home_option
 @json_option
 @debug_option
-def run(
+def run(  # noqa: PLR0913 - each is an option of the command line
     *,
     app: str,
     workers: int,
     grace: float,
     log_level: str,
+    metrics: bool,
     supervised: bool,
     home: str | None,
     as_json: bool,
@@ -89,13 +92,15 @@ def run(
     report = _reporter(for_machines=as_json)
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     if workers == 1:
+        if metrics:
+            write_metrics(found)
         found.run(_serve(found, report, supervised=supervised), grace=grace)
         report("stopped", pid=os.getpid())
         return
     if found.home_url.startswith("memory:"):
         raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
     session.run(look_whether_it_opens, found)
-    command = _worker_command(session, grace, log_level)
+    command = _worker_command(session, grace, log_level, metrics=metrics)
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
     asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
@@ -105,12 +110,13 @@ async def look_whether_it_opens(_app: App) -> None:
     """What is wrong with the home is better said once, here, than by every worker again and again."""
 
 
-def _worker_command(session: Session, grace: float, log_level: str) -> list[str]:
+def _worker_command(session: Session, grace: float, log_level: str, *, metrics: bool) -> list[str]:
     assert session.app_name is not None
     options = ["--supervised", "--grace", f"{grace}s", "--log-level", log_level]
     if session.home is not None:
         options += ["--home", session.home]
-    options += [flag for flag, wanted in (("--json", session.json), ("--debug", session.debug)) if wanted]
+    flags = (("--json", session.json), ("--debug", session.debug), ("--metrics", metrics))
+    options += [flag for flag, wanted in flags if wanted]
     return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast import metrics
 from holdfast.backends.aws import names
 from holdfast.infra.intrinsics import REGION, Properties, Resources, joined, ref, resource
 from holdfast.infra.options import Existing, Fabric, Function
@@ -53,12 +54,14 @@ class Counted(Struct, frozen=True):
 
 
 COUNTED: Final = {
-    "Stranded": Counted("stranded", "Executions wait for a version of the code that is gone"),
     "Parked": Counted("parked", "A message has failed for good and was set aside: holdfast dlq ls"),
     "Halted": Counted("halted", "An actor has halted at a message that fails for good: holdfast dlq ls"),
     "TurnsFailed": Counted("turn_failed", "Turns fail again and again; look into the log", minutes=3),
 }
 """The metrics that are counted in the log, by their names."""
+
+ADDED: Final = (metrics.TAKEN_OVER, metrics.FENCED, metrics.RINGS_FAILED)
+"""What lines of metrics tell of workers and functions, for the dashboard."""
 
 
 def alarms(fabric: Fabric) -> Resources:
@@ -85,9 +88,12 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
     return found | {
         "Late": Alarm(
             "Something is due and nobody takes it",
-            own_metric(fabric, names.OLDEST_DUE_SECONDS),
+            own_metric(fabric, metrics.OLDEST_DUE_SECONDS),
             from_value=LATE_SECONDS,
             minutes=3,
+        ),
+        "Stranded": Alarm(
+            "Executions wait for a version of the code that is gone", own_metric(fabric, metrics.STRANDED)
         ),
         "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
         "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
@@ -101,8 +107,13 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
 
 
 def own_metric(fabric: Fabric, name: str) -> Metric:
-    """A metric that sweeps tell of."""
+    """A state that sweeps tell of, in the log of whatever function it is."""
     return Metric(names.metrics(fabric.prefix), name, {}, "Maximum")
+
+
+def _added(fabric: Fabric, name: str) -> Metric:
+    """What has happened, added up over all lines."""
+    return Metric(names.metrics(fabric.prefix), name, {})
 
 
 def counted(fabric: Fabric) -> dict[str, Metric]:
@@ -187,8 +198,11 @@ HERE: Final = "(this region)"
 def dashboard(fabric: Fabric) -> Resources:
     """One page: is anything late, does anything fail, what is it doing, what does it cost."""
     charts: list[tuple[str, tuple[Metric, ...]]] = [
-        ("How late (seconds)", (own_metric(fabric, names.OLDEST_DUE_SECONDS), *_ages(fabric))),
-        ("What a person must look at", (*counted(fabric).values(), *_dead(fabric))),
+        ("How late (seconds)", (own_metric(fabric, metrics.OLDEST_DUE_SECONDS), *_ages(fabric))),
+        (
+            "What a person must look at",
+            (own_metric(fabric, metrics.STRANDED), *counted(fabric).values(), *_dead(fabric)),
+        ),
         (
             "Messages waiting",
             tuple(_queue(fabric, name, "ApproximateNumberOfMessagesVisible") for name in which(fabric)),
@@ -197,6 +211,7 @@ def dashboard(fabric: Fabric) -> Resources:
             "Units of the table",
             (_table(fabric, "ConsumedWriteCapacityUnits"), _table(fabric, "ConsumedReadCapacityUnits")),
         ),
+        ("Of the workers", tuple(_added(fabric, name) for name in ADDED)),
         (
             "Turned away by the table",
             (

@@ -13,9 +13,13 @@ from holdfast.errors import Refused, StoreError
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import Host
+from holdfast.kernel.tally import Tally, due_at
 from holdfast.kernel.turn import STRANDED_RECHECK_MS
 
 PURGE_BATCH: Final = 500
+
+TALLY_MS: Final = 60_000
+"""So often a worker that anybody listens to looks far enough ahead to tell what there is."""
 
 
 class Sweeper:
@@ -26,12 +30,13 @@ class Sweeper:
         self._beats: list[asyncio.Task[None]] = []
         self._sweeps: set[asyncio.Task[None]] = set()
         self._peers: frozenset[str] = frozenset()
+        self._told_at_ms = 0
 
     async def start(self) -> None:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
         limits = self._host.limits
         self._peers = self._host.home.doorbell.peers()
-        await self.sweep(horizon_ms=max(limits.lease_ms, STRANDED_RECHECK_MS) + 1, just_started=True)
+        await self.sweep(max(limits.lease_ms, STRANDED_RECHECK_MS) + 1, just_started=True, tell=self._is_heard())
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
@@ -74,29 +79,46 @@ class Sweeper:
         somebody_died = any(not doorbell.alive(peer) for peer in self._peers | peers)
         self._peers = peers
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
-        await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms)
+        await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms, tell=self._is_heard())
 
-    async def sweep(self, horizon_ms: int, *, just_started: bool = False) -> None:
+    def _is_heard(self) -> bool:
+        """Whether somebody wants to hear what there is, and has not just now."""
+        now = self._host.clock.now_ms()
+        return self._host.telemetry.is_heard and now - self._told_at_ms >= TALLY_MS
+
+    async def sweep(self, horizon_ms: int, *, just_started: bool = False, tell: bool = False) -> None:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
 
-        Who has just started also looks at stranded heads at once: he may be the code they wait for.
+        Who has just started also looks at stranded heads at once: he may be the code they wait for. With ``tell`` those
+        that are stranded are counted too, and telemetry hears of it all.
         """
-        before = self._host.clock.now_ms() + horizon_ms
+        now = self._host.clock.now_ms()
+        before = now + horizon_ms
+        until = max(before, now + STRANDED_RECHECK_MS) if tell else before
+        tally = Tally(now)
         after: str | None = None
         living: dict[str, bool] = {}
         while True:
             try:
-                page = await self._host.home.store.due(before, after=after)
+                page = await self._host.home.store.due(until, after=after)
             except StoreError:
                 return  # the next beat tries again
             for head in page.items:
                 model = self._host.model_of(head.partition)
+                tally.note(head, model)
+                if due_at(head) > before:
+                    continue
                 if model is not None and just_started and head.status == model.stranded:
                     self._host.look(head.partition)
                 elif model is not None:
                     self._consider(head, living)
             if (after := page.cursor) is None:
-                return
+                break
+        if tell:
+            self._told_at_ms = now
+            self._host.telemetry.emit(
+                "swept", due=tally.due, oldest_seconds=tally.oldest_seconds, stranded=tally.stranded
+            )
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:
         host = self._host

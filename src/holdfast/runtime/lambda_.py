@@ -20,12 +20,13 @@ from holdfast import ids
 from holdfast.errors import WaitTimeout
 from holdfast.kernel.host import quiet
 from holdfast.kernel.later import Calls
+from holdfast.metrics import MetricLines
 from holdfast.runtime.batches import Batch, batch_of, handle
 from holdfast.runtime.commands import Command, Commanded, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
-    from holdfast.kernel.host import Limits
+    from holdfast.kernel.host import Host, Limits
     from holdfast.kernel.later import Later
     from holdfast.ports import Home
     from holdfast.runtime.worker import Worker
@@ -72,10 +73,13 @@ class Called(Commanded, Protocol):
 class Crew:
     """The worker of the open app, in an environment that serves one invocation after another."""
 
-    def __init__(self, worker: Worker, calls: Calls, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, worker: Worker, calls: Calls, lines: MetricLines | None, close: Callable[[], Awaitable[None]]
+    ) -> None:
         self.worker = worker
         self.host = worker.host
         self.calls = calls
+        self.lines = lines
         self.close = close
         self.armed = False
 
@@ -88,7 +92,18 @@ async def crew_of(app: Called) -> Crew:
         stack.push_async_callback(worker.stop)
         calls = worker.host.later
         assert isinstance(calls, Calls)
-        return Crew(worker, calls, stack.pop_all().aclose)
+        return Crew(worker, calls, _lines_of(worker.host, stack), stack.pop_all().aclose)
+
+
+def _lines_of(host: Host, stack: AsyncExitStack) -> MetricLines | None:
+    """What writes the metrics of a home that is paid for into the function's log."""
+    metered = host.home.metered
+    if metered is None:
+        return None
+    lines = MetricLines(lambda: metered, host.clock)
+    host.telemetry.subscribe(lines)
+    stack.callback(host.telemetry.unsubscribe, lines)
+    return lines
 
 
 class LambdaHandler:
@@ -155,6 +170,8 @@ class LambdaHandler:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
                 async with asyncio.timeout(max(margin / 4, SHORTEST_FAREWELL_SECONDS)):
                     await summons.sent()
+        if self._crew is not None and self._crew.lines is not None:
+            self._crew.lines.flush()
         if task.done() and not task.cancelled():
             return task.result()
         if batch is not None:
@@ -176,7 +193,7 @@ class LambdaHandler:
             if not crew.armed:
                 await self._app.arm_schedules()
                 crew.armed = True
-            await crew.worker.sweeper.sweep(0)
+            await crew.worker.sweeper.sweep(0, tell=True)
         begun = await begin(command, own_id, self._app)
         await quiet(host)
         return await finish(command, own_id, begun, self._app)

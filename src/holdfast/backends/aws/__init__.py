@@ -25,7 +25,7 @@ from holdfast.backends.aws.transport import Transport
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
-from holdfast.ports import Home
+from holdfast.ports import Home, Metered, Used
 
 PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -124,10 +124,16 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         inventory=store,
         doorbell=doorbell,
         summons=doorbell,
+        metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         bounds=BOUNDS,
     )
+
+
+def _used(meter: Meter) -> Used:
+    total = meter.total
+    return Used(total.write_units, total.read_units)
 
 
 def _untold(event: str, **fields: object) -> None:

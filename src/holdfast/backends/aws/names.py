@@ -21,9 +21,6 @@ LIVE: Final = "live"
 SWEEP_INPUT: Final = {"holdfast": "sweep"}
 """What the function is called with once a minute."""
 
-OLDEST_DUE_SECONDS: Final = "OldestDueSeconds"
-"""A metric without dimensions: how late the head is that has been due for longest. Each sweep tells it."""
-
 
 def base(prefix: str) -> str:
     """The name of what there is one of: table, bus, Scheduler group, function.

@@ -6,6 +6,7 @@ import os
 
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
+from holdfast.backends.sqlite.inventory import SqliteInventory
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.ports import Home
 
@@ -34,7 +35,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         purges=store,
         blobs=SqliteBlobs(store),
         sequencer=store,
-        inventory=store,
+        inventory=SqliteInventory(store),
     )
 
 

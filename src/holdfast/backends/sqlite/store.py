@@ -18,11 +18,9 @@ from holdfast.backends.sqlite.integrity import problems
 from holdfast.backends.sqlite.statements import (
     COLLECT_BLOBS,
     DUE,
-    FOREIGN_TABLES,
     GET_ENTRY,
     GET_HEAD,
     KEEP_BLOBS,
-    PARTITIONS,
     PURGE,
     PURGE_PLACEHOLDERS,
     QUERY,
@@ -34,7 +32,7 @@ from holdfast.backends.sqlite.statements import (
 from holdfast.backends.sqlite.writer import Writer
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.items import HEAD, Item, Write
-from holdfast.ports import Page, Partitions, SqlCursor
+from holdfast.ports import Page, SqlCursor
 
 T = TypeVar("T")
 
@@ -141,21 +139,6 @@ class SqliteStore:
         if page.cursor is None and last > oldest:
             return Page(page.items, cursor=str(last))
         return page
-
-    async def partitions(self, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Partitions:
-        """See ``Inventory.partitions``."""
-        (behind,) = (0,) if after is None else _numbers(after, 1)
-        count = _page_size(limit)
-        rows = self.rows(PARTITIONS, (behind, count + 1))
-        cursor = str(rows[count - 1][0]) if len(rows) > count else None
-        return Partitions(tuple(name for _, name in rows[:count]), cursor)
-
-    def check_fits(self, item: Item) -> None:
-        """See ``Inventory.check_fits``: everything does."""
-
-    def strangers(self) -> Sequence[str]:
-        """See ``Inventory.strangers``: the tables that transactional steps, or others, keep in the file."""
-        return tuple(f"the table {name!r}, which is yours" for (name,) in self.rows(FOREIGN_TABLES, ()))
 
     def rows(self, text: str, parameters: Sequence[Any]) -> list[Row]:
         """All rows that a statement finds."""

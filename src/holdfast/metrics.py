@@ -1,0 +1,122 @@
+"""Metrics, as lines of a log: how late the work is, who waits for code that is gone, what it costs.
+
+Each line is in CloudWatch's embedded metric format ("Specification: Embedded metric format", CloudWatch user guide): a
+JSON object on standard output, from which CloudWatch Logs makes metrics, and which is found again by its fields. The
+metrics have no dimensions, so there is one of each for a home, and nothing of what the home holds is in a line.
+
+| metric | of | means |
+|---|---|---|
+| ``OldestDueSeconds`` | a sweep | how late the head is that has been due for longest; 0 if nothing is due |
+| ``DueHeads`` | a sweep | how many heads were due, at the time of the sweep |
+| ``Stranded`` | a sweep | how many heads wait for code that is gone |
+| ``TakenOver`` | since the last line | leases of the dead that this process took over |
+| ``Fenced`` | since the last line | entities that this process lost to a newer owner |
+| ``RingsFailed`` | since the last line | rings that could not be sent |
+| ``WriteUnits``, ``ReadUnits`` | since the last line | what this process used of the store, where that is paid for |
+
+What is of a sweep is a state: of several lines the largest one counts. What is since the last line adds up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.clock import Clock
+from holdfast.ports import Metered, Used
+
+OLDEST_DUE_SECONDS: Final = "OldestDueSeconds"
+DUE_HEADS: Final = "DueHeads"
+STRANDED: Final = "Stranded"
+TAKEN_OVER: Final = "TakenOver"
+FENCED: Final = "Fenced"
+RINGS_FAILED: Final = "RingsFailed"
+WRITE_UNITS: Final = "WriteUnits"
+READ_UNITS: Final = "ReadUnits"
+
+UNITS: Final = {
+    OLDEST_DUE_SECONDS: "Seconds",
+    DUE_HEADS: "Count",
+    STRANDED: "Count",
+    TAKEN_OVER: "Count",
+    FENCED: "Count",
+    RINGS_FAILED: "Count",
+    WRITE_UNITS: "Count",
+    READ_UNITS: "Count",
+}
+"""Every metric there is, and what CloudWatch calls its unit."""
+
+STATES: Final = (OLDEST_DUE_SECONDS, DUE_HEADS, STRANDED)
+"""Those that a sweep tells."""
+
+PAUSE_MS: Final = 60_000
+"""Without a sweep a line is written no more often than this, unless there is something rare to tell."""
+
+Write = Callable[[str], object]
+
+
+def to_standard_output(line: str) -> None:
+    """Where Lambda takes its log from. One call, so that lines of several threads do not mix."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def line_of(namespace: str, at_ms: int, values: dict[str, float]) -> str:
+    """The line that tells these values.
+
+    >>> json.loads(line_of("Holdfast/shop", 1767225600000, {"Stranded": 2}))["Stranded"]
+    2
+    """
+    metrics = [{"Name": name, "Unit": UNITS[name]} for name in values]
+    directive = {"Namespace": namespace, "Dimensions": [[]], "Metrics": metrics}
+    told = {"_aws": {"Timestamp": at_ms, "CloudWatchMetrics": [directive]}, "holdfast": "metrics"}
+    return json.dumps(told | values, separators=(",", ":"))
+
+
+class MetricLines:
+    """A subscriber of telemetry that counts what it hears, and writes a line at each sweep that looked at everything.
+
+    ``metered`` answers what the home has used so far, as soon as it is open, and what its metrics are called.
+    """
+
+    def __init__(self, metered: Callable[[], Metered], clock: Clock, write: Write = to_standard_output) -> None:
+        self._metered = metered
+        self._clock = clock
+        self._write = write
+        self._counts = {TAKEN_OVER: 0, FENCED: 0, RINGS_FAILED: 0}
+        self._told = Used()
+        self._told_at_ms = clock.now_ms()
+
+    def __call__(self, event: str, fields: dict[str, Any]) -> None:
+        """See ``Telemetry.subscribe``."""
+        match event:
+            case "claimed":
+                self._counts[TAKEN_OVER] += bool(fields["takeover"])
+            case "fenced":
+                self._counts[FENCED] += 1
+            case "ring_failed":
+                self._counts[RINGS_FAILED] += int(fields["count"])
+            case "swept":
+                self._tell(
+                    dict(zip(STATES, (fields["oldest_seconds"], fields["due"], fields["stranded"]), strict=True))
+                )
+            case _:
+                pass
+
+    def flush(self) -> None:
+        """This process may be frozen now, or gone: tell what is not told yet, if it is rare or has waited for long."""
+        if any(self._counts.values()) or self._clock.now_ms() - self._told_at_ms >= PAUSE_MS:
+            self._tell({})
+
+    def _tell(self, states: dict[str, float]) -> None:
+        metered, now = self._metered(), self._clock.now_ms()
+        used = metered.used()
+        units = {
+            WRITE_UNITS: used.write_units - self._told.write_units,
+            READ_UNITS: used.read_units - self._told.read_units,
+        }
+        self._write(line_of(metered.namespace, now, states | self._counts | units))
+        self._told, self._told_at_ms = used, now
+        self._counts = dict.fromkeys(self._counts, 0)
