@@ -167,6 +167,12 @@ def test_the_app_loads_no_backend(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "an App opens nothing"
 
 
+def test_the_command_line_loads_no_client_of_aws_or_redis(tmp_path: Path) -> None:
+    loaded = in_a_fresh_interpreter("import holdfast.cli", tmp_path)["loaded"]
+    assert "holdfast.cli.aws" in loaded
+    assert not {"aws_cdk", "boto3", "botocore", "redis"} & {name.partition(".")[0] for name in loaded}
+
+
 def test_the_public_names_are_these(tmp_path: Path) -> None:
     assert in_a_fresh_interpreter("import holdfast\nanswer = sorted(holdfast.__all__)", tmp_path)["answer"] == sorted(
         PUBLIC_NAMES

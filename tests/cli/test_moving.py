@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import apsw
 import pytest
@@ -28,6 +29,14 @@ def test_a_home_moves_into_a_file_and_into_another_home(started):
     assert started.json("ls", "--home", "sqlite:///new.db")["executions"][0]["id"] == "a"
 
 
+def test_what_is_left_behind_is_named_and_the_status_says_so(started):
+    with closing(apsw.Connection(str(started.path("shop.db")))) as connection:
+        connection.execute("CREATE TABLE orders (id)")
+    result = started.invoke("export", "--to", "shop.jsonl")
+    assert result.exit_code == 1
+    assert result.stdout.endswith("left behind: the table 'orders', which is yours\n")
+
+
 def test_a_home_in_use_is_not_exported(started, worker):
     assert "Stop every worker and client" in started.refusal("export", "--to", "shop.jsonl")["message"]
     assert not started.path("shop.jsonl").exists()
@@ -40,6 +49,8 @@ def test_exporting_does_not_create_a_home(shop):
 
 def test_an_import_needs_an_empty_home(started):
     started.json("export", "--to", "shop.jsonl")
+    assert started.json("import", "--from", "shop.jsonl")["counts"]["partitions"] == 1, "it is all there already"
+    started.json("start", "approval", "8", "--id", "b")
     assert "is not empty" in started.refusal("import", "--from", "shop.jsonl")["message"]
 
 

@@ -33,6 +33,8 @@ def test_all_commands_are_there() -> None:
         "actor send",
         "actor show",
         "actor unpark",
+        "aws clean-up",
+        "aws create-table",
         "callback complete",
         "callback fail",
         "callback heartbeat",

@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from holdfast.cli.actor import actor
+from holdfast.cli.aws import aws
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
@@ -90,6 +91,7 @@ for _command in (
     chaos,
     init,
     infra,
+    aws,
 ):
     main.add_command(_command)
 

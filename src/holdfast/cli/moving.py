@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import click
 from holdfast.app import open_home
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import plain
+from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, check_home_is_there, examples, on_home
 from holdfast.errors import ConfigurationError
-from holdfast.moving import Moved, export_home, import_home
+from holdfast.moving import Moved, Step, export_home, import_home
 from holdfast.ports import Home
 
 
@@ -35,7 +37,8 @@ def export(session: Session, *, path: Path) -> None:
     """
     url = session.any_app().home_url
     check_home_is_there(url)
-    moved = _with_home(url, lambda home: export_home(home, path))
+    with Ticker(quiet=session.json) as ticker:
+        moved = _with_home(url, lambda home: export_home(home, path, tell=partial(_tick, ticker)))
     _tell(session, moved, "exported", home=url, file=path)
 
 
@@ -57,8 +60,14 @@ def import_(session: Session, *, path: Path) -> None:
     url = session.home_url()
     if url.startswith("memory:"):
         raise ConfigurationError(f"{url} lives in the memory of one process: what a command put there would be gone")
-    moved = _with_home(url, lambda home: import_home(home, path))
+    with Ticker(quiet=session.json) as ticker:
+        moved = _with_home(url, lambda home: import_home(home, path, tell=partial(_tick, ticker)))
     _tell(session, moved, "imported", home=url, file=path)
+
+
+def _tick(ticker: Ticker, step: Step) -> None:
+    total = "" if step.of is None else f" of {step.of:,}"
+    ticker.tell(f"{step.items:,}{total} items {step.doing}", step.items)
 
 
 def _with_home(url: str, work: Callable[[Home], Coroutine[Any, Any, Moved]]) -> Moved:

@@ -14,7 +14,7 @@ from tests.backends.aws.test_blobs import OpenBlobs, put, read, tomorrow
 
 from holdfast.backends.aws import DynamoStore, S3Blobs, Transport
 from holdfast.backends.aws.blobs import KEPT_MS
-from holdfast.backends.aws.cleaning import Cleaned, clean
+from holdfast.backends.aws.cleaning import Cleaned, Hands, clean
 from holdfast.backends.aws.connection import ThreadedConnection
 from holdfast.coordination.offload import OffloadingStore
 from holdfast.errors import StoreUnavailable
@@ -45,13 +45,18 @@ class Home:
         self.store, self.blobs, self._client = store, blobs, client
 
     async def clean(
-        self, clock: At, wrap: Callable[[Any], Any] = lambda connection: connection, **options: Any
+        self,
+        clock: At,
+        wrap: Callable[[Any], Any] = lambda connection: connection,
+        *,
+        dry_run: bool = False,
+        **options: Any,
     ) -> Cleaned:
         connection = wrap(ThreadedConnection(None, None, client=self._client))
         transport = Transport(connection, self.store.table, random=Random(1), **options)
         store = DynamoStore(transport, self.store.table)
         try:
-            return await clean(transport, store, self.blobs, clock)
+            return await clean(transport, Hands(store, self.blobs, dry_run=dry_run), clock)
         finally:
             await store.close()
 
@@ -164,4 +169,17 @@ async def test_one_that_is_stored_again_while_it_is_collected_stays(
     assert faulty[0].suffered["stored again"] == 1
     assert await read(writer, digest) == [b"orphan"]
     writer.close()
+    await home.close()
+
+
+async def test_a_dry_run_counts_and_deletes_nothing(open_store: OpenStore, open_blobs: OpenBlobs, client: Any) -> None:
+    home = Home(await open_store(), open_blobs(), client)
+    assert home.blobs is not None
+    await with_entity(home.store, "wf#a#old", 30, At().now_ms() - 1)
+    digest = await put(home.blobs, b"nobody names it")
+    counted = await home.clean(LATER, dry_run=True)
+    assert counted == Cleaned(heads=1, items=30, blobs=1)
+    assert len(await home.left("wf#a#old")) == 31
+    assert await read(home.blobs, digest) == [b"nobody names it"]
+    assert await home.clean(LATER) == counted
     await home.close()

@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
-from holdfast.backends.aws.cleaning import Cleaned, clean
+from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
@@ -140,32 +140,40 @@ def _untold(event: str, **fields: object) -> None:
     """Nobody asked for telemetry."""
 
 
-async def create_table(url: str) -> None:
+async def create_table(url: str) -> bool:
     """Create the table of a home, unless it is there: paid per request, with TTL and point-in-time recovery.
 
-    Raises ``StoreUnusable`` with the reason if this process may not.
+    Answers whether it was not there. Raises ``StoreUnusable`` with the reason if this process may not, or if the table
+    that is there is none of ours.
     """
     address = parse_address(url)
     connection = address.connect()
     try:
-        await create_dynamo_table(connection, address.table)
+        return await create_dynamo_table(connection, address.table)
     finally:
         connection.close()
 
 
 async def clean_up(
-    url: str, *, clock: Clock | None = None, connection: Connection | None = None, s3: Connection | None = None
+    url: str,
+    *,
+    dry_run: bool = False,
+    tell: Tell = untold,
+    clock: Clock | None = None,
+    connection: Connection | None = None,
+    s3: Connection | None = None,
 ) -> Cleaned:
     """Delete what expired with all that belongs to it, and blobs that nothing refers to: for operators and cron jobs.
 
-    See ``cleaning.clean``. May be run again, and beside workers. Raises as every request does.
+    With ``dry_run`` it is only counted. See ``cleaning.clean``. May be run again, and beside workers. Raises as every
+    request does.
     """
     address = parse_address(url)
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs = address.open_blobs(s3)
     store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
     try:
-        return await clean(transport, store, blobs, clock or SystemClock())
+        return await clean(transport, Hands(store, blobs, dry_run=dry_run), clock or SystemClock(), tell)
     finally:
         await store.close()
 

@@ -38,7 +38,14 @@ FORBIDDEN: Final = frozenset(
 )
 NOT_SENT: Final = frozenset({"ConnectTimeoutError", "EndpointConnectionError", "ProxyConnectionError"})
 NO_CREDENTIALS: Final = frozenset(
-    {"CredentialRetrievalError", "NoCredentialsError", "NoRegionError", "PartialCredentialsError", "ProfileNotFound"}
+    {
+        "CredentialRetrievalError",
+        "InvalidRegionError",
+        "NoCredentialsError",
+        "NoRegionError",
+        "PartialCredentialsError",
+        "ProfileNotFound",
+    }
 )
 
 
@@ -128,7 +135,7 @@ def _refused(response: dict[str, Any], table: str) -> Failure:
         return Hopeless(
             StoreUnusable(
                 f"there is no table {table}, or it lacks an index ({told}). Look at the prefix and the region of the "
-                "home's URL, and create the table with holdfast.backends.aws.create_table"
+                "home's URL, and create the table: holdfast aws create-table, or holdfast.backends.aws.create_table"
             )
         )
     if code == "ValidationException" and "size" in message and "exceeded" in message:

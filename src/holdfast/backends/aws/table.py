@@ -8,7 +8,7 @@ from typing import Any, Final
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.failures import Hopeless, explained
 from holdfast.backends.aws.layout import DUE_INDEX, LEASES_INDEX
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreUnavailable, StoreUnusable
 
 TTL_ATTRIBUTE: Final = "x"
 LOOKS: Final = 240
@@ -34,15 +34,18 @@ def _keys(partition: str, sort: str) -> list[dict[str, str]]:
     return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
-async def create_table(connection: Connection, table: str) -> None:
+async def create_table(connection: Connection, table: str) -> bool:
     """Create the table unless it is there, with expiry (TTL) and point-in-time recovery switched on, and wait for it.
 
+    Answers whether it was not there before.
+
     Needs more rights than a worker has: dynamodb:CreateTable, DescribeTable, UpdateTimeToLive,
-    UpdateContinuousBackups. Raises ``StoreUnusable`` with the reason.
+    UpdateContinuousBackups. Raises ``StoreUnusable`` with the reason, also if another kind of table has this name.
     """
-    await _ask(connection, table, "CreateTable", table_definition(table), but=("ResourceInUseException",))
+    made = await _ask(connection, table, "CreateTable", table_definition(table), but=("ResourceInUseException",))
     for _ in range(LOOKS):
         described = await _ask(connection, table, "DescribeTable", {"TableName": table})
+        _check_is_ours(described["Table"], table)
         if described["Table"]["TableStatus"] == "ACTIVE":
             break
         await asyncio.sleep(PAUSE_SECONDS)
@@ -54,6 +57,21 @@ async def create_table(connection: Connection, table: str) -> None:
     recovery = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}, "TableName": table}
     # DynamoDB Local does not know the operation.
     await _ask(connection, table, "UpdateContinuousBackups", recovery, but=("UnknownOperationException",))
+    return bool(made)
+
+
+def _check_is_ours(described: dict[str, Any], table: str) -> None:
+    wanted = table_definition(table)
+    keys = {each["IndexName"]: each["KeySchema"] for each in described.get("GlobalSecondaryIndexes", ())}
+    missing = [each["IndexName"] for each in wanted["GlobalSecondaryIndexes"] if each != _index(each, keys)]
+    if described["KeySchema"] != wanted["KeySchema"] or missing:
+        lacks = f"it lacks {', '.join(missing)}" if missing else "its key is another"
+        raise StoreUnusable(f"there is a table {table}, and it is none of Holdfast's: {lacks}. Use another prefix")
+
+
+def _index(wanted: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+    """The index of that name as it is there."""
+    return wanted | {"KeySchema": keys.get(wanted["IndexName"])}
 
 
 async def _ask(

@@ -1,0 +1,81 @@
+"""``holdfast aws``: make the table of a home on AWS, and clean up there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from holdfast.backends.aws import Cleaned, clean_up, create_table, parse_address
+from holdfast.cli.progress import Ticker
+from holdfast.cli.session import Session, examples, on_home
+
+
+@click.group("aws")
+def aws() -> None:
+    """The table and the bucket of a home on AWS, for operators."""
+
+
+url_argument = click.argument("url", metavar="[URL]", required=False)
+
+
+def _home_of(session: Session, url: str | None) -> str:
+    """The home that is meant. Raises ``ConfigurationError`` unless it is one on AWS."""
+    chosen = url or session.home_url()
+    parse_address(chosen)
+    return chosen
+
+
+@aws.command(
+    "create-table",
+    epilog=examples(
+        "holdfast aws create-table 'aws://shop?region=eu-west-1'",
+        "holdfast aws create-table -a shop:app --json",
+    ),
+)
+@url_argument
+@on_home
+def create(session: Session, *, url: str | None) -> None:
+    """Create the table of a home unless it is there, and wait until it can be used.
+
+    It is paid per request, and has expiry (TTL) and point-in-time recovery. `holdfast infra template` describes the
+    same table, and everything else that a home may have. Needs dynamodb:CreateTable, DescribeTable, UpdateTimeToLive
+    and UpdateContinuousBackups.
+    """
+    home = _home_of(session, url)
+    created = asyncio.run(create_table(home))
+    table = parse_address(home).table
+    told = f"created the table {table}" if created else f"the table {table} is there already"
+    session.answer({"home": home, "table": table, "created": created}, told)
+
+
+@aws.command(
+    "clean-up",
+    epilog=examples(
+        "holdfast aws clean-up 'aws://shop?region=eu-west-1&bucket=shop-blobs' --dry-run",
+        "holdfast aws clean-up -a shop:app --json",
+    ),
+)
+@url_argument
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted. It costs the same reads.")
+@on_home
+def clean(session: Session, *, url: str | None, dry_run: bool) -> None:
+    """Delete executions that have expired, with all that belongs to them, and large values that nothing refers to.
+
+    For a cron job, once a day or a week: it reads the whole table, which costs half a read unit for each 4 KB. It may
+    be stopped anywhere and begun again, beside workers. Needs s3:DeleteObject on the bucket, besides what a worker
+    needs.
+    """
+    home = _home_of(session, url)
+    with Ticker(quiet=session.json) as ticker:
+
+        def tell(items: int, cleaned: Cleaned) -> None:
+            ticker.tell(f"{items:,} items looked at, {cleaned.heads:,} entities have expired", items)
+
+        cleaned = asyncio.run(clean_up(home, dry_run=dry_run, tell=tell))
+    told = (
+        f"{'would delete' if dry_run else 'deleted'} {cleaned.heads:,} expired entities with {cleaned.items:,} items, "
+        f"and {cleaned.blobs:,} blobs"
+    )
+    counts = {"heads": cleaned.heads, "items": cleaned.items, "blobs": cleaned.blobs}
+    session.answer({"home": home, "dry_run": dry_run, **counts}, told)

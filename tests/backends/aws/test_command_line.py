@@ -1,0 +1,133 @@
+"""``holdfast aws``: the table is made, and cleaned up; what is wrong is said in one line, with the remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.app import open_home
+from holdfast.backends.aws import parse_address
+from holdfast.cli import main
+from holdfast.items import Item, Put
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def url(dynamodb: str) -> str:
+    """A home whose table is not there."""
+    return f"aws://cli-{os.getpid()}-{next(NUMBERS)}?region=eu-west-1&endpoint={dynamodb}"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env={"HOLDFAST_APP": "", "HOLDFAST_URL": ""}).invoke(main, arguments)
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "", "a machine reads one line and nothing else"
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def refusal(*arguments: str) -> str:
+    """The message of an error, the same to people and to machines."""
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def write(url: str, *items: Item) -> None:
+    async def written() -> None:
+        home = await open_home(url)
+        for item in items:
+            await home.store.write(Put(item))
+        await home.doorbell.close()
+        await home.store.close()
+
+    asyncio.run(written())
+
+
+def left(url: str) -> list[str]:
+    async def looked() -> list[str]:
+        home = await open_home(url)
+        assert home.inventory is not None
+        names = sorted((await home.inventory.partitions()).names)
+        await home.doorbell.close()
+        await home.store.close()
+        return names
+
+    return asyncio.run(looked())
+
+
+def test_the_table_is_made_once(url: str) -> None:
+    table = parse_address(url).table
+    assert answer("aws", "create-table", url) == {"home": url, "table": table, "created": True}
+    assert answer("aws", "create-table", "--home", url) == {"home": url, "table": table, "created": False}
+    assert run("aws", "create-table", url).stdout == f"the table {table} is there already\n"
+    write(url, Item("p"))
+    assert left(url) == ["p"]
+
+
+def test_what_has_expired_is_counted_and_then_deleted(url: str) -> None:
+    answer("aws", "create-table", url)
+    write(url, Item("old", expires_at=1), Item("old", "j#1"), Item("old", "j#2"), Item("kept"), Item("kept", "j#1"))
+    would = answer("aws", "clean-up", url, "--dry-run")
+    assert would == {"home": url, "dry_run": True, "heads": 1, "items": 2, "blobs": 0}
+    assert left(url) == ["kept", "old"]
+    assert run("aws", "clean-up", url, "--dry-run").stdout == (
+        "would delete 1 expired entities with 2 items, and 0 blobs\n"
+    )
+    assert answer("aws", "clean-up", url) == would | {"dry_run": False}
+    assert left(url) == ["kept"]
+    assert run("aws", "clean-up", url).stdout == "deleted 0 expired entities with 0 items, and 0 blobs\n"
+
+
+def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_it(url: str) -> None:
+    told = refusal("aws", "clean-up", url)
+    assert f"there is no table {parse_address(url).table}" in told
+    assert "holdfast aws create-table" in told
+    assert "region" in told
+
+
+def test_a_table_of_somebody_else_is_left_alone(url: str, client: Any) -> None:
+    client.create_table(
+        TableName=parse_address(url).table,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+    )
+    assert "it is none of Holdfast's" in refusal("aws", "create-table", url)
+
+
+@pytest.mark.parametrize("command", ["create-table", "clean-up"])
+def test_credentials_that_are_missing_are_asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    assert "Give credentials and a region" in refusal(
+        "aws", command, "aws://shop?region=eu-west-1&endpoint=http://127.0.0.1:9"
+    )
+
+
+@pytest.mark.parametrize("command", ["create-table", "clean-up"])
+def test_a_region_that_is_none_is_told(command: str, dynamodb: str) -> None:
+    assert "Give credentials and a region" in refusal("aws", command, f"aws://shop?region=eu+west&endpoint={dynamodb}")
+
+
+@pytest.mark.parametrize("command", ["create-table", "clean-up"])
+def test_a_home_that_is_elsewhere_is_refused(command: str) -> None:
+    assert "names no home on AWS" in refusal("aws", command, "sqlite:///shop.db")
+    result = run("aws", command)
+    assert result.exit_code == 2
+    assert "Which home?" in result.stderr
