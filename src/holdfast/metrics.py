@@ -70,8 +70,8 @@ def line_of(namespace: str, at_ms: int, values: dict[str, float]) -> str:
     2
     """
     metrics = [{"Name": name, "Unit": UNITS[name]} for name in values]
-    directive = {"Namespace": namespace, "Dimensions": [[]], "Metrics": metrics}
-    told = {"_aws": {"Timestamp": at_ms, "CloudWatchMetrics": [directive]}, "holdfast": "metrics"}
+    directive: dict[str, Any] = {"Namespace": namespace, "Dimensions": [[]], "Metrics": metrics}
+    told: dict[str, Any] = {"_aws": {"Timestamp": at_ms, "CloudWatchMetrics": [directive]}, "holdfast": "metrics"}
     return json.dumps(told | values, separators=(",", ":"))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.test_metrics import metrics_of
 
 import holdfast
 from holdfast.cli.run import COLLECT_AFTER_OBJECTS, patient_collector
@@ -36,13 +37,18 @@ class Running:
         self.watchdog = threading.Timer(HANGS_AFTER_SECONDS, self.process.kill)
         self.watchdog.start()
         self.seen: list[dict[str, Any]] = []
+        self.metrics: list[str] = []
 
     def next(self, event: str, count: int = 1) -> dict[str, Any]:
         """Wait for so many of these events, and answer the last."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.seen.append(json.loads(line))
-            if self.seen[-1]["event"] == event:
+            told = json.loads(line)
+            if "event" not in told:
+                self.metrics.append(line)
+                continue
+            self.seen.append(told)
+            if told["event"] == event:
                 count -= 1
                 if count == 0:
                     return self.seen[-1]
@@ -96,6 +102,14 @@ def test_a_worker_says_what_it_serves_and_stops_on_sigterm(shop, running):
     worker.signal(signal.SIGTERM)
     assert worker.end() == 0
     assert [event["event"] for event in worker.seen] == ["ready", "stopping", "stopped"]
+
+
+def test_each_worker_writes_a_line_of_metrics_if_it_is_asked_to(shop, running):
+    workers = running("--workers", "2", "--metrics")
+    workers.next("ready", 2)
+    assert [metrics_of(line)["DueHeads"] for line in workers.metrics] == [0, 0]
+    workers.signal(signal.SIGTERM)
+    assert workers.end() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)

@@ -33,9 +33,10 @@ async def list_partitions(transport: Transport, table: str, after: str | None, l
     answer = await transport.call("Scan", parameters)
     names: list[str] = []
     for wire in answer["Items"]:
-        if wire["p"]["S"] != named:
-            named = wire["p"]["S"]
-            names.append(named)
+        partition: str = wire["p"]["S"]
+        if partition != named:
+            names.append(partition)
+        named = partition
     last = answer.get("LastEvaluatedKey")
     return Partitions(tuple(names), None if last is None else cursor_of(last))
 
