@@ -45,7 +45,7 @@ class Running:
         for line in self.process.stdout:
             told = json.loads(line)
             if "event" not in told:
-                self.metrics.append(line)
+                self.metrics.append(line.rstrip("\n"))
                 continue
             self.seen.append(told)
             if told["event"] == event:
