@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     cases = [case for case in ALL if _wanted(case, options)]
     if options.list:
-        print("\n".join(f"{case.group:12}{case.name}" for case in cases))
+        print("\n".join(f"{case.group:16}{case.name}" for case in cases))
         return 0
     if not cases:
         print("no case has such a name; --list names them", file=sys.stderr)
