@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.emulator import dynamodb_local
 from benchmarks.environment import SYSTEMS, PeerMissingError, System, interpreter
 from benchmarks.groups import ALL
 from benchmarks.plan import Case
@@ -23,12 +24,15 @@ RESULTS = HERE / "results.json"
 
 DESCRIPTION = """Measure Holdfast, and beside it in the same run DBOS on SQLite, a library too, and Restate, a server
 that is called over HTTP on loopback and calls its handlers so; what is done is synced to the disk on all sides.
+The cases whose names begin with "aws" are beside what AWS offers: its durable SDK on its local runner, and Powertools'
+idempotency. They need Java and npm, for the one DynamoDB Local that both sides share; without, they are left out.
 Each figure is the median of several rounds in fresh processes. The ratio is to the best of the peers and of their ways
 to do the work, and above 1 where we are better. Numbers of two runs, or of two machines, do not compare: ratios do."""
 
 EXAMPLES = """examples:
   python -m benchmarks                              all of it: twenty minutes, and benchmarks/results.json
   python -m benchmarks --only children --only timer some cases; results.json stays as it is
+  python -m benchmarks --only aws                   beside AWS's durable SDK and Powertools, on DynamoDB Local
   python -m benchmarks --quick --no-peers           a first look, in a minute
   python -m benchmarks --huge --only 100,000        100,000 workflows asleep in one process
 """
@@ -60,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     cases = [case for case in ALL if _wanted(case, options)]
     if options.list:
-        print("\n".join(f"{case.group:12}{case.name}" for case in cases))
+        print("\n".join(f"{case.group:16}{case.name}" for case in cases))
         return 0
     if not cases:
         print("no case has such a name; --list names them", file=sys.stderr)
@@ -68,12 +72,15 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a measurement under way, and its server, end with us
     folder = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=HERE))  # beside us: a disk, not memory
     try:
-        results, failures = _measure(cases, folder, options)
+        with dynamodb_local(cases) as endpoint:
+            possible = [case for case in cases if endpoint or not case.emulator]
+            results, failures = _measure(possible, folder, options, endpoint)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     text = json.dumps(results, indent=2, ensure_ascii=False) + "\n"
     print(text if options.json else _shown(results))
-    complete = not (options.only or options.quick or failures or len(results["peers"]) < len(SYSTEMS))
+    partly = options.only or options.quick or failures or len(possible) < len(cases)
+    complete = not (partly or len(results["peers"]) < len(SYSTEMS))
     if options.output or complete:
         (options.output or RESULTS).write_text(text, encoding="utf-8")
     else:
@@ -89,9 +96,11 @@ def _wanted(case: Case, options: argparse.Namespace) -> bool:
     return options.huge or not case.only_huge
 
 
-def _measure(cases: list[Case], folder: Path, options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+def _measure(
+    cases: list[Case], folder: Path, options: argparse.Namespace, endpoint: str | None
+) -> tuple[dict[str, Any], list[str]]:
     peers = {} if options.no_peers else _peers(cases)
-    rounds = Rounds(folder, peers, quick=options.quick, rounds=options.rounds)
+    rounds = Rounds(folder, peers, quick=options.quick, rounds=options.rounds, endpoint=endpoint)
     sync_before, load_before = machine.sync_us(folder), machine.load()
     rows: list[RowData] = []
     failures: list[str] = []

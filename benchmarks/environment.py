@@ -52,14 +52,35 @@ RESTATE: Final = System(
     server="@restatedev/restate-server",
     remark="a server, called over HTTP on loopback, which calls the handlers over HTTP",
 )
-SYSTEMS: Final = (DBOS, RESTATE)
+DURABLE: Final = System(
+    "AWS durable SDK",
+    "3.0.0",
+    (
+        "aws-durable-execution-sdk-python==3.0.0",
+        "aws-durable-execution-sdk-python-testing==1.4.0",
+        "boto3==1.44.5",
+        "botocore==1.44.5",
+    ),
+    SCRIPTS / "measure_durable.py",
+    ("aws_durable_execution_sdk_python", "durable_execution"),
+    remark="on its local runner for tests, which nothing survives: no sync, and no network where it says so",
+)
+POWERTOOLS: Final = System(
+    "Powertools",
+    "3.37.0",
+    ("aws-lambda-powertools==3.37.0", "boto3==1.44.5", "botocore==1.44.5"),
+    SCRIPTS / "measure_powertools.py",
+    ("aws_lambda_powertools.utilities.idempotency", "idempotent"),
+    remark="its idempotent decorator and its layer for DynamoDB, on the same DynamoDB Local as ours",
+)
+SYSTEMS: Final = (DBOS, RESTATE, DURABLE, POWERTOOLS)
 
 PROCESSORS: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 def interpreter(system: System) -> str:
     """The interpreter of the peer's environment, installing the peer if need be. Raises ``PeerMissingError``."""
-    folder = PEERS / system.name.lower()
+    folder = PEERS / system.name.lower().replace(" ", "-")
     python, stamp = folder / "bin" / "python", folder / ".installed"
     wanted = "\n".join([*system.requirements, *_server_package(system)])
     if python.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:

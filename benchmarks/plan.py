@@ -48,7 +48,25 @@ class Restate:
     quick: Params = field(default_factory=dict)
 
 
-Peer = Dbos | Restate
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """A function of ``peers/measure_durable.py``."""
+
+    function: str
+    params: Params = field(default_factory=dict)
+    quick: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Powertools:
+    """A function of ``peers/measure_powertools.py``."""
+
+    function: str
+    params: Params = field(default_factory=dict)
+    quick: Params = field(default_factory=dict)
+
+
+Peer = Dbos | Restate | Durable | Powertools
 
 IMPORTED = "imported"
 """The function of every peer that is no function of its script: what importing it costs."""
@@ -77,7 +95,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Some work and the rows it yields. ``peer_rounds``: the peers take too long to be asked as often as we are."""
+    """Some work and the rows it yields. ``peer_rounds``: the peers take too long to be asked as often as we are.
+
+    ``emulator``: all of it gets the address of one DynamoDB Local, as the parameter ``endpoint``.
+    """
 
     name: str
     group: str
@@ -87,6 +108,7 @@ class Case:
     rounds: int = 3
     peer_rounds: int | None = None
     only_huge: bool = False
+    emulator: bool = False
 
     def matches(self, wanted: str) -> bool:
         """Whether ``--only wanted`` means this case: by its name, its group's, or that of one of its rows."""

@@ -19,17 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import DBOS, RESTATE, SCRIPTS, System
-from benchmarks.plan import IMPORTED, Better, Case, Dbos, Ours, Params, Peer, Restate, Values
+from benchmarks.emulator import child_environment
+from benchmarks.environment import DBOS, DURABLE, POWERTOOLS, RESTATE, SCRIPTS, System
+from benchmarks.plan import IMPORTED, Better, Case, Dbos, Durable, Ours, Params, Peer, Powertools, Restate, Values
 
 ROOT = Path(__file__).parents[1]
 MEASURE_IMPORT = SCRIPTS / "measure_import.py"
 
 LIMIT_SECONDS = 600
 """No measurement takes longer; one that does has hung."""
-
-NOT_PASSED_ON = frozenset({"HOLDFAST_URL", "PYTHONDONTWRITEBYTECODE"})
-"""Where no compiled code may be written, every start would compile us anew, and not a peer that pip has compiled."""
 
 JOURNALS = {f"{DBOS.name}, default journal": False, f"{DBOS.name}, WAL": True}
 WEB_SERVERS = ("hypercorn", "granian")
@@ -75,12 +73,16 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How to measure: quickly or not, with which peers (an interpreter each), and where the files may lie."""
+    """How to measure: quickly or not, with which peers (an interpreter each), and where the files may lie.
+
+    ``endpoint`` is the address of DynamoDB Local, for the cases that need it.
+    """
 
     folder: Path
     peers: dict[System, str]
     quick: bool = False
     rounds: int | None = None
+    endpoint: str | None = None
 
     def measure(self, case: Case) -> Measured:
         """Run all rounds of a case."""
@@ -99,7 +101,7 @@ class Rounds:
 
     def _run_ours(self, run: Ours, measured: Measured) -> None:
         with _fresh(self.folder) as folder:
-            params = {**run.params, **(run.quick if self.quick else {}), "folder": str(folder)}
+            params = {**run.params, **(run.quick if self.quick else {}), **self._places(folder, measured.case)}
             module = [sys.executable, "-m", "benchmarks.run_ours", measured.case.group]
             self._take_in([*module, run.function, json.dumps(params)], "ours", "", measured.ours, measured)
 
@@ -110,8 +112,11 @@ class Rounds:
         for name, way, params in runs_of(peer, number):
             samples = measured.peers.setdefault(name, Samples())
             with _fresh(self.folder) as folder:
-                asked = {**params, **(peer.quick if self.quick else {}), "folder": str(folder)}
+                asked = {**params, **(peer.quick if self.quick else {}), **self._places(folder, measured.case)}
                 self._take_in(_peer_command(python, peer, asked), f"{name} {way}".strip(), way, samples, measured)
+
+    def _places(self, folder: Path, case: Case) -> Params:
+        return {"folder": str(folder), **({"endpoint": self.endpoint} if case.emulator else {})}
 
     def _take_in(self, command: list[str], name: str, way: str, samples: Samples, measured: Measured) -> None:
         try:
@@ -131,6 +136,10 @@ def system_of(peer: Peer) -> System:
             return DBOS
         case Restate():
             return RESTATE
+        case Durable():
+            return DURABLE
+        case Powertools():
+            return POWERTOOLS
 
 
 def runs_of(peer: Peer, number: int) -> Iterator[tuple[str, str, Params]]:
@@ -144,6 +153,8 @@ def runs_of(peer: Peer, number: int) -> Iterator[tuple[str, str, Params]]:
         case Restate(function=function):
             for server in WEB_SERVERS[: 1 if function == IMPORTED else None]:
                 yield RESTATE.name, server, {**peer.params, "server": server}
+        case Durable() | Powertools():
+            yield system_of(peer).name, "", peer.params
 
 
 def _peer_command(python: str, peer: Peer, params: Params) -> list[str]:
@@ -155,10 +166,15 @@ def _peer_command(python: str, peer: Peer, params: Params) -> list[str]:
 
 def _answer(command: list[str], folder: Path) -> dict[str, Any]:
     """Run a measurement in a session of its own and read its last line. Nothing of it is left behind."""
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     with (folder / "stderr").open("w+", encoding="utf-8") as stderr:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
+            command,
+            cwd=ROOT,
+            env=child_environment(),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
         )
         try:
             said, _ = process.communicate(timeout=LIMIT_SECONDS)

@@ -17,13 +17,16 @@ LANE_WARM_UP = 4
 
 
 class Workload:
-    """An app on a SQLite file in ``folder``, with the workflows that the peer's script has too.
+    """An app on a SQLite file in ``folder``, or on the home given, with the workflows that the peer's script has too.
 
     With ``hold`` the steps named so never end: their process is about to be killed.
     """
 
-    def __init__(self, folder: str, *, hold: bool = False, limits: hf.Limits | None = None) -> None:
-        self.app = hf.App("bench", home=f"sqlite:///{Path(folder) / 'bench.db'}", limits=limits)
+    def __init__(
+        self, folder: str, *, home: str | None = None, hold: bool = False, limits: hf.Limits | None = None
+    ) -> None:
+        self.app = hf.App("bench", home=home or f"sqlite:///{Path(folder) / 'bench.db'}", limits=limits)
+        self._on_a_file = home is None
         self.hold = hold
         self.began = 0
         self._awaited = 0
@@ -112,6 +115,11 @@ class Workload:
             return await mark(number)
 
         @app.workflow
+        async def nap(seconds: int) -> int:
+            await hf.sleep(seconds)
+            return seconds
+
+        @app.workflow
         async def in_step(number: int) -> int:
             return await hold(number)
 
@@ -121,7 +129,8 @@ class Workload:
                 await mark(number)
             return await hold(count)
 
-        self.overshoot, self.asleep, self.in_step, self.long_history = overshoot, asleep, in_step, long_history
+        self.overshoot, self.asleep, self.nap = overshoot, asleep, nap
+        self.in_step, self.long_history = in_step, long_history
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -145,6 +154,8 @@ class Workload:
 
     def _check_settings(self) -> None:
         """Assert that every commit is synced, and note it: a benchmark that cheats here says nothing."""
+        if not self._on_a_file:
+            return
         connection = self.store.runner.connection
         synchronous, journal = connection.pragma("synchronous"), connection.pragma("journal_mode")
         assert (synchronous, journal) == (2, "wal"), (synchronous, journal)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from benchmarks.groups import (
     actors,
+    aws_idempotency,
+    aws_startup,
+    aws_workflows,
     caching,
     calls,
     commits,
@@ -37,4 +40,7 @@ ALL: tuple[Case, ...] = (
     *startup.CASES,
     *commits.CASES,
     *caching.CASES,
+    *aws_workflows.CASES,
+    *aws_idempotency.CASES,
+    *aws_startup.CASES,
 )

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.backends.aws.conftest import give_up_if
+from tests.backends.aws.local import missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +45,25 @@ def test_a_quick_run_prints_a_table_and_writes_valid_json(tmp_path: Path) -> Non
 def test_every_case_is_listed() -> None:
     listed = benchmarks("--list").stdout.split()
     assert {"one-step-64", "sequential", "recovery-asleep", "replay"} <= set(listed)
+    of_aws = {"aws-one-step", "aws-ten-steps", "aws-parallel", "aws-wait", "aws-idempotency"}
+    assert of_aws | {"aws-cold-workflow", "aws-cold-idempotent"} <= set(listed)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.aws
+def test_what_is_asked_of_dynamodb_is_counted_and_the_same_in_every_run(tmp_path: Path) -> None:
+    give_up_if("the benchmarks on DynamoDB", missing())
+    output = tmp_path / "results.json"
+    cases = ("--only", "aws-idempotency", "--only", "aws-parallel", "--only", "aws-cold-idempotent")
+    run = benchmarks("--quick", "--no-peers", "--rounds", "1", *cases, "--output", str(output))
+    assert run.returncode == 0, run.stderr
+    rows = {row["name"]: row["ours"] for row in json.loads(output.read_text(encoding="utf-8"))["rows"]}
+    assert rows["requests of a call"] == rows["requests of a call by our layer"] == 2
+    assert rows["requests of a repeat"] == rows["requests of a repeat by our layer"] == 1
+    assert rows["write units of a call"] == 2
+    assert rows["workflow of ten parallel steps, requests"] == 2  # its start; ten results and its end together
+    assert rows["modules of the idempotent one"] < rows["modules after its first call"]
 
 
 def test_an_unknown_name_is_an_error() -> None:

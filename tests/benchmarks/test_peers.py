@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 from collections.abc import AsyncIterator
@@ -13,12 +14,13 @@ from typing import Any
 import pytest
 from benchmarks import environment
 from benchmarks.__main__ import _peers
-from benchmarks.environment import DBOS, RESTATE, PeerMissingError, interpreter
+from benchmarks.emulator import child_environment, dynamodb_local
+from benchmarks.environment import DBOS, DURABLE, RESTATE, SYSTEMS, PeerMissingError, interpreter
 from benchmarks.groups import ALL
 from benchmarks.peers.measure_restate import Caller, Callers, Numbers
-from benchmarks.plan import IMPORTED, Case, Dbos, Ours, Restate, Row
+from benchmarks.plan import IMPORTED, Case, Dbos, Durable, Ours, Powertools, Restate, Row
 from benchmarks.report import rows_of, table
-from benchmarks.rounds import Measured, Samples, runs_of, system_of
+from benchmarks.rounds import Measured, Rounds, Samples, runs_of, system_of
 
 # ── The cases ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -27,7 +29,7 @@ def test_every_function_that_a_case_asks_of_a_peer_is_there() -> None:
     asked = {(system_of(peer).script, peer.function) for case in ALL for peer in case.peers}
     for script, function in asked:
         assert function == IMPORTED or f"def bench_{function}(" in script.read_text(encoding="utf-8"), function
-    assert {script for script, _ in asked} == {DBOS.script, RESTATE.script}
+    assert {script for script, _ in asked} == {system.script for system in SYSTEMS}
 
 
 def test_every_handler_that_is_called_at_restate_is_there() -> None:
@@ -60,6 +62,55 @@ def test_restate_runs_once_per_web_server_and_is_imported_once() -> None:
         ("Restate", "granian", {"count": 3, "server": "granian"}),
     ]
     assert len(list(runs_of(Restate(IMPORTED), 1))) == 1
+
+
+def test_what_aws_offers_runs_once_as_it_is_asked() -> None:
+    asked = {"store": "memory", "times": 3}
+    assert list(runs_of(Durable("executions", asked), 1)) == [("AWS durable SDK", "", asked)]
+    assert list(runs_of(Powertools("idempotent", {"count": 3}), 2)) == [("Powertools", "", {"count": 3})]
+
+
+# ── DynamoDB Local ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_cases_that_need_the_emulator_get_its_address_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(command: list[str], _folder: Path) -> dict[str, Any]:
+        asked.append(json.loads(command[-1]))
+        return {"values": {"ms": 1}, "notes": {}}
+
+    monkeypatch.setattr("benchmarks.rounds._answer", answer)
+    run = Rounds(tmp_path, {DURABLE: "python"}, endpoint="http://127.0.0.1:1")
+    for emulator in (True, False):
+        case = Case("case", "group", (Ours("ours"),), (), (Durable("theirs"),), rounds=1, emulator=emulator)
+        assert run.measure(case).failures == []
+    assert [each.get("endpoint") for each in asked] == [run.endpoint, run.endpoint, None, None]
+
+
+def test_without_java_the_bench_says_so_in_one_line_and_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tests.backends.aws.local.missing", lambda: "Java is not installed (Debian: ...)")
+    monkeypatch.setattr("tests.backends.aws.local.DynamoDBLocal", None)
+    with dynamodb_local([Case("case", "group", (), (), emulator=True)]) as endpoint:
+        assert endpoint is None
+    with dynamodb_local([Case("case", "group", (), ())]) as endpoint:
+        assert endpoint is None
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["the cases on DynamoDB Local are left out: Java is not installed (Debian: ...)"]
+
+
+def test_nothing_of_the_users_account_reaches_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = {"AWS_PROFILE": "mine", "AWS_ACCESS_KEY_ID": "mine", "AWS_ENDPOINT_URL": "mine", "HOLDFAST_URL": "mine"}
+    for name, value in users.items():
+        monkeypatch.setenv(name, value)
+    given = child_environment()
+    assert "mine" not in {given.get(name) for name in users}
+    assert given["AWS_ACCESS_KEY_ID"] == "test"
+    assert "PATH" in given
 
 
 # ── Installing ──────────────────────────────────────────────────────────────────────────────────────────────────────

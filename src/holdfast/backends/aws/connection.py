@@ -33,6 +33,7 @@ class Connection(Protocol):
 def new_client(region: str | None, endpoint: str | None, service: str = "dynamodb") -> Any:
     """A client of botocore that never sends anything twice by itself: every attempt is ours, counted and timed."""
     try:
+        from botocore import __version__ as version  # noqa: PLC0415 - loaded when it is needed, and only then
         from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
         from botocore.session import Session  # noqa: PLC0415 - loaded when it is needed, and only then
     except ImportError:
@@ -43,6 +44,10 @@ def new_client(region: str | None, endpoint: str | None, service: str = "dynamod
         read_timeout=READ_SECONDS,
         max_pool_connections=THREADS,
         tcp_keepalive=True,
+        # Requests of DynamoDB are made by this package alone, and DynamoDB checks them too. S3 does not: without a key,
+        # to get an object would be to list the bucket.
+        parameter_validation=service != "dynamodb",
+        user_agent=f"Botocore/{version} lib/holdfast",  # its own, with the details of the machine, is made each time
     )
     session: Any = Session()
     return session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
