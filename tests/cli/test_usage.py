@@ -54,6 +54,7 @@ def test_all_commands_are_there() -> None:
         "infra template",
         "init",
         "ls",
+        "move",
         "outbox ls",
         "pause",
         "result",
