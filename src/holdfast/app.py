@@ -277,7 +277,7 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
                 await home.store.close()
 
     def _open_home(self) -> Coroutine[Any, Any, Home]:
-        return open_home(self.home_url, clock=self._clock, tell=self.telemetry.emit)
+        return open_home(self.home_url, clock=self._clock, tell=self.telemetry.emit, published=self.published)
 
     def _open_shared(self) -> Shared:
         if callable(self._cache):
@@ -351,10 +351,13 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
                 main.close()  # if the home could not be opened, it has not begun
 
 
-async def open_home(url: str, *, clock: Clock | None = None, tell: Callable[..., Any] | None = None) -> Home:
+async def open_home(
+    url: str, *, clock: Clock | None = None, tell: Callable[..., Any] | None = None, published: str = ""
+) -> Home:
     """Open the home that a URL names: ``sqlite:///path``, ``aws://prefix?region=…`` or ``memory://``.
 
-    ``clock`` and ``tell``, which counts an event of telemetry, are those of the app that opens it.
+    ``clock`` and ``tell``, which counts an event of telemetry, are those of the app that opens it; ``published`` is the
+    name of the version of a function in which it does.
     """
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
@@ -368,7 +371,7 @@ async def open_home(url: str, *, clock: Clock | None = None, tell: Callable[...,
     if separator and scheme == "aws":
         from holdfast.backends.aws import open_aws_home  # noqa: PLC0415 - only the backend in use is loaded
 
-        return await open_aws_home(url, clock=clock, tell=tell)
+        return await open_aws_home(url, clock=clock, tell=tell, published=published)
     raise ConfigurationError(
         f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db, aws://prefix?region=… "
         "or memory://"

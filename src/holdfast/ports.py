@@ -239,6 +239,24 @@ class Metered(Struct, frozen=True):
     used: Callable[[], Used]
 
 
+class Versions(Protocol):
+    """An extra of homes whose code is published in versions that stay, and can be called by name when newer ones have
+    taken their place.
+    """
+
+    @property
+    def own(self) -> str:
+        """The name of the version that this process runs; empty if what it runs was not published."""
+        ...
+
+    async def call(self, version: str, ring: Ring) -> str | None:
+        """Have that version look at an entity: ``None`` once it will be called, perhaps twice; else why it cannot be.
+
+        Raises ``StoreUnavailable`` if it may not have been called, and may be if it is tried again.
+        """
+        ...
+
+
 class Cache(Protocol):
     """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
 
@@ -327,4 +345,5 @@ class Home(Struct, frozen=True):
     inventory: Inventory | None = None
     summons: Summons | None = None
     metered: Metered | None = None
+    versions: Versions | None = None
     bounds: Bounds | None = None

@@ -7,6 +7,7 @@
 | ``suspended`` | partition, due_at | an entity waits for something far away |
 | ``ended`` | partition, status | an entity ended |
 | ``evicted`` | partition | a waiting entity left memory |
+| ``handed_over`` | partition, version | another published version of the code was called to go on with an entity |
 | ``stranded`` | partition, reason | no code here may continue this entity |
 | ``body_blocked`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
@@ -45,6 +46,7 @@ LOGGED: Final = {
     "release_failed": logging.WARNING,
     "cache_failed": logging.WARNING,
     "resource_failed": logging.WARNING,
+    "handed_over": logging.INFO,
     "stranded": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,

@@ -80,6 +80,11 @@ SHOP = '''
         return f"{await hf.signal('decision', str)}: {amount}"
 
 
+    @app.workflow(versions="pinned", version="2")
+    async def tour() -> str:
+        return f"{await hf.signal('decision', str)} by 2"
+
+
     @app.workflow
     async def parcel() -> str:
         callback = hf.callback(str)

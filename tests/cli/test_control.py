@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import holdfast as hf
+
 
 @pytest.fixture
 def waiting(shop, worker):
@@ -52,6 +54,25 @@ def test_pausing_and_resuming(waiting):
     waiting.json("signal", "approval", "a", "decision", '"yes"')
     waiting.json("resume", "approval", "a")
     assert waiting.json("result", "approval", "a")["result"] == "yes: 7"
+
+
+def test_one_whose_code_is_gone_is_reported_and_moved(shop, worker):
+    old = hf.App("old", home=shop.home)
+
+    @old.workflow(versions="pinned", version="1")
+    async def tour() -> str:
+        return "by 1"
+
+    with old.sync() as run:
+        run(tour.start(id="a"))
+    shop.json("signal", "tour", "a", "decision", '"yes"')
+    while status_of(shop, "tour") != "STRANDED":
+        pass
+    assert "(code 1)" in shop.invoke("doctor").output
+    assert shop.json("move", "tour", "a")["action"] == "move"
+    assert shop.json("result", "tour", "a")["result"] == "yes by 2"
+    assert shop.refusal("move", "tour", "a")["code"] == "invalid_state"
+    assert shop.refusal("move", "checkout", "a")["code"] == "invalid_state"
 
 
 def test_retrying_goes_on_from_the_failed_step(shop, worker):

@@ -11,7 +11,19 @@ from holdfast.cli.handovers import handovers_of
 from holdfast.cli.output import duration, plain, table
 from holdfast.workflows.record import partition_of
 
-STATUS_KEYS = {"workflow", "id", "status", "version", "run", "created_at", "ended_at", "due_at", "tags", "error"}
+STATUS_KEYS = {
+    "workflow",
+    "id",
+    "status",
+    "version",
+    "run",
+    "created_at",
+    "ended_at",
+    "due_at",
+    "tags",
+    "error",
+    "published",
+}
 LINE_KEYS = {"at", "kind", "name", "outcome", "attempts", "began", "took_ms", "error"}
 CANARY = "canary-4242"
 

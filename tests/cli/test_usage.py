@@ -56,6 +56,7 @@ def test_all_commands_are_there() -> None:
         "infra template",
         "init",
         "ls",
+        "move",
         "outbox ls",
         "pause",
         "result",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.infra.fabrics import ALL, KEY, OTHERWISE, PLAIN, TOPIC, of_type, resources
+from tests.infra.fabrics import ALL, DATA_ONLY, KEY, OTHERWISE, PLAIN, TOPIC, of_type, resources
 
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
@@ -110,6 +110,7 @@ def test_stars_stand_only_where_names_are_made_later():
         "arn:${AWS::Partition}:s3:::shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}/*",
         f"arn:${{AWS::Partition}}:scheduler:{here}:schedule/shop-holdfast/*",
         f"arn:${{AWS::Partition}}:logs:{here}:log-group:/aws/lambda/shop-holdfast:*",
+        f"arn:${{AWS::Partition}}:lambda:{here}:function:shop-holdfast:*",
     }
 
 
@@ -123,6 +124,7 @@ def test_each_policy_is_no_larger_than_its_task():
     assert client < worker
     assert worker - client == {
         "events:PutEvents",
+        "lambda:InvokeFunction",
         "s3:DeleteObject",
         "sqs:ChangeMessageVisibility",
         "sqs:DeleteMessage",
@@ -144,6 +146,19 @@ def test_a_role_is_passed_to_the_scheduler_alone():
     for statement in passing:
         assert statement["Resource"] == [{"Fn::GetAtt": ["SchedulerRole", "Arn"]}]
         assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+def test_the_function_may_call_its_versions_but_not_its_unpublished_code():
+    (allowed,) = (each for _, each in statements(PLAIN) if "lambda:InvokeFunction" in as_list(each["Action"]))
+    (versions,) = map(text_of, allowed["Resource"])
+    assert versions.endswith(":function:shop-holdfast:*")
+    assert "lambda:InvokeFunction" not in actions(DATA_ONLY, "WorkerPolicy")
+
+
+def test_the_function_may_ring_for_itself_without_end():
+    """Lambda stops what looks like a loop, unless it is told that it is one."""
+    (function,) = of_type(PLAIN, "AWS::Lambda::Function").values()
+    assert function["RecursiveLoop"] == "Allow"
 
 
 def test_the_scheduler_rings_and_does_nothing_else():

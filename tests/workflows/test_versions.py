@@ -383,6 +383,106 @@ async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, 
         assert await again.handle("j").result("5s") == ["a", "b", "gone", "c"]
 
 
+async def test_a_pinned_execution_can_be_moved_to_other_code(world, deploy, ran, eventually, reaches):
+    async def new(do, other, go):
+        return [await do("a"), await do("b"), await go(), await do("d")]
+
+    first, second = world.app(), world.app()
+    before, after = deploy.code(first, base, versions="pinned"), deploy.code(second, new, versions="pinned")
+    async with first.worker():
+        handle = await before.start(id="j")
+        await reaches(handle, "SUSPENDED")
+    async with second.worker():
+        handle = after.handle("j")
+        await handle.signal("go", "gone")
+        await reaches(handle, "STRANDED")
+        for _ in range(2):
+            await handle.move()
+        assert await handle.result("5s") == ["a", "b", "gone", "d"]
+        assert (await handle.status()).version == "new"
+        with pytest.raises(hf.InvalidState, match="COMPLETED"):
+            await handle.move()
+    assert (ran["a"], ran["b"], ran["c"], ran["d"]) == (1, 1, 0, 1)
+
+
+async def test_a_pinned_execution_that_was_moved_is_told_where_code_and_journal_disagree(
+    world, deploy, ran, eventually, reaches
+):
+    async def new(do, other, go):
+        return [await do("A"), await go()]
+
+    first, second = world.app(), world.app()
+    before, after = deploy.code(first, base, versions="pinned"), deploy.code(second, new, versions="pinned")
+    async with first.worker():
+        handle = await before.start(id="j")
+        await reaches(handle, "SUSPENDED")
+    async with second.worker():
+        handle = after.handle("j")
+        await handle.move()
+        with pytest.raises(hf.ExecutionFailed, match="do#0") as caught:
+            await handle.result("5s")
+        assert isinstance(caught.value.__cause__, hf.NondeterminismError)
+    assert ran["A"] == 0
+
+
+async def test_one_that_is_paused_is_moved_and_stays_paused(world, deploy, ran, reaches):
+    async def new(do, other, go):
+        return [await do("a"), await do("b"), await go()]
+
+    first, second = world.app(), world.app()
+    before, after = deploy.code(first, base, versions="pinned"), deploy.code(second, new, versions="pinned")
+    async with first.worker():
+        handle = await before.start(id="j")
+        await reaches(handle, "SUSPENDED")
+        await handle.pause()
+    async with second.worker():
+        handle = after.handle("j")
+        await handle.move()
+        assert (await handle.status()).status == "PAUSED"
+        await handle.signal("go", "gone")
+        await handle.resume()
+        assert await handle.result("5s") == ["a", "b", "gone"]
+
+
+async def test_a_next_run_of_one_that_was_moved_is_pinned_to_the_code_that_began_it(world, reaches):
+    def release(version):
+        app = world.app()
+
+        @app.workflow(name="rounds", version=version, versions="pinned")
+        async def rounds(left: int) -> str:
+            await hf.signal("go")
+            if left:
+                hf.continue_as_new(left - 1)
+            return version
+
+        return app, rounds
+
+    first, rounds = release("1")
+    async with first.worker():
+        handle = await rounds.start(1, id="j")
+        await reaches(handle, "SUSPENDED")
+    second, rounds = release("2")
+    async with second.worker():
+        handle = rounds.handle("j")
+        await handle.move()
+        await handle.signal("go")
+        await handle.signal("go")
+        assert await handle.result("5s") == "2"
+        status = await handle.status()
+        assert (status.run, status.version) == (1, "2")
+
+
+async def test_a_compatible_execution_need_not_be_moved(app):
+    @app.workflow
+    async def job() -> None:
+        await hf.signal("go")
+
+    async with app:
+        handle = await job.start(id="j")
+        with pytest.raises(hf.InvalidState, match="not pinned"):
+            await handle.move()
+
+
 async def test_new_executions_of_a_pinned_workflow_take_the_new_code(world, deploy, ran):
     async def new(do, other, go):
         return ["new"]

@@ -46,8 +46,8 @@ from holdfast.items import (
     RevisionIs,
     Update,
 )
+from holdfast.kernel.handover import STRANDED_RECHECK_MS
 from holdfast.kernel.program import Stranded
-from holdfast.kernel.turn import STRANDED_RECHECK_MS
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:

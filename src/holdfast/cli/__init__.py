@@ -14,7 +14,7 @@ from holdfast.cli.actor import actor
 from holdfast.cli.aws import aws
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
-from holdfast.cli.control import cancel, fork, pause, resume, retry, signal, terminate
+from holdfast.cli.control import cancel, fork, move, pause, resume, retry, signal, terminate
 from holdfast.cli.cost import cost
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
@@ -76,6 +76,7 @@ for _command in (
     terminate,
     pause,
     resume,
+    move,
     retry,
     fork,
     callback,

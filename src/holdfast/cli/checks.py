@@ -25,7 +25,9 @@ from holdfast.workflows.record import (
     PARTITION_PREFIX,
     STATUSES,
     STRANDED,
+    decode_record,
     describe_partition,
+    pinned_to,
     workflow_of,
 )
 
@@ -137,10 +139,16 @@ async def _census(store: Store) -> Census:
         if head.status in CLAIMABLE:
             census.workflows[workflow_of(head.partition)] += 1
         if head.status == STRANDED:
-            census.stranded.append(head.partition)
+            census.stranded.append(_wanting(head))
         elif head.status == COMPENSATION_FAILED:
             census.broken.append(head.partition)
     return census
+
+
+def _wanting(stranded: Item) -> str:
+    record = decode_record(stranded.body)
+    published = f", published as {record.published}" if record.published else ""
+    return f"{describe_partition(stranded.partition)} (code {pinned_to(record)}{published})"
 
 
 async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:
@@ -161,7 +169,8 @@ def _counted(census: Census) -> Finding:
 def _check_stranded(census: Census) -> Iterator[Finding]:
     if census.stranded:
         told = (
-            f"{_named(census.stranded)} can be continued only by other code than the workers have: run a worker with it"
+            f"{_named(census.stranded, str)} can be continued only by other code than the workers have: run a worker "
+            "with it, or holdfast move"
         )
         yield Finding(WARN, "stranded", told)
     else:

@@ -1,4 +1,4 @@
-"""Commands that change one execution: ``signal cancel terminate pause resume retry fork``."""
+"""Commands that change one execution: ``signal cancel terminate pause resume move retry fork``."""
 
 from __future__ import annotations
 
@@ -93,6 +93,24 @@ def resume(session: Session, *, workflow: str, id: str) -> None:
     """Go on with a paused execution."""
     session.run(lambda app: handle_on(app, workflow, id).resume())
     _done(session, workflow, id, "resume", "resumed")
+
+
+@click.command(
+    "move",
+    epilog=examples(
+        "holdfast move -a shop:app checkout order-17",
+    ),
+)
+@click.argument("workflow")
+@click.argument("id")
+@on_home
+def move(session: Session, *, workflow: str, id: str) -> None:
+    """Pin an execution to the app's code, because the code that it was pinned to is gone. Finished steps stay finished.
+
+    Needs the app's code, which has to be that of the workers.
+    """
+    session.run(lambda app: app.handle(workflow, id).move(), session.app())
+    _done(session, workflow, id, "move", "goes on with this code")
 
 
 @click.command(

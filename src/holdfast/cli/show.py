@@ -158,7 +158,8 @@ def as_lines(shown: Shown) -> list[str]:
 
 def _header(shown: Shown) -> Sequence[tuple[str, str]]:
     status = shown.execution
-    lines = [("version", status.version), ("created", f"{shown_moment(status.created_at, milliseconds=True)} UTC")]
+    code = status.version if status.published is None else f"{status.version}, published as {status.published}"
+    lines = [("version", code), ("created", f"{shown_moment(status.created_at, milliseconds=True)} UTC")]
     if status.ended_at is not None:
         took = duration(between(status.created_at, status.ended_at))
         lines.append(("ended", f"{shown_moment(status.ended_at, milliseconds=True)} UTC, after {took}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from holdfast.backends.aws.names import DOORBELL, LIVE, base
 from holdfast.errors import ConfigurationError
@@ -14,6 +14,9 @@ from holdfast.infra.permissions import allow, inline, role
 from holdfast.infra.queues import LOGICAL_IDS, which
 
 Resolve = Callable[[Any], Any]
+
+NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurrentExecutions"})
+"""Properties that are the function's alone. (Its code is known by its digest.)"""
 
 
 def home_url(fabric: Fabric) -> Properties:
@@ -54,6 +57,7 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
         "MemorySize": made.memory_mb,
         "Timeout": made.timeout_seconds,
         "ReservedConcurrentExecutions": made.reserved_concurrency,
+        "RecursiveLoop": "Allow",  # it rings for itself, on purpose; else Lambda stops a chain after some 16 rings
         "Role": attribute("FunctionRole", "Arn"),
         "Environment": {"Variables": {**made.environment, "HOLDFAST_URL": home_url(fabric)}},
         "LoggingConfig": {"LogGroup": ref("FunctionLog")},
@@ -61,7 +65,7 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
     # A version is a photograph: unless the name of the resource changes with what is on it, CloudFormation keeps the
     # old one, and `live` would go on with old code. Lambda refuses a second photograph of the same, so nothing else
     # may change the name.
-    seen = {name: value for name, value in properties.items() if name not in {"Code", "ReservedConcurrentExecutions"}}
+    seen = {name: value for name, value in properties.items() if name not in NOT_OF_A_VERSION}
     version = f"FunctionVersion{digest_of([resolve(seen), made.code.digest])}"
     return {
         "FunctionLog": resource(

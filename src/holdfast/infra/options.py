@@ -60,7 +60,8 @@ class Function(Struct, frozen=True, kw_only=True):
 class Existing(Struct, frozen=True, kw_only=True):
     """A function that is made elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
 
-    Whoever made it attaches the worker's policy to its role, and sets ``HOLDFAST_URL``.
+    Whoever made it attaches the worker's policy to its role, lets it invoke its own versions and itself in circles
+    (``RecursiveLoop``), and sets ``HOLDFAST_URL``.
     """
 
     name: Any

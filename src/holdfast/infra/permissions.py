@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.names import base
 from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
-from holdfast.infra.options import Fabric
+from holdfast.infra.options import Fabric, Function
 from holdfast.infra.queues import queue_arn, which
 from holdfast.infra.storage import bucket_arn, index_arn, indexes, table_arn
 
@@ -62,6 +62,7 @@ def worker(fabric: Fabric) -> list[Statement]:
         *_table(fabric, (*READ, *WRITE)),
         allow("Queues", (*SEND, *RECEIVE), *queues),
         *_schedules(fabric),
+        *_versions(fabric),
         allow("Events", ("events:PutEvents",), arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
@@ -143,6 +144,18 @@ def _schedules(fabric: Fabric) -> list[Statement]:
         allow("Schedules", SCHEDULE, schedules),
         allow("RingLater", ("iam:PassRole",), attribute("SchedulerRole", "Arn"), condition=to_the_scheduler),
     ]
+
+
+def _versions(fabric: Fabric) -> list[Statement]:
+    """Calling old versions of the function, for the executions that are pinned to them.
+
+    Their numbers are made later, hence the star behind the last colon: without a qualifier the function is not meant.
+    Of a function that is made elsewhere whoever makes it says so: here it would refer to what refers to this.
+    """
+    if not isinstance(fabric.function, Function):
+        return []
+    versions = arn("lambda", f"function:{base(fabric.prefix)}:*")
+    return [allow("Versions", ("lambda:InvokeFunction",), versions)]
 
 
 def _key(fabric: Fabric, *actions: str) -> list[Statement]:

@@ -27,6 +27,7 @@ class Journaled(Entity):
         "programs",
         "receipts",
         "timers",
+        "uncallable",
         "writes",
     )
 
@@ -36,6 +37,7 @@ class Journaled(Entity):
         self.program: Program | None = None
         self.journal: Journal | None = None
         self.paused = self.handing_over = False
+        self.uncallable: str | None = None  # why the version of the code that it wants cannot be called
         self.arrivals: list[Arrival] = []  # a list: an empty deque has ten times the size
         self.pending: list[AnyEffect] = []
         self.effects: dict[str, asyncio.Task[None]] = {}

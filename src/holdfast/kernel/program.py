@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.items import Item, Write
 from holdfast.kernel.entries import Entry
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 
 class Stranded(Exception):
-    """There is code for this entity here, but not of the version it is pinned to."""
+    """There is code for this entity here, but not of the version it is pinned to. ``published`` is the name of a
+    version that has it, if one is known; ``run`` is the entity's.
+    """
+
+    def __init__(self, reason: str, *, run: int = 0, published: str = "") -> None:
+        super().__init__(reason)
+        self.run = run
+        self.published = published
 
 
 class Timed(Struct, frozen=True):
@@ -87,6 +94,15 @@ class Program(Protocol):
     """What runs inside a turn. It never touches the store: values go in, values come out."""
 
     run: int
+
+    @property
+    def unsaved(self) -> bytes | UnsetType:
+        """The head's body, if it is not as the store has it. Whoever writes the head anyway takes it along."""
+        ...
+
+    def saved(self) -> None:
+        """The store has it now."""
+        ...
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Start, replaying ``entries``."""
@@ -168,6 +184,10 @@ class Programs(Model, Protocol):
         """The status to set when an entity waits for something far away."""
         ...
 
+    def pins(self, partition: str) -> bool:
+        """Whether an entity of ours may need one version of the code and no other."""
+        ...
+
     def open(self, head: Item, host: Host) -> Program:
-        """The program of one entity, not yet begun."""
+        """The program of one entity, not yet begun. Raises ``Stranded``."""
         ...

@@ -12,9 +12,9 @@ from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
+from holdfast.kernel.handover import STRANDED_RECHECK_MS
 from holdfast.kernel.host import Host
 from holdfast.kernel.tally import Tally, due_at
-from holdfast.kernel.turn import STRANDED_RECHECK_MS
 
 PURGE_BATCH: Final = 500
 

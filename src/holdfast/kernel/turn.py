@@ -7,7 +7,6 @@ finds out at its next write (``Fenced``), forgets what it had and leaves the ent
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update
+from holdfast.kernel import handover
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.program import Arrival, Program
 
-STRANDED_RECHECK_MS: Final = 60_000
-
 LONGEST_TAIL_ENTRIES: Final = 50
 """So many last entries ride in the head when an entity ends; more of them get a segment of their own."""
 
@@ -39,7 +37,7 @@ LONGEST_TAIL_ENTRIES: Final = 50
 async def turn(entity: Journaled, host: Host) -> None:
     """Work on one entity until it waits for something far away, has ended, or belongs to somebody else."""
     try:
-        if not entity.held and not await claim(entity, host):
+        if not entity.held and (await handover.handed_over(entity, host) or not await claim(entity, host)):
             return
         program = entity.program or await read(entity, host)
         while True:
@@ -57,7 +55,10 @@ async def turn(entity: Journaled, host: Host) -> None:
         host.telemetry.emit("fenced", partition=entity.partition)
         host.forget(entity)
     except Stranded as stranded:
-        await strand(entity, str(stranded), host)
+        if entity.uncallable is None and handover.wants_another(stranded, host):
+            await handover.release(entity, host)
+        else:
+            await handover.strand(entity, f"{stranded}. {entity.uncallable or ''}".rstrip(" ."), host)
     except StoreError as error:
         host.failed(entity, error)
 
@@ -100,7 +101,12 @@ async def claim(entity: Journaled, host: Host) -> bool:
 async def read(entity: Journaled, host: Host) -> Program:
     """Load the journal, once, and replay it. After a takeover it is fenced first: the last owner may be awake (G3)."""
     assert entity.head is not None
-    program = entity.programs.open(entity.head, host)
+    try:
+        program = entity.programs.open(entity.head, host)
+    except Stranded as stranded:
+        if entity.taken_over:
+            await handover.fence(entity, stranded.run, host)
+        raise
     home = host.home
     journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
     if entity.epoch != FIRST_EPOCH:
@@ -304,6 +310,7 @@ async def wait(entity: Journaled, host: Host) -> bool:
 async def settle(entity: Journaled, host: Host) -> bool:
     """Let go of the lease and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
     due = host.clock.now_ms() if entity.interrupted and not entity.paused else entity.next_due()
+    assert entity.program is not None
     update = Update(
         partition=entity.partition,
         when=_still_ours(entity, host),
@@ -311,6 +318,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
         lease_until=None,
         due_at=due,
         status=UNSET if entity.paused else entity.programs.suspended,
+        body=entity.program.unsaved,
     )
     try:
         await write_until_known(
@@ -319,6 +327,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
     except Refused as refused:
         _look_again_if_ours(refused, entity, host)
         return False
+    entity.program.saved()
     entity.held = False
     host.suspended(entity, due)
     return True
@@ -359,22 +368,6 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         return False
     host.concluded(entity, conclusion)
     return True
-
-
-async def strand(entity: Journaled, reason: str, host: Host) -> None:
-    """Let go of an entity that needs other code, visibly, and look again once in a while."""
-    host.telemetry.emit("stranded", partition=entity.partition, reason=reason)
-    update = Update(
-        partition=entity.partition,
-        when=OwnerIs(host.home.owner, entity.epoch),
-        status=entity.programs.stranded,
-        owner=None,
-        lease_until=None,
-        due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
-    )
-    with contextlib.suppress(StoreError):  # then the lease runs out by itself
-        await host.home.store.write(update)
-    host.forget(entity)
 
 
 def _still_ours(entity: Journaled, host: Host) -> AllOf:

@@ -91,18 +91,24 @@ async def _begin(message: Message, app: Commanded, host: Host, calls: Calls) -> 
     try:
         command = command_of(message.body)
         match command:
-            case Ring(partition, due_at) if due_at > host.clock.now_ms():
-                calls.ring(partition, due_at)  # the last leg of a schedule
-            case Ring(partition):
-                calls.called(partition)
-                if not host.look(partition):
-                    raise UnknownName(f"nobody here serves {partition}")  # noqa: TRY301 - one way out for all
+            case Ring():
+                take_ring(command, host, calls)
             case _:
                 await begin(command, message.id, app)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's alone
         _report(message.id, error)
         return None
     return command
+
+
+def take_ring(ring: Ring, host: Host, calls: Calls) -> None:
+    """Look at what somebody rang for. Raises ``UnknownName`` if there is no code for it here."""
+    if ring.due_at > host.clock.now_ms():
+        calls.ring(ring.partition, ring.due_at)  # the last leg of a schedule
+        return
+    calls.called(ring.partition)
+    if not host.look(ring.partition):
+        raise UnknownName(f"nobody here serves {ring.partition}")
 
 
 async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Commanded) -> None:

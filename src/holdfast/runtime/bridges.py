@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, cast
 
 from holdfast.runtime.sync import SyncBridge
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Bridges:
-    """The ways into an app from code that has no event loop."""
+    """The ways into an app from code that has no event loop. ``published`` is the name of the version of a function of
+    Lambda that runs it, if it was published.
+    """
+
+    published: str = ""
 
     def sync(self, *, worker: bool = False) -> SyncBridge:
         """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
@@ -25,6 +30,10 @@ class Bridges:
         Lambda". Nothing is opened before the first invocation. ``fronts`` are asked first: functions that answer events
         of a shape of their own, such as HTTP requests, with something to await, and others with ``None``.
         """
-        from holdfast.runtime.lambda_ import LambdaHandler  # noqa: PLC0415 - whoever has no function does not load it
+        from holdfast.runtime.lambda_ import (  # noqa: PLC0415 - whoever has no function does not load it
+            LambdaHandler,
+            published_version,
+        )
 
+        self.published = published_version(os.environ)
         return LambdaHandler(cast("App", self), fronts)

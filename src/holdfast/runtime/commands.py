@@ -6,6 +6,7 @@
 | ``status`` | workflow, id | the same |
 | ``signal`` | workflow, id, name, [value], [signal_id] | nothing |
 | ``cancel`` | workflow, id, [reason] | nothing |
+| ``move`` | workflow, id | nothing: it is pinned to the code that was called |
 | ``call`` | actor, key, method, [args], [request_id] | the result |
 | ``send`` | actor, key, method, [args], [request_id] | the request id |
 | ``ring`` | partition, [due_at] | nothing |
@@ -76,6 +77,13 @@ class Cancel(Struct, frozen=True, tag_field="holdfast", tag="cancel", forbid_unk
     reason: str = ""
 
 
+class Move(Struct, frozen=True, tag_field="holdfast", tag="move", forbid_unknown_fields=True):
+    """Pin an execution to the code that runs this."""
+
+    workflow: str
+    id: str
+
+
 class Call(Struct, frozen=True, tag_field="holdfast", tag="call", forbid_unknown_fields=True):
     """Call a method of an actor and wait for the reply."""
 
@@ -100,7 +108,7 @@ class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unkno
     """Find what nobody rang for."""
 
 
-Command = Start | StatusOf | SendSignal | Cancel | Call | Send | Ring | Sweep
+Command = Start | StatusOf | SendSignal | Cancel | Move | Call | Send | Ring | Sweep
 
 
 class Commanded(Protocol):
@@ -123,7 +131,7 @@ def place_of(command: Command, own_id: str) -> str | None:
     match command:
         case Start(workflow, _, id):
             return partition_of(workflow, id or own_id)
-        case StatusOf(workflow, id) | SendSignal(workflow, id) | Cancel(workflow, id):
+        case StatusOf(workflow, id) | SendSignal(workflow, id) | Cancel(workflow, id) | Move(workflow, id):
             return partition_of(workflow, id)
         case Ring(partition):
             return partition
@@ -140,6 +148,8 @@ async def begin(command: Command, own_id: str, app: Commanded) -> Any:
             await app.handle(workflow, id).signal(name, value, id=signal_id or own_id)
         case Cancel(workflow, id, reason):
             await app.handle(workflow, id).cancel(reason)
+        case Move(workflow, id):
+            await app.handle(workflow, id).move()
         case Call(actor, key, method, args, request_id):
             bound = method_of(app, actor, key, method, request_id or own_id)
             return await call(bound, args)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.errors import WaitTimeout
+from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.kernel.host import quiet
 from holdfast.kernel.later import Calls
 from holdfast.metrics import MetricLines
-from holdfast.runtime.batches import Batch, batch_of, handle
+from holdfast.ports import Ring
+from holdfast.runtime.batches import Batch, batch_of, handle, take_ring
 from holdfast.runtime.commands import Command, Commanded, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, Messages, Ordered, recognised
 
@@ -42,6 +43,10 @@ SHORTEST_FAREWELL_SECONDS: Final = 1.0
 
 LONGEST_SECONDS: Final = 900.0
 """The longest invocation there is ("Lambda quotas", developer guide); for callers that give no context."""
+
+NAME_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_NAME"
+VERSION_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_VERSION"
+"""What Lambda sets for every function ("Using Lambda environment variables", developer guide)."""
 
 Doing = Callable[[], Awaitable[Any]]
 
@@ -194,8 +199,12 @@ class LambdaHandler:
                 await self._app.arm_schedules()
                 crew.armed = True
             await crew.worker.sweeper.sweep(0, tell=True)
+        if isinstance(command, Ring):
+            take_ring(command, host, crew.calls)
         begun = await begin(command, own_id, self._app)
         await quiet(host)
+        if isinstance(command, Ring) and command.partition in crew.calls.failures:
+            raise StoreUnavailable(f"a turn of {command.partition} could not be finished; ring again")
         return await finish(command, own_id, begun, self._app)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
@@ -207,6 +216,18 @@ class LambdaHandler:
 
 async def _awaited(answer: Awaitable[Any]) -> Any:
     return await answer
+
+
+def published_version(environment: Mapping[str, str]) -> str:
+    """The name of the published version that runs in this environment; empty outside Lambda, and for ``$LATEST``.
+
+    >>> published_version({"AWS_LAMBDA_FUNCTION_NAME": "shop-holdfast", "AWS_LAMBDA_FUNCTION_VERSION": "7"})
+    'shop-holdfast:7'
+    >>> published_version({"AWS_LAMBDA_FUNCTION_NAME": "shop-holdfast", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST"})
+    ''
+    """
+    name, version = environment.get(NAME_VARIABLE, ""), environment.get(VERSION_VARIABLE, "")
+    return f"{name}:{version}" if name and version.isdecimal() else ""
 
 
 def limits_of(limits: Limits) -> Limits:

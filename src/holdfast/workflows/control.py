@@ -1,16 +1,17 @@
-"""Changing an execution from outside: pause, resume, terminate. Each is one conditional write."""
+"""Changing an execution from outside: pause, resume, move, terminate. Each is one conditional write."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import USED
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
-from holdfast.items import AllOf, Item, RevisionIs, StatusIn, Update
+from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import Journal
 from holdfast.persist import write_for_caller
@@ -33,6 +34,7 @@ from holdfast.workflows.record import (
     decode_record,
     describe_partition,
     encode_record,
+    pinned_to,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +55,40 @@ async def resume(access: Access, partition: str) -> None:
     now = access.clock.now_ms()
     update = Update(partition=partition, when=StatusIn((PAUSED,)), status=READY, due_at=now, add_revision=1)
     await _change(access, partition, update, allowed=CLAIMABLE)
+
+
+async def move(access: Access, partition: str, version: str) -> None:
+    """Pin an execution to the code of this app: its own may be gone. Its journal stays, and goes on with it (G13).
+
+    Whoever has the old code in memory finds the epoch moved on, and forgets what he had (G3).
+    """
+    own = "" if access.home.versions is None else access.home.versions.own
+    while True:
+        head = await access.head(partition)
+        record = decode_record(head.body)
+        if head.status in ENDED:
+            raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
+        if pinned_to(record) == version:
+            break  # it is moved already, or was asked for twice
+        if head.owner is not None:
+            raise InvalidState(
+                f"{describe_partition(partition)} is being worked on just now, by its own code, or its last worker has "
+                "died and is about to be replaced; try again in a minute"
+            )
+        update = Update(
+            partition=partition,
+            when=AllOf((RevisionIs(head.revision), EpochIs(head.epoch), UNOWNED, StatusIn(OPEN))),
+            due_at=UNSET if head.status == PAUSED else access.clock.now_ms(),
+            body=encode_record(replace(record, moved_to=version, published=own)),
+            add_revision=1,
+            add_epoch=1,
+        )
+        try:
+            await write_for_caller(access.home.store, update, ours=lambda _there: False)
+        except Refused:
+            continue  # it was moved just now, by somebody else or by us, or has changed: look again
+        break
+    nudge(partition, access.home, access.host)
 
 
 async def _change(access: Access, partition: str, update: Update, allowed: tuple[str, ...]) -> None:

@@ -219,6 +219,11 @@ class Workflow(Startable[P, R]):
         self.__name__ = self.name
         self.__wrapped__ = function
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether only the code that began an execution may go on with it."""
+        return self.policy.versions is VersionPolicy.PINNED
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
         if activation is not None:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import USED, Sender
@@ -50,10 +50,10 @@ from holdfast.workflows.record import (
     decode_record,
     encode_message,
     encode_record,
+    pinned_to,
     post,
 )
 from holdfast.workflows.replay import activation_of
-from holdfast.workflows.versioning import VersionPolicy
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -90,15 +90,26 @@ class Workflows(Struct, frozen=True):
     def turn(self, entity: Journaled, host: Host) -> Coroutine[Any, Any, None]:
         return turn(entity, host)
 
+    def pins(self, partition: str) -> bool:
+        return self.registry.workflow(records.workflow_of(partition)).is_pinned
+
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)
         workflow = self.registry.workflow(record.workflow)
-        if workflow.policy.versions is VersionPolicy.PINNED and record.version != workflow.version:
+        if not workflow.is_pinned:
+            return Execution(head.partition, record, workflow, self, host)
+        if (wanted := pinned_to(record)) != workflow.version:
+            named = f", which {record.published} has" if record.published else ""
             raise Stranded(
-                f"{records.describe_partition(head.partition)} is pinned to version {record.version}; this worker has "
-                f"{workflow.version}. Run a worker with the old code, or make the workflow compatible"
+                f"{records.describe_partition(head.partition)} is pinned to version {wanted}{named}; this worker has "
+                f"{workflow.version}. Run a worker with the old code, move it, or make the workflow compatible",
+                run=record.run,
+                published=record.published,
             )
-        return Execution(head.partition, record, workflow, self, host)
+        published = record.published if host.home.versions is None else host.home.versions.own or record.published
+        execution = Execution(head.partition, replace(record, published=published), workflow, self, host)
+        execution.is_saved = published == record.published
+        return execution
 
 
 class Execution:
@@ -114,6 +125,7 @@ class Execution:
         "_seen",
         "_workflow",
         "activation",
+        "is_saved",
         "run",
     )
 
@@ -140,6 +152,14 @@ class Execution:
         self._awaited_by = dict.fromkeys(record.awaited_by)
         self._look_again: list[Operation] = []
         self._deadline_asked = record.deadline_at is None
+        self.is_saved = True
+
+    @property
+    def unsaved(self) -> bytes | UnsetType:
+        return UNSET if self.is_saved else encode_record(self._record)
+
+    def saved(self) -> None:
+        self.is_saved = True
 
     def begin(self, entries: Sequence[Entry]) -> None:
         record, live = self._record, self._live
@@ -347,6 +367,7 @@ class Execution:
             run=self.run + 1,
             run_at=now,
             version=self._workflow.version,
+            moved_to="",
             carried=carried,
             seen=tuple(id for id in self._seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
             awaited_by=tuple(self._awaited_by),

@@ -34,6 +34,7 @@ from holdfast.workflows.record import (
     decode_result,
     describe_partition,
     partition_of,
+    pinned_to,
 )
 from holdfast.workflows.replay import activation_of
 from holdfast.workflows.retry import retry
@@ -48,7 +49,10 @@ R = TypeVar("R")
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line."""
+    """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line.
+
+    ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones only.
+    """
 
     workflow: str
     id: str
@@ -60,6 +64,7 @@ class Status(Struct, frozen=True, kw_only=True):
     due_at: datetime | None
     tags: dict[str, str]
     error: str | None
+    published: str | None = None
 
 
 class Handle(Generic[R]):
@@ -158,6 +163,16 @@ class Handle(Generic[R]):
         """Let a paused execution go on."""
         await control.resume(self._connect(), self._partition)
 
+    async def move(self) -> None:
+        """Pin it to the code of this app, if its own is gone: it goes on from its journal, as a compatible one would.
+
+        What was recorded is matched by identity; where both disagree it fails with ``NondeterminismError`` (G13).
+        Raises ``NotFound``, and ``InvalidState`` if it has ended, is being worked on, or its workflow is not pinned.
+        """
+        if not self._workflow.is_pinned:
+            raise InvalidState(f"{self.workflow} is not pinned: any version of its code goes on with its executions")
+        await control.move(self._connect(), self._partition, self._workflow.version)
+
     async def retry(self) -> None:
         """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
         await retry(self._connect(), self._partition)
@@ -209,11 +224,12 @@ def status_of(head: Item) -> Status:
         workflow=record.workflow,
         id=record.id,
         status=head.status,
-        version=record.version,
+        version=pinned_to(record),
         run=record.run,
         created_at=moment(record.created_at),
         ended_at=None if record.ended_at is None else moment(record.ended_at),
         due_at=None if head.due_at is None else moment(head.due_at),
         tags=record.tags,
         error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
+        published=record.published or None,
     )

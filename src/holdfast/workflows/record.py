@@ -104,6 +104,9 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     are signals that the run before had received and not used, ``seen`` the ids of the last signals that earlier runs
     received: a repeat is still dropped. ``awaited_by`` are the partitions of those who asked earlier runs to be told of
     the end. ``seed`` is that of the execution this one was forked from, whose journal it shares.
+
+    ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
+    ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     """
 
     workflow: str
@@ -126,6 +129,13 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     seen: tuple[str, ...] = ()
     awaited_by: tuple[str, ...] = ()
     seed: str = ""
+    moved_to: str = ""
+    published: str = ""
+
+
+def pinned_to(record: ExecutionRecord) -> str:
+    """The version of the code that may go on with the run, if its workflow is pinned."""
+    return record.moved_to or record.version
 
 
 def seed_of(record: ExecutionRecord) -> str:

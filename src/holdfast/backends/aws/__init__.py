@@ -22,6 +22,7 @@ from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
+from holdfast.backends.aws.versions import LambdaVersions
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
@@ -45,6 +46,7 @@ class Address(Struct, frozen=True, kw_only=True):
     scheduler_role: str | None = None
     bucket: str | None = None
     s3_endpoint: str | None = None
+    lambda_endpoint: str | None = None
 
     @property
     def table(self) -> str:
@@ -64,6 +66,11 @@ class Address(Struct, frozen=True, kw_only=True):
         endpoint = self.scheduler_endpoint or self.endpoint
         schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+
+    def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
+        """What calls published versions of functions. Nothing is sent yet."""
+        endpoint = self.lambda_endpoint or self.endpoint
+        return LambdaVersions(connection or ThreadedConnection(self.region, endpoint, "lambda"), own)
 
     def open_blobs(self, connection: Connection | None = None) -> S3Blobs | None:
         """The place for large values, if there is one. Nothing is sent yet."""
@@ -101,20 +108,29 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     queue: Connection | None = None,
     scheduler: Connection | None = None,
     s3: Connection | None = None,
+    functions: Connection | None = None,
     bells: Bells | None = None,
     owner: str | None = None,
+    published: str = "",
 ) -> Home:
     """Open the home that ``aws://<prefix>?region=…`` names; ``create_table`` has made its table before.
 
     Nothing is sent yet: what is wrong with the table or the credentials is told by the first request. ``tell`` counts
-    an event of telemetry: ``ring_failed``. Homes in one process that share ``bells`` hear each other at once. The
-    connections and ``owner`` are for tests.
+    an event of telemetry: ``ring_failed``. Homes in one process that share ``bells`` hear each other at once.
+    ``published`` is the name of the version of a function that this process runs. The connections and ``owner`` are for
+    tests.
     """
     address = parse_address(url)
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
-    blobs = address.open_blobs(s3)
-    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
+    blobs, versions = address.open_blobs(s3), address.open_versions(published, functions)
+
+    def close() -> None:
+        versions.close()
+        if blobs is not None:
+            blobs.close()
+
+    store = DynamoStore(transport, address.table, on_close=close)
     ringer = address.bells(queue, scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
     return Home(
@@ -125,6 +141,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         doorbell=doorbell,
         summons=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
+        versions=versions,
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         bounds=BOUNDS,
@@ -183,6 +200,7 @@ __all__ = [
     "Bells",
     "Cleaned",
     "DynamoStore",
+    "LambdaVersions",
     "LocalDoorbell",
     "Meter",
     "Objects",

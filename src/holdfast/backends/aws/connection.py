@@ -81,8 +81,10 @@ class ThreadedConnection:
 
 
 def perform(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Call an operation by its name in the API reference. A body of S3 is read here, in the thread that waits."""
+    """Call an operation by its name in the API reference. What is answered as a stream is read here, in the thread that
+    waits.
+    """
     answer: dict[str, Any] = client._make_api_call(operation, parameters)  # noqa: SLF001 - what each method calls
-    if "Body" in answer:
-        answer["Body"] = answer["Body"].read()
+    for stream in answer.keys() & {"Body", "Payload"}:
+        answer[stream] = answer[stream].read()
     return answer

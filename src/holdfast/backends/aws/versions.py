@@ -1,0 +1,56 @@
+"""Published versions of a function: each is called by its own name, ``function:number``, whatever the alias points at.
+
+Calls are asynchronous: Lambda answers once it has queued one, calls the version at least once, and again if it fails
+("Invoking a Lambda function asynchronously", developer guide; "Invoke", API reference). Versions do not change once
+they are published, and a number is never given twice ("Manage Lambda function versions", developer guide).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from holdfast.backends.aws.bellringer import body, code_of, is_hopeless, refused_for
+from holdfast.backends.aws.connection import Connection
+from holdfast.errors import StoreUnavailable
+from holdfast.ports import Ring
+
+GONE: Final = "ResourceNotFoundException"
+BUSY: Final = frozenset({"RecursiveInvocationException", "ResourceConflictException", "TooManyRequestsException"})
+"""Besides what is a throttle everywhere: codes of ``Invoke`` that say "not now". The first is about a long chain of
+calls that cause each other; the next sweep begins a new chain.
+"""
+
+TRIES: Final = 3
+PAUSE_SECONDS: Final = 0.1
+
+
+class LambdaVersions:
+    """Calls versions of functions. ``own`` is the name of the one that this process runs, if it was published."""
+
+    def __init__(self, connection: Connection, own: str) -> None:
+        self._connection = connection
+        self.own = own
+
+    async def call(self, version: str, ring: Ring) -> str | None:
+        """See ``Versions.call``. A call that was turned away, or not answered, is tried a few times."""
+        asked = {"FunctionName": version, "InvocationType": "Event", "Payload": body(ring).encode()}
+        reason = ""
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            try:
+                await self._connection.send("Invoke", asked)
+            except Exception as error:  # noqa: BLE001 - botocore's, told apart by name
+                reason = refused_for(error)
+                if code_of(error) == GONE:
+                    return f"there is no {version} any more"
+                if is_hopeless(error) and code_of(error) not in BUSY:
+                    return f"{version} cannot be called: {reason}"
+            else:
+                return None
+        raise StoreUnavailable(f"{version} may not have been called: {reason}")
+
+    def close(self) -> None:
+        """Call nobody any more."""
+        self._connection.close()

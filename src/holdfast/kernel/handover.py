@@ -1,0 +1,120 @@
+"""Entities that want other code than there is here: another version is called for them, or they are stranded.
+
+Nothing is claimed and nothing is written to hand one over: the head says who is wanted, he is called, and he claims
+it. What made somebody look stays as it is until then, a due head or a message. So a call that fails or is lost is made
+again by the next look, and one that is made twice finds nothing to do (DESIGN idea 4).
+
+It cannot go in circles. A name gets into a head only from a turn on that very version, whose code was the right one
+(or from whoever moved it there); and who finds his own name in a head that he may not go on with strands it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import Refused, StoreError
+from holdfast.items import Item, OwnerIs, Update
+from holdfast.kernel.journal import Journal
+from holdfast.kernel.program import Stranded
+from holdfast.persist import write_until_known
+from holdfast.ports import Ring
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.kernel.journaled import Journaled
+
+STRANDED_RECHECK_MS: Final = 60_000
+
+
+async def handed_over(entity: Journaled, host: Host) -> bool:
+    """Whether another version was called for it, because only its code may go on. Raises ``StoreUnavailable``.
+
+    False too if no such version can be called: why is noted, and whoever claims the entity strands it.
+    """
+    versions = host.home.versions
+    if versions is None or entity.loaded or not entity.programs.pins(entity.partition):
+        return False
+    entity.unread = False  # whoever is called sees all that was rung for by now
+    head = await host.home.store.get(entity.partition)
+    if head is None or head.status not in entity.programs.claimable or _is_held(head, host):
+        return False
+    try:
+        entity.programs.open(head, host)
+    except Stranded as stranded:
+        if not wants_another(stranded, host):
+            return False
+        entity.uncallable = await versions.call(stranded.published, Ring(entity.partition))
+        if entity.uncallable is not None:
+            return False
+        host.telemetry.emit("handed_over", partition=entity.partition, version=stranded.published)
+        _let_go(entity, host, look=entity.unread)
+        return True
+    return False
+
+
+def wants_another(stranded: Stranded, host: Host) -> bool:
+    """Whether a version of another name than ours has the code."""
+    return host.home.versions is not None and stranded.published not in {"", host.home.versions.own}
+
+
+async def release(entity: Journaled, host: Host) -> None:
+    """Let go of one that was claimed although it wants another version, due at once, and look at it anew.
+
+    For the rare case that its head changed between the look and the claim.
+    """
+    update = Update(
+        partition=entity.partition,
+        when=OwnerIs(host.home.owner, entity.epoch),
+        status=entity.programs.suspended,
+        owner=None,
+        lease_until=None,
+        due_at=host.clock.now_ms(),
+    )
+    try:
+        await write_until_known(
+            host.home.store,
+            update,
+            ours=lambda there: there is not None and there.owner is None and there.epoch == entity.epoch,
+        )
+    except Refused:
+        _let_go(entity, host, look=False)  # it has a newer owner, who sees everything
+    else:
+        _let_go(entity, host, look=True)
+
+
+async def strand(entity: Journaled, reason: str, host: Host) -> None:
+    """Let go of an entity that needs other code, visibly, and look again once in a while."""
+    host.telemetry.emit("stranded", partition=entity.partition, reason=reason)
+    update = Update(
+        partition=entity.partition,
+        when=OwnerIs(host.home.owner, entity.epoch),
+        status=entity.programs.stranded,
+        owner=None,
+        lease_until=None,
+        due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
+    )
+    with contextlib.suppress(StoreError):  # then the lease runs out by itself
+        await host.home.store.write(update)
+    host.forget(entity)
+
+
+async def fence(entity: Journaled, run: int, host: Host) -> None:
+    """Fence the last owner, who may be awake, of one that will be let go of: its next claim is no takeover (G3)."""
+    journal = Journal(host.home.store, entity.partition, run, host.home.owner, entity.epoch)
+    await journal.load()
+    await journal.fence()
+
+
+def _is_held(head: Item, host: Host) -> bool:
+    return (
+        head.owner is not None
+        and host.home.doorbell.alive(head.owner)
+        and (head.lease_until or 0) >= host.clock.now_ms()
+    )
+
+
+def _let_go(entity: Journaled, host: Host, *, look: bool) -> None:
+    host.forget(entity)
+    if look:
+        host.look(entity.partition)
