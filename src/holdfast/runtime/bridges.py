@@ -8,7 +8,6 @@ from holdfast.runtime.sync import SyncBridge
 
 if TYPE_CHECKING:
     from holdfast.app import App
-    from holdfast.runtime.lambda_ import Front, LambdaHandler
 
 
 class Bridges:
@@ -17,14 +16,3 @@ class Bridges:
     def sync(self, *, worker: bool = False) -> SyncBridge:
         """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
         return SyncBridge(cast("App", self), worker=worker)
-
-    def lambda_handler(self, *fronts: Front) -> LambdaHandler:
-        """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
-
-        It takes rings and messages from SQS, sweeps, and does what it is asked to directly: see the page "On AWS
-        Lambda". Nothing is opened before the first invocation. ``fronts`` are asked first: functions that answer events
-        of a shape of their own, such as HTTP requests, with something to await, and others with ``None``.
-        """
-        from holdfast.runtime.lambda_ import LambdaHandler  # noqa: PLC0415 - whoever has no function does not load it
-
-        return LambdaHandler(cast("App", self), fronts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -44,8 +44,22 @@ LONGEST_SECONDS: Final = 900.0
 
 Doing = Callable[[], Awaitable[Any]]
 
-Front = Callable[[Any], Awaitable[Any] | None]
-"""Something that answers events of a shape of its own, such as HTTP requests; ``None`` if an event is none of them."""
+
+class Taken(Protocol):
+    """An event that a front answers."""
+
+    waits: bool
+    """Whether the answer waits for work. That is done here then; else the work is left to whoever is called for it."""
+
+    async def answer(self) -> Any: ...
+
+    def hurry(self) -> None: ...
+
+
+class Front(Protocol):
+    """Something that answers events of a shape of its own, such as HTTP requests; others it takes for ``None``."""
+
+    def take(self, event: Any) -> Taken | None: ...
 
 
 class Context(Protocol):
@@ -97,9 +111,9 @@ class LambdaHandler:
     The app is opened with the first invocation, on a loop of the handler's own, and stays open.
     """
 
-    def __init__(self, app: Called, fronts: Sequence[Front] = ()) -> None:
+    def __init__(self, app: Called, front: Front | None = None) -> None:
         self._app = app
-        self._fronts = tuple(fronts)
+        self._front = front
         self._crew: Crew | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -121,9 +135,8 @@ class LambdaHandler:
         left = LONGEST_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
         margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
         deadline = asyncio.get_running_loop().time() + left - margin
-        for front in self._fronts:
-            if (answer := front(event)) is not None:
-                return await self._within(deadline, margin, partial(_awaited, answer), None)
+        if self._front is not None and (taken := self._front.take(event)) is not None:
+            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.hurry)
         work = recognised(event)
         match work:
             case Direct(command):
@@ -139,11 +152,20 @@ class LambdaHandler:
             crew, self._crew = self._crew, None
             await crew.close()
 
-    async def _within(self, deadline: float, margin: float, doing: Doing, batch: Batch | None) -> Any:
+    async def _within(
+        self,
+        deadline: float,
+        margin: float,
+        doing: Doing,
+        batch: Batch | None,
+        hurry: Callable[[], None] | None = None,
+    ) -> Any:
         """Do something and see it settled. When time is up, stop what is under way, in order, and say what is left."""
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._opened_for(doing))
         await asyncio.wait((task,), timeout=deadline - loop.time())
+        if hurry is not None:
+            hurry()
         crew = self._crew
         if not task.done() and crew is not None:
             await crew.host.drain(margin / 4)
@@ -181,15 +203,24 @@ class LambdaHandler:
         await quiet(host)
         return await finish(command, own_id, begun, self._app)
 
+    async def _answer(self, taken: Taken) -> Any:
+        """Whoever waits is answered when all is quiet; whoever does not is answered at once, and a ring sees to the
+        rest: he may have less patience than a step takes.
+        """
+        crew = self._crew
+        assert crew is not None
+        if not taken.waits:
+            with crew.worker.resting():
+                return await taken.answer()
+        answer = await taken.answer()
+        await quiet(crew.host)
+        return answer
+
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
         crew = self._crew
         assert crew is not None
         await handle(todo, work, self._app, crew.host, crew.calls)
         return todo.answer()
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def limits_of(limits: Limits) -> Limits:
