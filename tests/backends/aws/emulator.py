@@ -117,6 +117,7 @@ class Environment:
                 "AWS_ACCESS_KEY_ID": "test",
                 "AWS_SECRET_ACCESS_KEY": "test",
                 "AWS_REGION": "eu-west-1",
+                "AWS_DEFAULT_REGION": "eu-west-1",
                 "AWS_LAMBDA_FUNCTION_NAME": "shop",
                 "AWS_LAMBDA_FUNCTION_TIMEOUT": str(timeout_seconds),
                 "LAMBDA_TASK_ROOT": str(code),
@@ -158,6 +159,14 @@ class Environment:
         """The processes that the emulator has begun and that live, by id."""
         children = Path(f"/proc/{self._process.pid}/task").glob("*/children")
         return sorted({int(each) for task in children for each in task.read_text().split()})
+
+    def processor_ms(self) -> float:
+        """How long the processes that run the handler have had a processor."""
+        ticks = 0
+        for each in self.runtimes():
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks * 1000 / os.sysconf("SC_CLK_TCK")
 
     def kill_runtime(self) -> None:
         """-9 for whoever runs the handler; the emulator stays, as Lambda does."""
