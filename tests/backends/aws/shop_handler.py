@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import holdfast as hf
@@ -40,7 +41,7 @@ async def stuck(order: str) -> str:
     """As code that does not let go of the loop: a client without a time-out, a long calculation."""
     note(f"begin {order} {hf.current().idempotency_key}")
     while (FOLDER / "hang").exists():
-        pass
+        time.sleep(0.01)  # noqa: ASYNC251 - this is the mistake that it shows
     note(f"charge {order} {hf.current().idempotency_key}")
     return f"charged {order}"
 
