@@ -37,7 +37,7 @@ SMALLEST_SHARE: Final = 5
 """The margin is at most this part of what is left of the invocation."""
 
 SHORTEST_FAREWELL_SECONDS: Final = 1.0
-"""So long at least the last rings may take to leave."""
+"""So long at least the last rings may take to leave, if the invocation lasts that long."""
 
 LONGEST_SECONDS: Final = 900.0
 """The longest invocation there is ("Lambda quotas", developer guide); for callers that give no context."""
@@ -169,13 +169,15 @@ class LambdaHandler:
         crew = self._crew
         if not task.done() and crew is not None:
             await crew.host.drain(margin / 4)
-            await asyncio.wait((task,), timeout=margin / 10)  # what waited for all to be quiet has its answer now
+            await asyncio.wait((task,), timeout=margin / 5)  # what waited for all to be quiet has its answer now
         if not task.done():
             task.cancel()
             await asyncio.wait((task,), timeout=margin / 10)
         if self._crew is not None and (summons := self._crew.host.home.summons) is not None:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
-                async with asyncio.timeout(max(margin / 4, SHORTEST_FAREWELL_SECONDS)):
+                # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
+                left = deadline + margin * 9 / 10 - loop.time()
+                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), left)):
                     await summons.sent()
         if task.done() and not task.cancelled():
             return task.result()

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.aws, pytest.mark.process, pytest.mark.slow]
 NUMBERS = itertools.count()
 HANDLER = Path(__file__).with_name("shop_handler.py")
 TOKEN = "7" * 64
-HURRY_SECONDS = 5
+HURRY_SECONDS = 8
 
 
 class Function:
@@ -49,11 +49,19 @@ class Function:
     def hurried(self) -> Environment:
         """One whose invocations have little time, and that has started, which may take longer."""
         made = self.environment(timeout_seconds=HURRY_SECONDS)
-        wait_until(lambda: made.invoke_raw({"holdfast": "sweep"}) == b"null")
+
+        def has_rung() -> bool:
+            """So its clients of DynamoDB and of SQS are made."""
+            made.invoke_raw(request("POST", f"/v1/workflows/checkout/warm-{next(NUMBERS)}", body='["warm"]'))
+            return bool(self.sqs.taken())
+
+        wait_until(has_rung)
         return made
 
-    def ledger(self) -> list[list[str]]:
-        return [line.split() for line in (self.folder / "ledger").read_text().splitlines()]
+    def ledger(self, order: str | None = None) -> list[list[str]]:
+        """What was done (for one order), and under which idempotency key."""
+        lines = [line.split() for line in (self.folder / "ledger").read_text().splitlines()]
+        return [line for line in lines if order is None or line[1] == order]
 
     def lines(self, what: str) -> int:
         return sum(line[0] == what for line in self.ledger())
@@ -204,18 +212,19 @@ def test_http_in_and_out(function: Function) -> None:
 
 
 def test_near_the_deadline_a_turn_lets_go_and_rings_for_another_invocation(function: Function) -> None:
-    (function.folder / "hang").touch()
     one, two = function.hurried(), function.environment()
+    (function.folder / "hang").touch()
     told = one.invoke(start("a"))
-    assert told["status"] == "SUSPENDED", "no time-out of Lambda: the invocation ended by itself"
+    ended_by_itself = told.get("status") == "SUSPENDED" or told.get("errorType") == "WaitTimeout"
+    assert ended_by_itself, "no time-out of Lambda; on a busy machine there may be no time to ask how it stands"
     (ring,) = function.sqs.taken()
     assert ring["partition"] == "wf#checkout#a"
     (function.folder / "hang").unlink()
     assert two.invoke(as_rings([ring])) == {"batchItemFailures": []}
     assert two.invoke(status("a"))["result"] == "charged a", "at once: the lease was let go of"
     assert one.invoke(start("b"))["status"] == "COMPLETED", "the environment goes on"
-    keys = {line[2] for line in function.ledger() if line[1] == "a"}
-    assert (function.lines("begin"), len(keys)) == (3, 1), "begun twice, under one idempotency key"
+    assert Counter(line[0] for line in function.ledger("a")) == {"begin": 2, "charge": 1}
+    assert len({line[2] for line in function.ledger("a")}) == 1, "begun twice, under one idempotency key"
 
 
 def test_a_call_that_waits_too_long_is_a_wait_timeout_before_lambda_loses_patience(function: Function) -> None:
@@ -226,8 +235,8 @@ def test_a_call_that_waits_too_long_is_a_wait_timeout_before_lambda_loses_patien
 
 
 def test_a_step_that_blocks_is_killed_by_lambda_and_the_next_invocation_takes_its_work_over(function: Function) -> None:
-    (function.folder / "hang").touch()
     one = function.hurried()
+    (function.folder / "hang").touch()
     before = one.runtimes()
     assert one.invoke_raw(start("a", "jam")) == b"Task timed out after %.2f seconds" % HURRY_SECONDS
     (function.folder / "hang").unlink()
@@ -238,8 +247,8 @@ def test_a_step_that_blocks_is_killed_by_lambda_and_the_next_invocation_takes_it
 
     wait_until(has_ended)
     assert one.runtimes() != before, "a new process"
-    assert len({line[2] for line in function.ledger()}) == 1
-    assert Counter(line[0] for line in function.ledger()) == {"begin": 2, "charge": 1}
+    assert len({line[2] for line in function.ledger("a")}) == 1
+    assert Counter(line[0] for line in function.ledger("a")) == {"begin": 2, "charge": 1}
 
 
 def test_a_runtime_that_is_killed_in_a_step_is_followed_by_another_environment(function: Function) -> None:
@@ -259,8 +268,8 @@ def test_a_runtime_that_is_killed_in_a_step_is_followed_by_another_environment(f
         return bool(two.invoke(status("a"))["status"] == "COMPLETED")
 
     wait_until(has_ended)
-    assert Counter(line[0] for line in function.ledger()) == {"begin": 2, "charge": 1}
-    assert len({line[2] for line in function.ledger()}) == 1
+    assert Counter(line[0] for line in function.ledger("a")) == {"begin": 2, "charge": 1}
+    assert len({line[2] for line in function.ledger("a")}) == 1
 
 
 # ── Cold start ──────────────────────────────────────────────────────────────────────────────────────────────────────
