@@ -95,6 +95,15 @@ def _programs() -> Path:
         raise ToolMissingError(f"{RUNTIME[0]} cannot be installed: {(error.stderr or '').strip()[-300:]}") from error
 
 
+def lacking() -> str | None:
+    """What the machine lacks to run a function, if anything; fetches the tools, once."""
+    try:
+        program(), runtime()
+    except ToolMissingError as lack:
+        return str(lack)
+    return None
+
+
 class Environment:
     """A function's environment: the emulator, and below it the process that runs the handler, begun anew by the
     emulator when it has died or its time was up.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.backends.aws.cloud import event_of
 from tests.backends.aws.conftest import give_up_if
-from tests.backends.aws.emulator import Environment, RuntimeDiedError, ToolMissingError, environments, program, runtime
+from tests.backends.aws.emulator import Environment, RuntimeDiedError, environments, lacking
 from tests.backends.aws.fake_sqs import FakeSqs
 from tests.infra.ministack import wait_until
 
@@ -69,10 +69,7 @@ class Function:
 
 @pytest.fixture
 def function(dynamodb: str, tmp_path: Path) -> Iterator[Function]:
-    try:
-        program(), runtime()
-    except ToolMissingError as lack:
-        give_up_if("Lambda's own runtime", str(lack))
+    give_up_if("Lambda's own runtime", lacking())
     with environments() as made, FakeSqs() as sqs:
         prefix = f"rie-{os.getpid()}-{next(NUMBERS)}"
         url = f"aws://{prefix}?region=eu-west-1&endpoint={dynamodb}&sqs_endpoint={sqs.endpoint}"
