@@ -94,6 +94,7 @@ PUBLIC_NAMES = [
     "current",
     "field",
     "get_logger",
+    "iam_caller",
     "injected",
     "map",
     "now",
@@ -171,6 +172,47 @@ def test_the_command_line_loads_no_client_of_aws_or_redis(tmp_path: Path) -> Non
     loaded = in_a_fresh_interpreter("import holdfast.cli", tmp_path)["loaded"]
     assert "holdfast.cli.aws" in loaded
     assert not {"aws_cdk", "boto3", "botocore", "redis"} & {name.partition(".")[0] for name in loaded}
+
+
+LAMBDA_HANDLER = """
+import holdfast as hf
+
+app = hf.App("shop", home="aws://shop?region=eu-west-1")
+
+
+@app.step
+async def charge(order: str) -> str:
+    return order
+
+
+@app.workflow
+async def checkout(order: str) -> str:
+    return await charge(order)
+
+
+class Cart(hf.Actor, app=app):
+    async def add(self, sku: str) -> str:
+        return sku
+
+
+handler = app.lambda_handler()
+"""
+
+
+def test_the_module_of_a_lambda_function_loads_no_backend_no_server_and_no_command_line(tmp_path: Path) -> None:
+    loaded = in_a_fresh_interpreter(LAMBDA_HANDLER, tmp_path)["loaded"]
+    heavy = {"apsw", "aws_cdk", "boto3", "botocore", "click", "jinja2", "redis", "sqlite3", "starlette", "uvicorn"}
+    assert not heavy & {name.split(".")[0] for name in loaded}
+    parts = {name.split(".")[1] for name in loaded if name.startswith("holdfast.")}
+    assert not parts & {"backends", "chaos", "cli", "cost", "dashboard", "demo", "infra", "moving", "testing"}
+    assert {name for name in loaded if name.startswith("holdfast.http")} == {"holdfast.http", "holdfast.http.serving"}
+
+
+def test_a_lambda_function_that_answers_http_loads_the_routes_before_its_first_request(tmp_path: Path) -> None:
+    said = "app.lambda_handler(http=hf.iam_caller)"
+    loaded = in_a_fresh_interpreter(LAMBDA_HANDLER.replace("app.lambda_handler()", said), tmp_path)["loaded"]
+    assert "holdfast.http.routes" in loaded
+    assert not [name for name in loaded if name.split(".")[0] == "starlette" or name.startswith("holdfast.http.asgi")]
 
 
 def test_the_public_names_are_these(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from holdfast.http.authentication import BearerTokens as BearerTokens
     from holdfast.http.authentication import Caller as Caller
     from holdfast.http.authentication import Right as Right
+    from holdfast.http.authentication import iam_caller as iam_caller
     from holdfast.http.messages import Request as Request
     from holdfast.http.messages import Response as Response
     from holdfast.kernel.host import Limits as Limits
@@ -138,7 +139,7 @@ _HOMES = {
     "Recorded": "coordination.stream.record",
     **dict.fromkeys(_ERRORS.split(), "errors"),
     "HttpLimits": "http.api",
-    **dict.fromkeys(("BearerTokens", "Caller", "Right"), "http.authentication"),
+    **dict.fromkeys(("BearerTokens", "Caller", "Right", "iam_caller"), "http.authentication"),
     **dict.fromkeys(("Request", "Response"), "http.messages"),
     "Limits": "kernel.host",
     "Blob": "patterns.blobs",
@@ -260,6 +261,7 @@ __all__ = [
     "current",
     "field",
     "get_logger",
+    "iam_caller",
     "injected",
     "map",
     "now",

@@ -214,9 +214,14 @@ async def test_with_authentication_this_machine_is_asked_too(memory_shop):
         assert (await status_of(api, "POST", "/v1/workflows/checkout/a", authorization=authorization))[0] == 403
 
 
-async def test_a_gateways_word_counts(memory_shop):
-    async with memory_shop.working(authenticate=None) as api:
-        assert (await status_of(api, "GET", "/v1/workflows", source=Vouched("arn:aws:iam::1:user/ann")))[0] == 200
+async def test_a_gateways_word_counts_only_where_the_app_says_so(memory_shop):
+    ann = Vouched("arn:aws:iam::1:user/ann")
+    for authenticate, status in ((None, 401), (TOKENS, 401), (hf.iam_caller, 200)):
+        async with memory_shop.working(authenticate=authenticate) as api:
+            assert (await status_of(api, "GET", "/v1/workflows", source=ann))[0] == status
+    for source in (Remote(), Loopback()):
+        async with memory_shop.working(authenticate=hf.iam_caller) as api:
+            assert (await status_of(api, "GET", "/v1/workflows", source=source, host="localhost"))[0] == 401
 
 
 async def test_a_refusal_says_how_to_be_known(memory_shop):

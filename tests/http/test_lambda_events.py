@@ -201,17 +201,16 @@ def test_what_a_door_leaves_out_is_empty(missing):
     event = rest_api("GET", multiValueHeaders=missing, headers=missing, body=None)
     event |= {"queryStringParameters": missing, "multiValueQueryStringParameters": missing}
     request = to_request(event)
-    assert request == hf.Request(method="GET", path="/v1/workflows/checkout/a")
+    assert request == hf.Request(method="GET", path="/v1/workflows/checkout/a", source=Vouched(ARN))
 
 
 # ── Who calls ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @doors
-def test_iam_counts_only_where_the_door_knows_it_and_the_option_says_so(door):
-    assert to_request(door()).source == Remote()
+def test_the_door_says_whom_iam_knows(door):
     knows = door in {function_url, http_api, rest_api}
-    assert to_request(door(), trust_iam=True).source == (Vouched(ARN) if knows else Remote())
+    assert to_request(door()).source == (Vouched(ARN) if knows else Remote())
 
 
 @pytest.mark.parametrize(
@@ -225,7 +224,7 @@ def test_iam_counts_only_where_the_door_knows_it_and_the_option_says_so(door):
     ],
 )
 def test_nobody_is_authenticated_by_what_he_says_himself(event):
-    assert to_request(event, trust_iam=True).source == Remote()
+    assert to_request(event).source == Remote()
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ CDK = ("aws-cdk-lib==2.275.0", "constructs==10.8.1", "msgspec>=0.22")
 """Large: 400 MB. Only `make test-cdk` installs it."""
 
 
-def environment(requirements: tuple[str, ...]) -> Path:
+def environment(requirements: tuple[str, ...], suffix: str = "") -> Path:
     """The folder of programs of an environment with these packages; installs it if it is not there.
 
     Tests that come at the same time wait for the first. Raises ``subprocess.CalledProcessError`` if it cannot be done.
     """
-    folder = TOOLS / requirements[0].replace("==", "-")
+    folder = TOOLS / (requirements[0].replace("==", "-") + suffix)
     TOOLS.mkdir(exist_ok=True)
     with (TOOLS / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -41,10 +41,10 @@ def environment(requirements: tuple[str, ...]) -> Path:
     return folder / "bin"
 
 
-def environment_or_skip(requirements: tuple[str, ...]) -> Path:
+def environment_or_skip(requirements: tuple[str, ...], suffix: str = "") -> Path:
     """The same; if it cannot be had, a loud skip, or a failure where nothing may be left out."""
     try:
-        return environment(requirements)
+        return environment(requirements, suffix)
     except subprocess.CalledProcessError as error:
         lack = f"{requirements[0]} cannot be installed: {(error.stderr or str(error)).strip()[-300:]}"
     if os.environ.get(REQUIRED):

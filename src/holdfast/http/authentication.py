@@ -120,10 +120,23 @@ def _digest(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
 
 
+def iam_caller(request: Request) -> str | None:
+    """Whoever AWS has let through by IAM, under his ARN and with every right; nobody else.
+
+    For a function behind a front door that checks signatures, such as a function URL with ``AWS_IAM``. Say so only if
+    everybody who may invoke the URL may do everything here; else call this in a function of yours, which gives rights.
+
+        handler = app.lambda_handler(http=hf.iam_caller)
+    """
+    match request.source:
+        case Vouched(name):
+            return name
+        case Remote() | Loopback():
+            return None
+
+
 async def caller_of(request: Request, authenticate: Authenticate | None) -> Caller:
     """Who sends a request. Raises ``Problem`` if nobody knows."""
-    if isinstance(request.source, Vouched):
-        return Caller(request.source.name)
     if authenticate is None:
         return _caller_without_authentication(request)
     named = authenticate(request)

@@ -53,11 +53,10 @@ def shape_of(event: Any) -> Shape | None:
     return Shape.V1 if context else None
 
 
-def to_request(event: Any, *, trust_iam: bool = False) -> Request | None:
+def to_request(event: Any) -> Request | None:
     """The request in an event; ``None`` if the event is no HTTP request. Raises ``InvalidInput`` for a broken body.
 
-    With ``trust_iam`` a request that the front door has authenticated by IAM counts as authenticated, under its user's
-    ARN. Say so only if everybody who may invoke the URL may do everything here.
+    Whom the front door has authenticated by IAM is told in ``source``; ``iam_caller`` is who takes that for enough.
     """
     shape = shape_of(event)
     match shape:
@@ -73,14 +72,13 @@ def to_request(event: Any, *, trust_iam: bool = False) -> Request | None:
             method, path = str(event["httpMethod"]), str(event["path"])
             pairs = _pairs(event, "queryStringParameters")
             query, headers = "&".join(f"{name}={value}" for name, value in pairs), _headers(event)
-    source = _iam_caller(event) if trust_iam else None
     return Request(
         method=method.upper(),
         path=path,
         query=query,
         headers=headers,
         body=_body(event),
-        source=source or REMOTE,
+        source=_iam_caller(event) or REMOTE,
     )
 
 

@@ -23,7 +23,7 @@ class Loopback(Struct, frozen=True):
 
 
 class Vouched(Struct, frozen=True):
-    """A gateway in front of us has checked who calls, and calls him ``name``."""
+    """A gateway in front of us has checked who calls, and calls him ``name``. What he may do is for us to say."""
 
     name: str
 

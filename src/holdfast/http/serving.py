@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from holdfast.app import App
     from holdfast.http.api import HttpLimits
     from holdfast.http.asgi import AsgiApi, Servable
     from holdfast.http.authentication import Authenticate
+    from holdfast.runtime.lambda_ import LambdaHandler
 
 
 class Serving:
-    """The ways in which an app is served."""
+    """The ways in which an app is served. ``published`` is the version of a function of Lambda that runs it, if one was
+    published.
+    """
+
+    published: str = ""
 
     def asgi(
         self: Servable,
@@ -34,3 +41,31 @@ class Serving:
         from holdfast.http.asgi import AsgiApi  # noqa: PLC0415 - see above, it is loaded when it is used
 
         return AsgiApi(self, Options(authenticate=authenticate, limits=limits or HttpLimits()), works=worker)
+
+    def lambda_handler(
+        self: Servable, *, http: Authenticate | None = None, limits: HttpLimits | None = None
+    ) -> LambdaHandler:
+        """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
+
+        It takes rings and messages from SQS, sweeps, and does what it is asked to directly: see the page "On AWS
+        Lambda". Nothing is opened before the first invocation.
+
+        With ``http`` it also answers the requests of a function URL, API Gateway or a load balancer, with the routes of
+        ``asgi``, within ``limits``. ``http`` is who may call, as ``authenticate`` is there: ``hf.BearerTokens``,
+        ``hf.iam_caller``, or a function of yours. Callbacks and health are open to everybody then. Without it such
+        requests are refused with ``ConfigurationError``.
+        """
+        # Whoever has no function, or no HTTP, loads nothing of it.
+        from holdfast.runtime.lambda_ import (  # noqa: PLC0415 - see above, it is loaded when it is used
+            LambdaHandler,
+            published_version,
+        )
+
+        app = cast("App", self)
+        app.published = published_version(os.environ)
+        if http is None:
+            return LambdaHandler(app)
+        from holdfast.http.api import HttpLimits, Options  # noqa: PLC0415 - see above, it is loaded when it is used
+        from holdfast.http.lambda_front import HttpFront  # noqa: PLC0415 - see above, it is loaded when it is used
+
+        return LambdaHandler(app, HttpFront(app, Options(authenticate=http, limits=limits or HttpLimits())))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -39,7 +39,7 @@ SMALLEST_SHARE: Final = 5
 """The margin is at most this part of what is left of the invocation."""
 
 SHORTEST_FAREWELL_SECONDS: Final = 1.0
-"""So long at least the last rings may take to leave."""
+"""So long at least the last rings may take to leave, if the invocation lasts that long."""
 
 LONGEST_SECONDS: Final = 900.0
 """The longest invocation there is ("Lambda quotas", developer guide); for callers that give no context."""
@@ -50,8 +50,22 @@ VERSION_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_VERSION"
 
 Doing = Callable[[], Awaitable[Any]]
 
-Front = Callable[[Any], Awaitable[Any] | None]
-"""Something that answers events of a shape of its own, such as HTTP requests; ``None`` if an event is none of them."""
+
+class Taken(Protocol):
+    """An event that a front answers."""
+
+    waits: bool
+    """Whether the answer waits for work. That is done here then; else the work is left to whoever is called for it."""
+
+    async def answer(self) -> Any: ...
+
+    def hurry(self) -> None: ...
+
+
+class Front(Protocol):
+    """Something that answers events of a shape of its own, such as HTTP requests; others it takes for ``None``."""
+
+    def take(self, event: Any) -> Taken | None: ...
 
 
 class Context(Protocol):
@@ -117,9 +131,9 @@ class LambdaHandler:
     The app is opened with the first invocation, on a loop of the handler's own, and stays open.
     """
 
-    def __init__(self, app: Called, fronts: Sequence[Front] = ()) -> None:
+    def __init__(self, app: Called, front: Front | None = None) -> None:
         self._app = app
-        self._fronts = tuple(fronts)
+        self._front = front
         self._crew: Crew | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -141,9 +155,8 @@ class LambdaHandler:
         left = LONGEST_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
         margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
         deadline = asyncio.get_running_loop().time() + left - margin
-        for front in self._fronts:
-            if (answer := front(event)) is not None:
-                return await self._within(deadline, margin, partial(_awaited, answer), None)
+        if self._front is not None and (taken := self._front.take(event)) is not None:
+            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.hurry)
         work = recognised(event)
         match work:
             case Direct(command):
@@ -159,21 +172,32 @@ class LambdaHandler:
             crew, self._crew = self._crew, None
             await crew.close()
 
-    async def _within(self, deadline: float, margin: float, doing: Doing, batch: Batch | None) -> Any:
+    async def _within(
+        self,
+        deadline: float,
+        margin: float,
+        doing: Doing,
+        batch: Batch | None,
+        hurry: Callable[[], None] | None = None,
+    ) -> Any:
         """Do something and see it settled. When time is up, stop what is under way, in order, and say what is left."""
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._opened_for(doing))
         await asyncio.wait((task,), timeout=deadline - loop.time())
+        if hurry is not None:
+            hurry()
         crew = self._crew
         if not task.done() and crew is not None:
             await crew.host.drain(margin / 4)
-            await asyncio.wait((task,), timeout=margin / 10)  # what waited for all to be quiet has its answer now
+            await asyncio.wait((task,), timeout=margin / 5)  # what waited for all to be quiet has its answer now
         if not task.done():
             task.cancel()
             await asyncio.wait((task,), timeout=margin / 10)
         if self._crew is not None and (summons := self._crew.host.home.summons) is not None:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
-                async with asyncio.timeout(max(margin / 4, SHORTEST_FAREWELL_SECONDS)):
+                # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
+                left = deadline + margin * 9 / 10 - loop.time()
+                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), left)):
                     await summons.sent()
         if self._crew is not None and self._crew.lines is not None:
             self._crew.lines.flush()
@@ -207,15 +231,24 @@ class LambdaHandler:
             raise StoreUnavailable(f"a turn of {command.partition} could not be finished; ring again")
         return await finish(command, own_id, begun, self._app)
 
+    async def _answer(self, taken: Taken) -> Any:
+        """Whoever waits is answered when all is quiet; whoever does not is answered at once, and a ring sees to the
+        rest: he may have less patience than a step takes.
+        """
+        crew = self._crew
+        assert crew is not None
+        if not taken.waits:
+            with crew.worker.resting():
+                return await taken.answer()
+        answer = await taken.answer()
+        await quiet(crew.host)
+        return answer
+
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
         crew = self._crew
         assert crew is not None
         await handle(todo, work, self._app, crew.host, crew.calls)
         return todo.answer()
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def published_version(environment: Mapping[str, str]) -> str:

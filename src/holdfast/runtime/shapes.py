@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.runtime.commands import NO_ARGUMENTS, Command, Sweep
 
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
@@ -80,7 +80,9 @@ ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
 
 def recognised(event: Any) -> Work:
-    """What an event asks for. Raises ``InvalidInput`` that names the keys of one that nobody here knows."""
+    """What an event asks for. Raises ``InvalidInput`` that names the keys of one that nobody here knows, and
+    ``ConfigurationError`` for an HTTP request, which a front would have taken.
+    """
     if isinstance(event, dict):
         known = cast("dict[str, Any]", event)
         if "holdfast" in known:
@@ -89,6 +91,11 @@ def recognised(event: Any) -> Work:
             return _batch(cast("list[dict[str, Any]]", known["Records"]))
         if known.get("source") in CLOCKS:
             return Direct(Sweep())
+        if "requestContext" in known:
+            raise ConfigurationError(
+                "this is an HTTP request, and the function answers none, since nobody has said who may call: write "
+                "app.lambda_handler(http=hf.BearerTokens({...})), or http=hf.iam_caller behind AWS_IAM"
+            )
         raise InvalidInput(f"this function knows no event with the keys {', '.join(sorted(map(str, known)))}")
     raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
 

@@ -13,7 +13,7 @@ from holdfast.runtime.threads import StepThreads
 from holdfast.workflows.execution import Workflows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from holdfast.kernel.later import Later
     from holdfast.kernel.program import Model
@@ -50,6 +50,15 @@ class Worker:
         """Take up nothing by itself: only what is asked for. Leases are extended as long as the loop runs."""
         self._access.host = self.host
         self.sweeper.keep_leases()
+
+    @contextlib.contextmanager
+    def resting(self) -> Generator[None]:
+        """Whatever is asked for meanwhile is left to whoever is rung for: this process is a client."""
+        self._access.host = None
+        try:
+            yield
+        finally:
+            self._access.host = self.host
 
     async def stop(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Finish running steps within the grace period, hand the rest over, and let go of every lease."""

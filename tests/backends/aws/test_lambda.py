@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.backends.aws.cloud import Cloud, Refusal, event_of
+from tests.backends.aws.cloud import Cloud, Context, Refusal, event_of
 from tests.backends.aws.world import DynamoDatabase
 
 import holdfast as hf
@@ -209,6 +209,26 @@ def test_a_step_that_does_not_end_in_time_is_let_go_of_and_taken_up_by_another_i
         told_again = await until_ended(cloud, "quick", "one")
         assert told_again["result"] == "charged one"
         assert shop.effects == {"charge one": 1}
+
+    cloudy(story)
+
+
+def test_a_queue_that_does_not_answer_keeps_no_invocation_beyond_its_time(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        shop.step_seconds = 30.0
+        answers, send = asyncio.Event(), cloud.sqs.send
+
+        async def slow(operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+            await answers.wait()
+            return await send(operation, parameters)
+
+        cloud.sqs.send = slow  # type: ignore[method-assign]
+        handler = cloud.environment()
+        began = asyncio.get_running_loop().time()
+        told = await handler.invoke(start("quick", "one", "one"), Context(3.0, "request"))
+        assert told["status"] == "SUSPENDED"
+        assert asyncio.get_running_loop().time() - began < 3.0
+        answers.set()
 
     cloudy(story)
 
