@@ -22,11 +22,12 @@ from holdfast.kernel.host import quiet
 from holdfast.kernel.later import Calls
 from holdfast.runtime.batches import Batch, batch_of, handle
 from holdfast.runtime.commands import Command, Commanded, Sweep, begin, finish
-from holdfast.runtime.shapes import Changes, Direct, Messages, Ordered, recognised
+from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Limits
     from holdfast.kernel.later import Later
+    from holdfast.messaging.arrivals import Letter
     from holdfast.ports import Home
     from holdfast.runtime.worker import Worker
 
@@ -129,6 +130,8 @@ class LambdaHandler:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
                 return await self._within(deadline, margin, partial(self._obey, command, own_id), None)
+            case Heard(letter):
+                return await self._within(deadline, margin, partial(self._hear, letter), None)
             case batch:
                 todo = batch_of(batch)
                 return await self._within(deadline, margin, partial(self._handle, todo, batch), todo)
@@ -180,6 +183,12 @@ class LambdaHandler:
         begun = await begin(command, own_id, self._app)
         await quiet(host)
         return await finish(command, own_id, begun, self._app)
+
+    async def _hear(self, letter: Letter) -> None:
+        crew = self._crew
+        assert crew is not None
+        await self._app.take_from_bus(letter)
+        await quiet(crew.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
         crew = self._crew

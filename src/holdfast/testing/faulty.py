@@ -34,6 +34,7 @@ from holdfast.testing.faults import (
     PauseAfter,
     PauseBefore,
 )
+from holdfast.testing.faulty_bus import FaultyBus
 from holdfast.testing.virtual_time import Timeline, outside
 
 T = TypeVar("T")
@@ -352,4 +353,5 @@ def on_wire(home: Home, wire: Wire) -> Home:
         blobs=None if home.blobs is None else FaultyBlobs(home.blobs, wire),
         transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),
         sequencer=None if home.sequencer is None else FaultySequencer(home.sequencer, wire),
+        bus=None if home.bus is None else FaultyBus(home.bus, wire),
     )

@@ -13,6 +13,7 @@ from msgspec import Struct
 from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
+from holdfast.backends.aws.bus import EventBridgeBus
 from holdfast.backends.aws.cleaning import Cleaned, clean
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
@@ -34,7 +35,7 @@ class Address(Struct, frozen=True, kw_only=True):
     """What the URL of a home on AWS says. The endpoints are for emulators: DynamoDB's is that of all that have none.
 
     ``bucket`` is where large values go, under the prefix; without one there is no place for them. ``scheduler_role`` is
-    the ARN of the role by which the Scheduler may ring.
+    the ARN of the role by which the Scheduler may ring. ``bus`` is the name, or the ARN, of the bus that events go to.
     """
 
     prefix: str
@@ -45,6 +46,8 @@ class Address(Struct, frozen=True, kw_only=True):
     scheduler_role: str | None = None
     bucket: str | None = None
     s3_endpoint: str | None = None
+    bus: str | None = None
+    events_endpoint: str | None = None
 
     @property
     def table(self) -> str:
@@ -64,6 +67,13 @@ class Address(Struct, frozen=True, kw_only=True):
         endpoint = self.scheduler_endpoint or self.endpoint
         schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+
+    def open_bus(self, connection: Connection | None = None) -> EventBridgeBus | None:
+        """The bus, if there is one. Nothing is sent yet."""
+        if self.bus is None:
+            return None
+        endpoint = self.events_endpoint or self.endpoint
+        return EventBridgeBus(connection or ThreadedConnection(self.region, endpoint, "events"), self.bus)
 
     def open_blobs(self, connection: Connection | None = None) -> S3Blobs | None:
         """The place for large values, if there is one. Nothing is sent yet."""
@@ -101,6 +111,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     queue: Connection | None = None,
     scheduler: Connection | None = None,
     s3: Connection | None = None,
+    events: Connection | None = None,
     bells: Bells | None = None,
     owner: str | None = None,
 ) -> Home:
@@ -113,8 +124,14 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     address = parse_address(url)
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
-    blobs = address.open_blobs(s3)
-    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
+    blobs, bus = address.open_blobs(s3), address.open_bus(events)
+
+    def close() -> None:
+        for each in (blobs, bus):
+            if each is not None:
+                each.close()
+
+    store = DynamoStore(transport, address.table, on_close=close)
     ringer = address.bells(queue, scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
     return Home(
@@ -126,6 +143,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         bounds=BOUNDS,
+        bus=bus,
     )
 
 
@@ -168,6 +186,7 @@ __all__ = [
     "Bells",
     "Cleaned",
     "DynamoStore",
+    "EventBridgeBus",
     "LocalDoorbell",
     "Meter",
     "Objects",
