@@ -83,7 +83,8 @@ def _tell(session: Session, count: int, what: str) -> None:
 def _lines(page: WaitingPage) -> list[str]:
     if not page.items:
         return ["no events wait"]
-    lines = table(HEADINGS, [_row(each) for each in page.items])
+    shown = len(HEADINGS) if any(each.problem for each in page.items) else len(HEADINGS) - 1
+    lines = table(HEADINGS[:shown], [_row(each)[:shown] for each in page.items])
     return lines if page.after is None else [*lines, f"there are more: add --after {page.after}"]
 
 

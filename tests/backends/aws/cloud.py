@@ -19,7 +19,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import Home
+from holdfast.ports import EventBus, Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing.virtual_time import VirtualClock
 
@@ -134,6 +134,7 @@ class Cloud:
         self.environments: list[LambdaHandler] = []
         self.doubles = 0
         self.is_down = False
+        self.bus: EventBus | None = None
         self.timeout_seconds: float = TIMEOUT_SECONDS
         self._open_store = open_store
         self._build = build
@@ -151,7 +152,9 @@ class Cloud:
             home = await self._open_store(owner)
             ringer = parse_address(URL).bells(self.sqs, self.scheduler)
             doorbell = SqsDoorbell(Bells(), owner, ringer, self.clock, self._tell)
-            return replace(home, store=Outage(home.store, self), doorbell=doorbell, summons=doorbell)
+            return replace(
+                home, store=Outage(home.store, self), doorbell=doorbell, summons=doorbell, bus=self.bus or home.bus
+            )
 
         app = hf.App("shop", home=open_home, clock=self.clock)
         assert self._build is not None
