@@ -1,4 +1,4 @@
-"""Processes that are there only when they are called, by rings that get lost, come late, early, twice and in no order."""
+"""Processes that are there only when they are called, by rings that get lost, come late, early, twice, in no order."""
 
 from __future__ import annotations
 
