@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast.backends.memory import open_memory_home
 from holdfast.errors import ConfigurationError, DuplicateName
 from holdfast.ports import BusEvent, Home, NotTaken, Unfit
-from holdfast.testing import MemoryBus, with_bus
+from holdfast.testing import MemoryBus, VirtualClock, with_bus
 
 
 class Moody:
@@ -182,6 +182,27 @@ async def test_processes_share_the_pause(place: Place):
         bus.down = False
         await place.rest(600)
     assert sorted(map(int, bus.orders)) == list(range(200))
+
+
+@virtually
+async def test_a_pause_by_a_clock_that_is_far_ahead_is_cut_short(place: Place):
+    bus = Moody()
+    app, other = on_moody(place, bus), on_moody(place, bus)
+    app.to_bus(Placed)
+    bus.down = True
+    ahead = VirtualClock(offset_ms=365 * 86_400_000)
+    other.clock = ahead
+    async with app.worker():
+        pass
+    async with other.worker():
+        await other.publish(Placed("one"), id="one")
+        await asyncio.sleep(60)
+    bus.down = False
+    assert bus.asked > 0
+    async with app.worker():
+        await app.publish(Placed("two"), id="two")  # by a right clock
+        await asyncio.sleep(700)
+    assert sorted(bus.orders) == ["one", "two"]
 
 
 @virtually

@@ -6,8 +6,9 @@ published it, or the one that EventBridge gave it; and a mark of how far a sende
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +19,10 @@ from holdfast.messaging.outbox import check_id
 
 if TYPE_CHECKING:
     from holdfast.messaging.publishing import Outbox
+
+
+ORIGIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What an origin looks like. It becomes part of a key in the store, and whoever may use the bus may have made it up."""
 
 
 class Letter(Struct, frozen=True):
@@ -49,8 +54,10 @@ async def take(
         said = announced_of(letter.detail)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"event {letter.id} of {letter.source} says nothing that Holdfast would: {error}") from None
+    if not ORIGIN.fullmatch(said.origin):
+        raise InvalidInput(f"event {letter.id} of {letter.source} has no origin that Holdfast would give it")
     if said.origin == await outbox.origin():
         return  # its consumers here have had it from the outbox
     if said.event not in consumed:
         raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
-    await outbox.accept(said.event, bytes(said.data), f"{said.origin}/{said.id}")
+    await outbox.accept(said.event, bytes(said.data), f"{said.origin}/{check_id(said.id)}")

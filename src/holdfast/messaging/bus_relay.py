@@ -32,6 +32,10 @@ AGAIN: Final = Retry(initial="1s", backoff=2, max_delay="5m")
 """How long a bus is left alone that took nothing, more with each time in a row. It is never given up."""
 
 
+FARTHEST_MS: Final = 10 * 60 * 1000
+"""No pause is longer: what another process has noted may be by a clock that is far ahead (G9)."""
+
+
 class Departure(Relay):
     """The queue that this process empties."""
 
@@ -77,7 +81,8 @@ async def turn(queue: Departure, model: Departures, host: Host) -> None:
         if not queue.held:
             if not await claim(queue, host):
                 return
-            patience.learn(queue.known.failures, queue.known.until_ms)
+            farthest = host.clock.now_ms() + FARTHEST_MS
+            patience.learn(queue.known.failures, min(queue.known.until_ms, farthest))
         while True:
             awaited = patience.until_ms > host.clock.now_ms()
             if not (awaited or host.draining) and await carry(queue, model, host):

@@ -185,6 +185,8 @@ UNKNOWN = {
     "a source that is not declared": letter("aws.ec2", "Object Created", {"key": "x"}, "e"),
     "a detail type that is not declared": letter("aws.s3", "Object Deleted", {"key": "x"}, "e"),
     "a source of ours, and other words": letter("holdfast.shop", "Placed", {"order": "1"}, "e"),
+    "an origin that nobody has": placed("1", origin="actor#Shop#s"),
+    "an id that is none": placed("1", "x" * 501),
     "no detail": {name: value for name, value in uploaded("x").items() if name != "detail"},
 }
 
