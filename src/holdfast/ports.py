@@ -257,6 +257,37 @@ class Versions(Protocol):
         ...
 
 
+class BusEvent(Struct, frozen=True):
+    """An event that leaves the home: whose it is, what it is called, what it says, as a JSON object."""
+
+    source: str
+    type: str
+    detail: bytes
+
+
+class NotTaken(Struct, frozen=True):
+    """The bus has not taken an event, or did not say so: it may take it when it is sent again."""
+
+    reason: str
+
+
+class Unfit(Struct, frozen=True):
+    """The bus will never take an event as it is."""
+
+    reason: str
+
+
+class EventBus(Protocol):
+    """An extra of homes from which other systems hear events: at least once, in no order."""
+
+    async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
+        """Hand events over, however many. Answers for each, in their order: ``None`` if the bus has it durably.
+
+        What the bus says, also that it is not there, is an answer and not an error.
+        """
+        ...
+
+
 class Cache(Protocol):
     """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
 
@@ -347,3 +378,4 @@ class Home(Struct, frozen=True):
     metered: Metered | None = None
     versions: Versions | None = None
     bounds: Bounds | None = None
+    bus: EventBus | None = None

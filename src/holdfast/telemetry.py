@@ -16,6 +16,8 @@
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
+| ``event_unfit`` | partition, id, error | the bus will never take an event as it is: it was set aside |
+| ``bus_failed`` | partition, count, error | the bus took so many events not, or did not say so; they are sent again |
 | ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
@@ -51,6 +53,8 @@ LOGGED: Final = {
     "parked": logging.WARNING,
     "halted": logging.WARNING,
     "message_mismatched": logging.WARNING,
+    "event_unfit": logging.WARNING,
+    "bus_failed": logging.WARNING,
     "body_blocked": logging.WARNING,
     "store_awaited": logging.WARNING,
     "ring_failed": logging.WARNING,

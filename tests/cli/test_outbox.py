@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
 import pytest
 
 import holdfast as hf
+from holdfast.ports import Unfit
+from holdfast.testing import with_bus
 
-ROW_KEYS = {"app", "event", "id", "group", "published_at", "consumers"}
+ROW_KEYS = {"app", "event", "id", "group", "published_at", "consumers", "problem"}
 CANARY = "canary-4242"
+
+
+class Strict:
+    """A bus that refuses what it is given, for ever, but for the events that it has been told of."""
+
+    def __init__(self) -> None:
+        self.taken = []
+        self.allowed = set()
+
+    async def put(self, events):
+        names = [json.loads(each.detail)["id"] for each in events]
+        self.taken += [name for name in names if name in self.allowed]
+        return [None if name in self.allowed else Unfit("MalformedDetail: no") for name in names]
 
 
 @dataclass
@@ -125,3 +141,46 @@ def test_what_was_carried_waits_no_more(waiting, worker):
 
 def test_nothing_waits(shop, worker):
     assert shop.invoke("outbox", "ls").output == "no events wait\n"
+
+
+@pytest.fixture
+def refused(shop):
+    """Events that a bus has refused for good, and what carries them there."""
+    bus = Strict()
+    app = hf.App("shop", home=with_bus(shop.home, bus))
+    app.to_bus(Placed)
+
+    async def until(done):
+        async with app.worker():
+            for id in () if bus.allowed else ("one", "two"):
+                await app.publish(Placed(CANARY), id=id)
+            async with asyncio.timeout(30):
+                while not await done():
+                    await asyncio.sleep(0.002)
+
+    async def set_aside():
+        return len([each for each in (await app.outbox.waiting()).items if each.problem]) == 2
+
+    asyncio.run(until(set_aside))
+    return bus, until
+
+
+def test_what_a_bus_has_refused_for_good_is_listed_sent_again_and_forgotten(shop, refused):
+    bus, until = refused
+    assert [(each["id"], each["consumers"], each["problem"]) for each in rows(shop)] == [
+        ("one", ["(bus)"], "MalformedDetail: no"),
+        ("two", ["(bus)"], "MalformedDetail: no"),
+    ]
+    assert [each["id"] for each in shop.json("outbox", "ls", "--limit", "1")["events"]] == ["one"]
+    assert "PROBLEM" in shop.invoke("outbox", "ls").output
+    assert shop.invoke("outbox", "resend", "three").output == "0 events are to be sent again\n"
+    assert shop.invoke("outbox", "resend", "one").output == "1 event is to be sent again\n"
+    assert [(each["id"], each["problem"]) for each in rows(shop)] == [("one", None), ("two", "MalformedDetail: no")]
+    bus.allowed = {"one"}
+
+    async def taken():
+        return bus.taken == ["one"]
+
+    asyncio.run(until(taken))
+    assert shop.json("outbox", "discard", "two") == {"events": 1}
+    assert rows(shop) == []

@@ -120,15 +120,15 @@ def actions(fabric: Fabric, policy: str) -> set[str]:
 
 def test_each_policy_is_no_larger_than_its_task():
     worker, client, reader = (actions(PLAIN, f"{who}Policy") for who in ("Worker", "Client", "Reader"))
-    assert reader - {"sqs:GetQueueUrl"} < worker | {"sqs:GetQueueAttributes"}
+    assert reader - {"sqs:GetQueueUrl"} < worker
     assert client < worker
     assert worker - client == {
+        "events:DescribeEventBus",
         "events:PutEvents",
         "lambda:InvokeFunction",
         "s3:DeleteObject",
         "sqs:ChangeMessageVisibility",
         "sqs:DeleteMessage",
-        "sqs:GetQueueAttributes",
         "sqs:ReceiveMessage",
     }
     writing = ("Create", "Delete", "Put", "Send", "Update", "Pass")
@@ -290,7 +290,7 @@ def test_the_function_knows_its_home():
     url = function["Environment"]["Variables"]["HOLDFAST_URL"]
     assert text_of({"Fn::Join": ["", url["Fn::Join"][1]]}) == (
         "aws://shop?region=<AWS::Region>&bucket=shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}"
-        "&scheduler_role=<SchedulerRole>"
+        "&bus=shop-holdfast&scheduler_role=<SchedulerRole>"
     )
     assert url == template(PLAIN)["Outputs"]["HomeUrl"]["Value"]
 

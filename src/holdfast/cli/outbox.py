@@ -13,7 +13,7 @@ from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.messaging.listing import WaitingEvent, WaitingPage, list_waiting
 
-HEADINGS: Final = ("PUBLISHED (UTC)", "", "APP", "EVENT", "ID", "GROUP", "TO")
+HEADINGS: Final = ("PUBLISHED (UTC)", "", "APP", "EVENT", "ID", "GROUP", "TO", "PROBLEM")
 NOBODY: Final = "(nobody)"
 
 
@@ -40,7 +40,7 @@ def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> 
     """List the events that wait, without what they say: those of all apps of the home, or of one.
 
     They come in the order in which they are carried. Those of a group are handled in their order; TO are the consumers
-    that have subscribed.
+    that have subscribed. What waits for the bus comes after them; one with a PROBLEM waits for you: resend or discard.
     """
 
     async def look(app: App) -> WaitingPage:
@@ -50,10 +50,41 @@ def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> 
     session.answer({"events": page.items, "cursor": page.after}, "\n".join(_lines(page)))
 
 
+@outbox.command(
+    "resend", epilog=examples("holdfast outbox resend -a shop:app", "holdfast outbox resend -a shop:app web-18")
+)
+@click.argument("id", required=False)
+@on_home
+def resend(session: Session, *, id: str | None) -> None:
+    """Send events of the app once more that the bus has refused for good: all of them, or the one with this ID."""
+
+    async def again(app: App) -> int:
+        return await app.outbox.resend(id)
+
+    _tell(session, session.run(again), "to be sent again")
+
+
+@outbox.command("discard", epilog=examples("holdfast outbox discard -a shop:app web-18"))
+@click.argument("id")
+@on_home
+def discard(session: Session, *, id: str) -> None:
+    """Forget the event with this ID that the bus has refused for good. Consumers of the app keep it."""
+
+    async def forget(app: App) -> int:
+        return await app.outbox.discard(id)
+
+    _tell(session, session.run(forget), "forgotten")
+
+
+def _tell(session: Session, count: int, what: str) -> None:
+    session.answer({"events": count}, f"{count} {'event is' if count == 1 else 'events are'} {what}")
+
+
 def _lines(page: WaitingPage) -> list[str]:
     if not page.items:
         return ["no events wait"]
-    lines = table(HEADINGS, [_row(each) for each in page.items])
+    shown = len(HEADINGS) if any(each.problem for each in page.items) else len(HEADINGS) - 1
+    lines = table(HEADINGS[:shown], [_row(each)[:shown] for each in page.items])
     return lines if page.after is None else [*lines, f"there are more: add --after {page.after}"]
 
 
@@ -61,4 +92,4 @@ def _row(event: WaitingEvent) -> tuple[str, ...]:
     age = f"for {duration(max(0, between(event.published_at, now())))}"
     to = ", ".join(event.consumers) or NOBODY
     when = shown_moment(event.published_at)
-    return when, age, event.app, event.event, plain(event.id), plain(event.group or ""), to
+    return when, age, event.app, event.event, plain(event.id), plain(event.group or ""), to, plain(event.problem or "")

@@ -26,6 +26,8 @@ def home_url(fabric: Fabric) -> Properties:
         REGION,
         "&bucket=",
         fabric.bucket,
+        "&bus=",
+        base(fabric.prefix),
         "&scheduler_role=",
         attribute("SchedulerRole", "Arn"),
     )

@@ -21,8 +21,11 @@ Statement = dict[str, Any]
 
 READ: Final = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan")
 WRITE: Final = ("dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
-SEND: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
-RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
+"""The first to learn the ARN by which a schedule calls the queue."""
+
+RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
+ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
 SCHEDULE: Final = (
     "scheduler:CreateSchedule",
     "scheduler:DeleteSchedule",
@@ -63,7 +66,7 @@ def worker(fabric: Fabric) -> list[Statement]:
         allow("Queues", (*SEND, *RECEIVE), *queues),
         *_schedules(fabric),
         *_versions(fabric),
-        allow("Events", ("events:PutEvents",), arn("events", f"event-bus/{base(fabric.prefix)}")),
+        allow("Events", ANNOUNCE, arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
         *_key(fabric, *SEAL_ROWS),

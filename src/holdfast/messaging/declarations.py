@@ -16,6 +16,11 @@ from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
+from holdfast.kernel.program import Model
+from holdfast.messaging.arrivals import Letter, take
+from holdfast.messaging.bus_queue import SOURCE_PREFIX
+from holdfast.messaging.bus_relay import AGAIN as BUS_AGAIN
+from holdfast.messaging.bus_relay import Departures
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
@@ -59,6 +64,8 @@ class Messaging:
         """The classes of events that consumers of this app are given, by their names."""
         self.outbox = Outbox(name, self.actor_access)
         self._wanted: list[tuple[str, str]] = []
+        self._for_bus: list[str] = []
+        self._from_bus: dict[tuple[str, str], str] = {}
         self._jobs: dict[str, Job] = {}
         self._ticker: type[Ticker] | None = None
         self._hidden = Hidden(self.actors, self.actor_access)
@@ -122,6 +129,32 @@ class Messaging:
 
         return declare
 
+    def to_bus(self, event: T) -> T:
+        """Declare that events of a class also go to the home's bus, where other systems hear them: each at least once,
+        in no order. Consumers of this app get them as before. Works as a decorator of the class, too.
+
+        A worker needs a home that has a bus, else it raises ``ConfigurationError`` when it starts.
+        """
+        name = name_of(event)
+        if name not in self._for_bus:
+            self._for_bus.append(name)
+        return event
+
+    def from_bus(self, event: type, *, source: str, detail_type: str) -> None:
+        """Declare that what others put on a bus, under this source and detail type, are events of a class: their
+        details are its JSON. Each is handled once, by the id that EventBridge gave it (G5).
+
+        Events of other apps of Holdfast need no declaration: consumers get those of their classes.
+        """
+        if source.startswith(SOURCE_PREFIX):
+            raise ConfigurationError(f"{source!r} is an app of Holdfast: its events need no declaration")
+        if self._from_bus.setdefault((source, detail_type), name_of(event)) != name_of(event):
+            raise DuplicateName(f"{detail_type!r} of {source!r} is declared for two classes of events")
+
+    async def take_from_bus(self, letter: Letter) -> None:
+        """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
+        await take(letter, self.outbox, self.events, self._from_bus)
+
     def cron(
         self, expression: str, *, tz: str = "UTC", missed: Missed | str = Missed.ONCE, name: str | None = None
     ) -> Callable[[F], F]:
@@ -162,13 +195,25 @@ class Messaging:
         """
         await self.outbox.unsubscribe(consumer)
 
-    async def begin_messaging(self, *, publishes: bool) -> Sequence[Relays]:
+    async def begin_messaging(self, *, publishes: bool) -> Sequence[Model]:
         """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
-        SQL cannot wait for. A store that does not answer is waited for.
+        SQL cannot wait for. A store that does not answer is waited for. Raises ``ConfigurationError`` if events are
+        declared for a bus and the home has none.
         """
-        if publishes or self._wanted:
-            await sit_out(lambda: self.outbox.subscribe(self._wanted), self._tell_waiting)
-        return (Relays(self.outbox.partition, self.actor_access(), Patience()),)
+        access = self.actor_access()
+        bus = access.home.bus
+        if self._for_bus and bus is None:
+            raise ConfigurationError(
+                f"app {self.outbox.app!r} declares {', '.join(self._for_bus)} for a bus, and {access.home.url} has "
+                "none: name it in the URL of a home on AWS (aws://prefix?bus=…), or open the home with one "
+                "(holdfast.testing.with_bus)"
+            )
+        if publishes or self._wanted or self._for_bus:
+            await sit_out(lambda: self.outbox.subscribe(self._wanted, self._for_bus), self._tell_waiting)
+        models: list[Model] = [Relays(self.outbox.partition, access, Patience())]
+        if bus is not None:
+            models.append(Departures(self.outbox.app, self.outbox.bus_partition, bus, Patience(BUS_AGAIN)))
+        return models
 
     async def arm_schedules(self) -> None:
         """Set the timers of schedules that are new or have changed."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,9 +12,11 @@ from holdfast.actors.listing import check_limit
 from holdfast.actors.record import HIDDEN_MARK, describe_partition
 from holdfast.errors import InvalidInput
 from holdfast.items import Item
+from holdfast.messaging import bus_queue
 from holdfast.messaging.outbox import (
     ENTRY_PREFIX,
     PARTITION_PREFIX,
+    Entry,
     decode_entry,
     partition_of,
     stands_alone,
@@ -25,11 +29,19 @@ CURSOR_MARK = "/"
 """Between an outbox and a place in it; no app has it in its name."""
 
 
+PLACES: Final = (
+    (partition_of, ENTRY_PREFIX),
+    (bus_queue.partition_of, ENTRY_PREFIX),
+    (bus_queue.partition_of, bus_queue.UNFIT_PREFIX),
+)
+"""Where events of an app wait: for the relay, for the bus, and for somebody who looks."""
+
+
 class WaitingEvent(Struct, frozen=True, kw_only=True):
-    """An event that the relay has not carried on yet. What it says is not in it.
+    """An event that the relay has not carried on yet, or that the bus has not taken. What it says is not in it.
 
     ``group`` is the actor in whose order it is handled, ``None`` if it stands alone. ``consumers`` are those it goes
-    to as things are now; if there are none it will be dropped.
+    to as things are now; if there are none it will be dropped. ``problem``: the bus will never take it as it is.
     """
 
     app: str
@@ -38,6 +50,7 @@ class WaitingEvent(Struct, frozen=True, kw_only=True):
     group: str | None
     published_at: datetime
     consumers: tuple[str, ...]
+    problem: str | None = None
 
 
 class WaitingPage(Struct, frozen=True):
@@ -48,22 +61,27 @@ class WaitingPage(Struct, frozen=True):
 
 
 async def list_waiting(store: Store, app: str | None, *, after: str | None, limit: int) -> WaitingPage:
-    """One page of the events that wait in one app's outbox, or in all of the home, in the order they are carried."""
+    """One page of the events that wait in one app's outbox, or in all of the home, in the order they are carried; and
+    of those that wait for the bus.
+    """
     check_limit(limit)
-    first, place = _parts(after)
+    first, begin, place = _parts(after)
     found: list[WaitingEvent] = []
     for each in await _apps(store) if app is None else [app]:
         if each < first:
             continue
-        cursor = place if each == first else None
         known = await _consumers(store, each)
-        more = True
-        while more:
-            if len(found) >= limit:
-                return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{cursor or ''}")
-            page = await store.query(partition_of(each), prefix=ENTRY_PREFIX, after=cursor, limit=limit - len(found))
-            found += [_waiting(each, item, known) for item in page.items]
-            cursor, more = page.cursor, page.cursor is not None
+        for number, (partition, prefix) in enumerate(PLACES):
+            if each == first and number < begin:
+                continue
+            cursor = place if (each, number) == (first, begin) else None
+            more = True
+            while more:
+                if len(found) >= limit:
+                    return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{number}{cursor or ''}")
+                page = await store.query(partition(each), prefix=prefix, after=cursor, limit=limit - len(found))
+                found += [_waiting(each, item, number, known) for item in page.items]
+                cursor, more = page.cursor, page.cursor is not None
     return WaitingPage(tuple(found), None)
 
 
@@ -87,23 +105,36 @@ async def _consumers(store: Store, app: str) -> dict[str, list[str]]:
     return known
 
 
-def _waiting(app: str, item: Item, consumers: dict[str, list[str]]) -> WaitingEvent:
-    entry = decode_entry(item.body)
+def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]]) -> WaitingEvent:
+    match place:
+        case 0:
+            entry = decode_entry(item.body)
+            wanted = consumers.get(entry.event, [])
+            return _event(app, entry, [each for each in wanted if not (entry.foreign and each == bus_queue.BUS)], None)
+        case 1:
+            return _event(app, decode_entry(item.body), [bus_queue.BUS], None)
+        case _:
+            aside = bus_queue.decode_unfit(item.body)
+            return _event(app, aside.entry, [bus_queue.BUS], aside.reason)
+
+
+def _event(app: str, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:
     return WaitingEvent(
         app=app,
         event=entry.event,
         id=entry.id,
         group=None if stands_alone(entry.group) else describe_partition(entry.group),
         published_at=datetime.fromtimestamp(entry.published_at / 1000, UTC),
-        consumers=tuple(consumers.get(entry.event, ())),
+        consumers=tuple(consumers),
+        problem=problem,
     )
 
 
-def _parts(after: str | None) -> tuple[str, str | None]:
-    """The outbox and the place in it that a cursor stands for."""
+def _parts(after: str | None) -> tuple[str, int, str | None]:
+    """The app, which of its places, and where in it, that a cursor stands for."""
     if after is None:
-        return "", None
+        return "", 0, None
     app, mark, place = after.partition(CURSOR_MARK)
-    if not mark:
+    if not mark or place[:1] not in {str(number) for number in range(len(PLACES))}:
         raise InvalidInput(f"{after!r} is not a cursor of this list; pass on what a page answered")
-    return app, place or None
+    return app, int(place[0]), place[1:] or None

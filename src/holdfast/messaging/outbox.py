@@ -29,7 +29,8 @@ LONGEST_ID_CHARACTERS: Final = 500
 
 class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An event on its way. ``group``: those of one group are handled in their order, by ``place``. An event without a
-    place stands alone: its group is its id, and a second one of the same group is a repeat.
+    place stands alone: its group is its id, and a second one of the same group is a repeat. One that is ``foreign``
+    has come from a bus, and does not go to one.
     """
 
     event: str
@@ -38,6 +39,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     data: Raw
     place: int = 0
     published_at: int
+    foreign: bool = False
 
 
 encode_entry: Final = msgspec.json.Encoder().encode

@@ -16,7 +16,7 @@ from holdfast.items import Delete, Item, Put, Write, one_per_place
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.kernel.unit import Unit, current_unit
-from holdfast.messaging import outbox
+from holdfast.messaging import bus_queue, outbox
 from holdfast.messaging.listing import WaitingPage, list_waiting
 from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
 from holdfast.persist import write_for_caller
@@ -40,6 +40,7 @@ class Outbox:
     def __init__(self, app: str, connect: Callable[[], ActorAccess]) -> None:
         self.app = app
         self.partition = outbox.partition_of(app)
+        self.bus_partition = bus_queue.partition_of(app)
         self._connect = connect
 
     async def publish(self, event: Any, id: str | None = None) -> None:
@@ -147,10 +148,50 @@ class Outbox:
             if outbox.subscribed(item)[1] == name:
                 await write_for_caller(access.home.store, Delete(item.partition, item.sort), ours=lambda _there: True)
 
-    async def subscribe(self, wanted: Sequence[tuple[str, str]]) -> None:
-        """See to it that these consumers get these events, whichever process carries them."""
+    async def resend(self, id: str | None = None) -> int:
+        """Send the events once more that the bus has refused for good, or the one with this id; answers how many."""
+        access = self._connect()
+        chosen = await self._unfit(id)
+        for sort, aside in chosen:
+            await bus_queue.put_back(access.home.store, self.bus_partition, sort, aside, access.clock.now_ms())
+        if chosen:
+            tell(self.bus_partition, access)
+        return len(chosen)
+
+    async def discard(self, id: str) -> int:
+        """Forget the event with this id that the bus has refused for good; its consumers here keep it. Answers how
+        many there were.
+        """
+        chosen = await self._unfit(id)
+        for sort, _ in chosen:
+            gone = Delete(self.bus_partition, sort)
+            await write_for_caller(self._connect().home.store, gone, ours=lambda _there: True)
+        return len(chosen)
+
+    async def _unfit(self, id: str | None) -> Sequence[tuple[str, bus_queue.SetAside]]:
+        found = await bus_queue.unfit(self._connect().home.store, self.bus_partition)
+        return [each for each in found if id is None or each[1].entry.id == id]
+
+    async def origin(self) -> str | None:
+        """What events of this app in this home are told by on a bus; ``None`` if none go there."""
+        head = await self._connect().home.store.get(self.bus_partition)
+        return None if head is None else bus_queue.decode_head(head.body).origin
+
+    async def accept(self, event: str, data: bytes, id: str) -> None:
+        """Write an event that has come from a bus, for the consumers of this app; durable when this returns."""
+        now = self._connect().clock.now_ms()
+        await self.put(Entry(event=event, id=id, group=id, data=Raw(data), published_at=now, foreign=True))
+
+    async def subscribe(self, wanted: Sequence[tuple[str, str]], for_bus: Sequence[str] = ()) -> None:
+        """See to it that these consumers, and the bus, get these events, whichever process carries them."""
         store = self._connect().home.store
         await self.create()
+        if for_bus:
+            if await store.get(self.bus_partition) is None:
+                queue = bus_queue.head(self.bus_partition, ids.new_id())
+                await write_for_caller(store, queue, ours=lambda _there: True)
+            bus = outbox.consumer_name(self.app, bus_queue.BUS)
+            wanted = [*wanted, *((event, bus) for event in for_bus)]
         known = {item.sort for item in await self._subscriptions()}
         for event, consumer in wanted:
             item = outbox.subscription(self.partition, event, consumer)

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from holdfast.actors.mail import ring
 from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
@@ -20,11 +20,14 @@ from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update, Write, parts_of
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import nudge
+from holdfast.messaging.bus_queue import BUS, enqueue
+from holdfast.messaging.bus_queue import partition_of as bus_partition
 from holdfast.messaging.outbox import (
     ENTRY_PREFIX,
     RELAYING,
     WAITING,
     Entry,
+    consumer_name,
     decode_entry,
     stands_alone,
     subscribed,
@@ -51,20 +54,25 @@ AGAIN: Final = Retry(initial="500ms", backoff=2, max_delay="8s")
 class Patience:
     """How often in a row the turns of an outbox have failed in this process, and until when it holds back."""
 
-    __slots__ = ("_failures", "until_ms")
+    __slots__ = ("_again", "failures", "until_ms")
 
-    def __init__(self) -> None:
-        self._failures = 0
+    def __init__(self, again: Retry = AGAIN) -> None:
+        self._again = again
+        self.failures = 0
         self.until_ms = 0
 
     def failed(self, now: int, owner: str) -> None:
         """Hold back, longer than before; the processes of a home each by another while."""
-        self._failures += 1
-        self.until_ms = now + int(AGAIN.delay_seconds(self._failures, Random(f"{owner}/{self._failures}")) * 1000)
+        self.failures += 1
+        self.until_ms = now + int(self._again.delay_seconds(self.failures, Random(f"{owner}/{self.failures}")) * 1000)
+
+    def learn(self, failures: int, until_ms: int) -> None:
+        """What another process has come to know."""
+        self.failures, self.until_ms = failures, until_ms
 
     def got_on(self) -> None:
         """It works."""
-        self._failures = self.until_ms = 0
+        self.failures = self.until_ms = 0
 
 
 class Relay(Entity):
@@ -75,6 +83,11 @@ class Relay(Entity):
     def __init__(self, partition: str, model: Model) -> None:
         super().__init__(partition, model)
         self.full = True
+
+    @property
+    def app(self) -> str:
+        """Whose outbox it is."""
+        return self.partition.partition("#")[2]
 
     @property
     def loaded(self) -> bool:
@@ -171,25 +184,31 @@ async def carry(relay: Relay, access: ActorAccess, host: Host) -> bool:
     relay.full = bool(entries.items)
     if not entries.items:
         return await wait(relay, host)
-    await deliver(await address(entries.items, relay, host), access, host)
+    messages, leaving = await address(entries.items, relay, host)
+    await deliver(messages, access, host)
+    await send_off(leaving, relay, host)
     await mark(entries.items, relay, host)
     return True
 
 
-async def address(items: Sequence[Item], relay: Relay, host: Host) -> list[Message]:
-    """Who gets what: one message for every consumer of every event."""
+async def address(items: Sequence[Item], relay: Relay, host: Host) -> tuple[list[Message], list[Item]]:
+    """Who gets what: one message for every consumer of every event; and what is for the bus."""
     consumers: dict[str, list[str]] = {}
     for item in await subscriptions(host.home.store, relay.partition):
         event, consumer = subscribed(item)
         consumers.setdefault(event, []).append(consumer)
+    bus = consumer_name(relay.app, BUS)
     messages: list[Message] = []
+    leaving: list[Item] = []
     for item in items:
         entry = decode_entry(item.body)
         wanted = consumers.get(entry.event, [])
         if not wanted:
             host.telemetry.emit("event_unwanted", partition=relay.partition, name=entry.event)
-        messages += [_message(item, entry, consumer) for consumer in wanted]
-    return messages
+        messages += [_message(item, entry, consumer) for consumer in wanted if consumer != bus]
+        if bus in wanted and not entry.foreign:
+            leaving.append(item)
+    return messages, leaving
 
 
 def _message(item: Item, entry: Entry, consumer: str) -> Message:
@@ -197,6 +216,14 @@ def _message(item: Item, entry: Entry, consumer: str) -> Message:
     call = Call(id=entry.id, method="handle", args=args, known=not entry.place, named=True, sent_at=entry.published_at)
     sort = INBOX_PREFIX + item.sort[len(ENTRY_PREFIX) :]
     return Message(partition_of(consumer, entry.group), sort, call)
+
+
+async def send_off(items: Sequence[Item], relay: Relay, host: Host) -> None:
+    """Put events into the queue of the bus, for whichever process has one."""
+    if items:
+        queue = bus_partition(relay.app)
+        await enqueue(host.home.store, queue, items, host.clock.now_ms(), host.home.bounds)
+        nudge(queue, host.home, host)
 
 
 async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) -> None:
@@ -260,16 +287,20 @@ async def wait(relay: Relay, host: Host) -> bool:
     return await relay.woken(host.limits.linger_seconds)
 
 
-async def settle(relay: Relay, host: Host) -> bool:
-    """Let go of the outbox. Refused if somebody published meanwhile: then there is more to do."""
+async def settle(relay: Relay, host: Host, *, again_at: int | None = None, body: bytes | UnsetType = UNSET) -> bool:
+    """Let go of the outbox, until a time (milliseconds) if there is one. Refused if somebody published meanwhile: then
+    there is more to do. ``body`` is what the head is to hold.
+    """
     now = host.clock.now_ms()
+    due_at = again_at if again_at is not None else now if relay.full else None
     update = Update(
         partition=relay.partition,
         when=AllOf((OwnerIs(host.home.owner, relay.epoch), RevisionIs(relay.revision))),
         status=WAITING,
         owner=None,
         lease_until=None,
-        due_at=now if relay.full else None,
+        due_at=due_at,
+        body=body,
     )
     try:
         await write_until_known(
@@ -282,5 +313,5 @@ async def settle(relay: Relay, host: Host) -> bool:
         relay.revision, relay.full = there.revision, True
         return False
     relay.held = False
-    host.suspended(relay, now if relay.full else None)
+    host.suspended(relay, due_at)
     return True

@@ -14,9 +14,10 @@ from msgspec import Raw
 
 from holdfast.errors import StoreUnavailable, UnknownName
 from holdfast.kernel.host import quiet
+from holdfast.messaging.arrivals import Letter
 from holdfast.ports import Ring
 from holdfast.runtime.commands import begin, call, method_of, place_of
-from holdfast.runtime.shapes import Changes, Message, Messages, Ordered, OrderedMessage, command_of, ordered_call_of
+from holdfast.runtime.shapes import Changes, Message, Messages, Ordered, OrderedMessage, message_of, ordered_call_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -83,14 +84,16 @@ async def _handle_messages(
     )
     await quiet(host)
     for message, command in began.items():
-        if command is not None and place_of(command, message.id) not in calls.failures:
+        if isinstance(command, Letter) or (command is not None and place_of(command, message.id) not in calls.failures):
             batch.done(message.id)
 
 
-async def _begin(message: Message, app: Commanded, host: Host, calls: Calls) -> Command | None:
+async def _begin(message: Message, app: Commanded, host: Host, calls: Calls) -> Command | Letter | None:
     try:
-        command = command_of(message.body)
+        command = message_of(message.body)
         match command:
+            case Letter():
+                await app.take_from_bus(command)
             case Ring():
                 take_ring(command, host, calls)
             case _:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.actors.definition import Kind
     from holdfast.codec.signature import Signature
     from holdfast.items import Item
+    from holdfast.messaging.arrivals import Letter
     from holdfast.workflows.access import Access
     from holdfast.workflows.handle import Handle
     from holdfast.workflows.registry import Registry
@@ -124,6 +125,8 @@ class Commanded(Protocol):
     def actor_access(self) -> ActorAccess: ...
 
     def handle(self, workflow: str, id: str) -> Handle[Any]: ...
+
+    async def take_from_bus(self, letter: Letter) -> None: ...
 
 
 def place_of(command: Command, own_id: str) -> str | None:

@@ -24,11 +24,12 @@ from holdfast.metrics import MetricLines
 from holdfast.ports import Ring
 from holdfast.runtime.batches import Batch, batch_of, handle, take_ring
 from holdfast.runtime.commands import Command, Commanded, Sweep, begin, finish
-from holdfast.runtime.shapes import Changes, Direct, Messages, Ordered, recognised
+from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host, Limits
     from holdfast.kernel.later import Later
+    from holdfast.messaging.arrivals import Letter
     from holdfast.ports import Home
     from holdfast.runtime.worker import Worker
 
@@ -162,6 +163,8 @@ class LambdaHandler:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
                 return await self._within(deadline, margin, partial(self._obey, command, own_id), None)
+            case Heard(letter):
+                return await self._within(deadline, margin, partial(self._hear, letter), None)
             case batch:
                 todo = batch_of(batch)
                 return await self._within(deadline, margin, partial(self._handle, todo, batch), todo)
@@ -243,6 +246,12 @@ class LambdaHandler:
         answer = await taken.answer()
         await quiet(crew.host)
         return answer
+
+    async def _hear(self, letter: Letter) -> None:
+        crew = self._crew
+        assert crew is not None
+        await self._app.take_from_bus(letter)
+        await quiet(crew.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
         crew = self._crew

@@ -14,10 +14,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.messaging.arrivals import Letter
 from holdfast.runtime.commands import NO_ARGUMENTS, Command, Sweep
 
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
 """The sources of EventBridge's own events that say no more than that it is time."""
+
+LETTER_KEY: Final = "detail-type"
+"""What an event from a bus has, and nothing else."""
 
 INBOX_PREFIX: Final = "i#"
 HEAD: Final = "@"
@@ -73,8 +77,23 @@ class Direct(Struct, frozen=True):
     command: Command
 
 
-Work = Messages | Ordered | Changes | Direct
+class Heard(Struct, frozen=True):
+    """An event from a bus, and Lambda has been told to call."""
 
+    letter: Letter
+
+
+Work = Messages | Ordered | Changes | Direct | Heard
+
+
+class HasLetterKey(Struct, frozen=True):
+    """Whether a message has the key of an event from a bus; what it is is not looked at."""
+
+    found: Raw = msgspec.field(name=LETTER_KEY, default=Raw(b""))
+
+
+has_letter_key: Final = msgspec.json.Decoder(HasLetterKey).decode
+letter_of: Final = msgspec.json.Decoder(Letter).decode
 command_of: Final[Callable[[bytes | str], Command]] = msgspec.json.Decoder(Command).decode
 ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
@@ -96,8 +115,24 @@ def recognised(event: Any) -> Work:
                 "this is an HTTP request, and the function answers none, since nobody has said who may call: write "
                 "app.lambda_handler(http=hf.BearerTokens({...})), or http=hf.iam_caller behind AWS_IAM"
             )
+        if LETTER_KEY in known:
+            return Heard(_letter(msgspec.json.encode(known)))
         raise InvalidInput(f"this function knows no event with the keys {', '.join(sorted(map(str, known)))}")
     raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
+
+
+def message_of(body: str) -> Command | Letter:
+    """What a message asks for: a command, or an event that a rule of a bus has sent to the queue. Raises
+    ``msgspec.DecodeError`` or ``InvalidInput``.
+    """
+    return _letter(body.encode()) if has_letter_key(body).found else command_of(body)
+
+
+def _letter(event: bytes) -> Letter:
+    try:
+        return letter_of(event)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"this is no event of EventBridge, although it has a {LETTER_KEY}: {error}") from None
 
 
 def _command(event: dict[str, Any]) -> Command:

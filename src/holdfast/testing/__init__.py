@@ -4,6 +4,7 @@
 ``run_virtual``                    run a coroutine in virtual time: a year passes in milliseconds
 ``VirtualClock``                   the clock of an app in such a run
 ``PATIENT``                        limits for an app in a run of months or years
+``with_bus``, ``MemoryBus``        any home with a bus, and a bus whose events can be looked at
 ``faulty_home``                    any home, with failures of the store and the doorbell by plan
 ``crash_at_every_write``           a scenario, run again with a crash at each of its writes
 ``crash_twice``                    the same, with a second crash at each write of the recovery
@@ -16,6 +17,7 @@
 
 from __future__ import annotations
 
+from holdfast.backends.memory import MemoryBus
 from holdfast.testing.crashes import (
     Report,
     crash_at_every_write,
@@ -25,6 +27,7 @@ from holdfast.testing.crashes import (
 )
 from holdfast.testing.faults import FaultCounts, FaultPlan, FaultsAt, RandomFaults, Rates
 from holdfast.testing.faulty import faulty_home
+from holdfast.testing.faulty_bus import with_bus
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.patience import PATIENT
 from holdfast.testing.process import Process, ProcessDied
@@ -43,6 +46,7 @@ __all__ = [
     "Histories",
     "Ledger",
     "Livelock",
+    "MemoryBus",
     "MemoryDatabase",
     "OutOfTime",
     "Process",
@@ -65,4 +69,5 @@ __all__ = [
     "run_scenario",
     "run_swarm",
     "run_virtual",
+    "with_bus",
 ]

@@ -33,6 +33,8 @@ LONGEST_RESTART_LEASES: Final = 2
 LONGEST_DELAY_LEASES: Final = 3
 FARTHEST_CLOCK_MS: Final = 5_000
 SLOW_SHARE: Final = 0.15
+CALLED_SHARE: Final = 0.6
+"""How many processes are called, in worlds where some are; the others stay."""
 
 HARDEST: Final = Rates(
     fail_before=0.1,
@@ -45,6 +47,7 @@ HARDEST: Final = Rates(
     lose_ring=0.5,
     double_ring=0.3,
     delay_ring=0.3,
+    early_ring=0.3,
 )
 """The most often that each fault happens; every seed draws how much of it."""
 
@@ -52,12 +55,15 @@ HARDEST: Final = Rates(
 class Chaos:
     """Draws what happens to the processes of ``world``, and lets it happen."""
 
-    def __init__(self, random: Random, world: World, lease_seconds: float) -> None:
+    def __init__(self, random: Random, world: World, lease_seconds: float, calls: Random | None = None) -> None:
         self.violations: list[str] = []
         self.processes = random.randint(FEWEST_PROCESSES, MOST_PROCESSES)
         # With wrong clocks timers are early or late, and leases seem to lapse too soon; no other harm is done (G9).
         self.clocks_are_right = random.random() < 0.7
         self.rates = _drawn(random, lease_seconds)
+        self._calls = calls  # with a generator of its own a world in which nobody is called is what it was
+        if calls is not None:
+            self.rates = replace(self.rates, early_ring=HARDEST.early_ring * calls.random())
         self._seconds_between = random.choice((None, 10.0, 30.0))
         self._kinds = random.sample((Kill, Stop, Drain, Outage), k=random.randint(1, 4))
         self._random = random
@@ -127,7 +133,8 @@ class Chaos:
         plan = RandomFaults(self._random, Rates() if self._healed else self._rates_of_one())
         self._plans.append(plan)
         offset_ms = 0 if self.clocks_are_right else self._random.randint(-FARTHEST_CLOCK_MS, FARTHEST_CLOCK_MS)
-        process = self._world.admit(plan, offset_ms=offset_ms)
+        called = self._calls is not None and self._calls.random() < CALLED_SHARE
+        process = self._world.admit(plan, offset_ms=offset_ms, called=called)
         process.late = not self.clocks_are_right
         if offset_ms:
             process.wire.suffer(WrongClock(offset_ms))
@@ -197,7 +204,7 @@ def _drawn(random: Random, lease_seconds: float) -> Rates:
     drawn = {
         name: getattr(HARDEST, name) * random.random() * (random.random() < 0.6)
         for name in HARDEST.__struct_fields__
-        if name != "longest_delay_seconds"
+        if name not in {"longest_delay_seconds", "early_ring"}
     }
     longest = random.choice((0.1, 1.0, lease_seconds, LONGEST_DELAY_LEASES * lease_seconds))
     return Rates(**drawn, longest_delay_seconds=longest)

@@ -19,6 +19,7 @@ from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFI
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.items import HEAD, Item
 from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.messaging.bus_queue import PARTITION_PREFIX as BUS_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
 from holdfast.testing.faults import (
     CrashAfter,
@@ -274,7 +275,7 @@ def _substance(items: Iterable[Item]) -> frozenset[Item]:
     without the leases and versions of actors and outboxes, and the replies they gave: whoever calls, or delivers, late
     is answered, or known, and changes nothing else. Nor snapshots of streams, which anybody may make at any time.
     """
-    versioned = (PARTITION_PREFIX, OUTBOX_PREFIX)
+    versioned = (PARTITION_PREFIX, OUTBOX_PREFIX, BUS_PREFIX)
     return frozenset(
         _without_hold(item) if item.partition.startswith(versioned) else item
         for item in items

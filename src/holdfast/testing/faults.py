@@ -85,7 +85,11 @@ class DelayRing(Struct, frozen=True):
     seconds: float
 
 
-RingFault = LoseRing | DoubleRing | DelayRing
+class EarlyRing(Struct, frozen=True):
+    """A ring for a time is heard at once. Only where rings are messages: elsewhere there are none for a time."""
+
+
+RingFault = LoseRing | DoubleRing | DelayRing | EarlyRing
 
 # ── What can happen to a process ────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,6 +171,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     lose_ring: float = 0.0
     double_ring: float = 0.0
     delay_ring: float = 0.0
+    early_ring: float = 0.0
     longest_delay_seconds: float = 1.0
 
 
@@ -211,6 +216,8 @@ class RandomFaults:
 
     def on_ring(self) -> RingFault | None:
         rates, drawn = self.rates, self._random.random()
+        if (drawn := drawn - rates.early_ring) < 0:
+            return EarlyRing()
         if drawn < rates.lose_ring:
             return LoseRing()
         if drawn < rates.lose_ring + rates.double_ring:

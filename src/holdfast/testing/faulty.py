@@ -25,6 +25,7 @@ from holdfast.testing.faults import (
     DelayRead,
     DelayRing,
     DoubleRing,
+    EarlyRing,
     FailBefore,
     FailRead,
     FaultCounts,
@@ -34,6 +35,7 @@ from holdfast.testing.faults import (
     PauseAfter,
     PauseBefore,
 )
+from holdfast.testing.faulty_bus import FaultyBus
 from holdfast.testing.virtual_time import Timeline, outside
 
 T = TypeVar("T")
@@ -293,7 +295,7 @@ class FaultyDoorbell:
 
     def _leave(self, partition: str) -> None:
         fault = self._wire.plan.on_ring()
-        if fault is not None:
+        if not (fault is None or isinstance(fault, EarlyRing)):
             self._wire.suffer(fault)
         match fault:
             case LoseRing():
@@ -303,7 +305,7 @@ class FaultyDoorbell:
             case DoubleRing(seconds):
                 self._ring_later(seconds, partition)
                 outside().run(self._doorbell.ring, partition)
-            case None:
+            case EarlyRing() | None:  # it is for now
                 outside().run(self._doorbell.ring, partition)
 
     def _ring_later(self, seconds: float, partition: str) -> None:
@@ -352,4 +354,5 @@ def on_wire(home: Home, wire: Wire) -> Home:
         blobs=None if home.blobs is None else FaultyBlobs(home.blobs, wire),
         transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),
         sequencer=None if home.sequencer is None else FaultySequencer(home.sequencer, wire),
+        bus=None if home.bus is None else FaultyBus(home.bus, wire),
     )

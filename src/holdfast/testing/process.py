@@ -59,6 +59,9 @@ class Process:
         """Whether it shuts down, or has."""
         self.is_client = False
         """Whether it works on nothing."""
+        self.enter: Callable[[], AbstractAsyncContextManager[object]] | None = None
+        """What it is while it is up, if it is neither a worker nor a client."""
+        self._serving = asyncio.Lock()
         self.died: asyncio.Future[None] = loop.create_future()
         self.stopped = asyncio.Event()
         self.app: App
@@ -88,9 +91,17 @@ class Process:
 
     async def start(self) -> None:
         """Open the app and, unless it is a client, its worker."""
-        self._working = self.app if self.is_client else self.app.worker()
+        if self.enter is not None:
+            self._working = self.enter()
+        else:
+            self._working = self.app if self.is_client else self.app.worker()
         await self.call(self._working.__aenter__)
         self._started = True
+
+    async def serve(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do this when nothing else is served: who is called serves one after another."""
+        async with self._serving:
+            return await work()
 
     @property
     def is_open(self) -> bool:

@@ -37,6 +37,9 @@ MOST_SCENARIOS: Final = 5
 TWIN_SHARE: Final = 0.3
 """How often two users do the same at the same time, in processes of their own."""
 
+CALLS_SHARE: Final = 0.3
+"""How often rings are messages, and some processes are there only when they are called."""
+
 MOST_FAILURES_TOLD: Final = 5
 
 
@@ -161,6 +164,12 @@ def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None =
         return SwarmRun(seed, (), 0, [f"{type(error).__name__}: {error}"], FaultCounts(), Counter(), "")
 
 
+def calls_of(seed: int) -> Random | None:
+    """What draws the order of messages and who is called, in the worlds where rings are messages."""
+    drawn = Random(f"calls of {seed}")
+    return drawn if drawn.random() < CALLS_SHARE else None
+
+
 class _Swarm:
     def __init__(self, pool: Sequence[Expectation], seed: int, timeline: Timeline | None) -> None:
         self._seed = seed
@@ -176,8 +185,9 @@ class _Swarm:
         )
         self._begin_within_seconds = random.choice((5.0, 40.0))
         self._users: dict[App, dict[str, User]] = {}
-        self._world = World(self._build, limits=swift(limits), timeline=timeline)
-        self._chaos = Chaos(random, self._world, LEASE_SECONDS)
+        calls = calls_of(seed)
+        self._world = World(self._build, limits=swift(limits), timeline=timeline, calls=calls)
+        self._chaos = Chaos(random, self._world, LEASE_SECONDS, calls)
 
     def _build(self, app: App, ledger: Ledger) -> User:
         users = {each.scenario.name: each.scenario.build(app, ledger) for each in self._chosen}
@@ -211,6 +221,8 @@ class _Swarm:
         await asyncio.gather(*users, return_exceptions=True)
         mixture = Scenario(f"seed {self._seed}", self._build, histories=Histories.FREE)
         run = await conclude(self._world, mixture, "", [*violations, *self._chaos.violations])
+        if self._world.exchange is not None:
+            run.events["invoked"] = self._world.exchange.invocations
         return SwarmRun(
             seed=self._seed,
             scenarios=tuple(each.scenario.name for each in doing),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
+from random import Random
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from holdfast.items import HEAD, Item
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home
 from holdfast.testing.actor_oracles import ActorWatch
+from holdfast.testing.called import Environment, Exchange, FaultyCalls
 from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
 from holdfast.testing.faulty import on_wire
 from holdfast.testing.ledger import Ledger
@@ -91,10 +94,19 @@ class MemoryDatabase:
 
 
 class World:
-    """Where a simulation happens. Make it, and use it, inside ``run_virtual``."""
+    """Where a simulation happens. Make it, and use it, inside ``run_virtual``.
+
+    With ``calls`` rings are messages, as on AWS, which come in an order that it draws.
+    """
 
     def __init__(
-        self, build: Build, *, limits: Limits, database: Database | None = None, timeline: Timeline | None = None
+        self,
+        build: Build,
+        *,
+        limits: Limits,
+        database: Database | None = None,
+        timeline: Timeline | None = None,
+        calls: Random | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop), "a simulation needs virtual time: run_virtual(...)"
@@ -104,6 +116,7 @@ class World:
         self.counts = FaultCounts()
         self.processes: list[Process] = []
         self.clients: list[Process] = []
+        self.exchange = None if calls is None else Exchange(calls)
         self._build = build
         self._limits = limits
         self._timeline = timeline
@@ -128,16 +141,25 @@ class World:
         await process.start()
         return process
 
-    def admit(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
-        """A process that has not started yet, with a fresh app on the shared database."""
+    def admit(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0, called: bool = False) -> Process:
+        """A process that has not started yet, with a fresh app on the shared database. One that is ``called`` does
+        nothing by itself.
+        """
         name = f"p{len(self.processes) + len(self.clients) + 1}"
         process = Process(name, self.loop, plan, self.counts, offset_ms=offset_ms, timeline=self._timeline)
         self.processes.append(process)
 
         async def open_home() -> Home:
-            return on_wire(await self.database.open(process.name), process.wire)
+            home = on_wire(await self.database.open(process.name), process.wire)
+            if self.exchange is None:
+                return home
+            calls = FaultyCalls(self.exchange, process.wire, process.clock)
+            return replace(home, doorbell=calls, summons=calls)
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
+        if called:
+            assert self.exchange is not None, "nobody calls anybody in this world"
+            process.enter = partial(Environment, process.app, process, self.exchange)
         if self._timeline is not None:
             process.app.telemetry.subscribe(lambda event, fields: process.wire.tell(f"tells of {event} {fields}"))
         process.user = self._build(process.app, self.ledger)
@@ -152,6 +174,8 @@ class World:
 
     async def close(self) -> None:
         """Bury the dead, and the living."""
+        if self.exchange is not None:
+            self.exchange.close()
         for process in (*self.processes, *self.clients):
             process.bury()
         await self.database.close()

@@ -12,14 +12,16 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from random import Random
 from typing import Any, Self
 
 from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
+from holdfast.backends.aws.connection import Connection
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import Home
+from holdfast.ports import EventBus, Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing.virtual_time import VirtualClock
 
@@ -28,6 +30,7 @@ ARN = "arn:aws:sqs:eu-west-1:000000000000:test-holdfast-doorbell"
 TIMEOUT_SECONDS = 60
 VISIBILITY_SECONDS = 6 * TIMEOUT_SECONDS
 SWEEP_SECONDS = 60
+LATEST_SECONDS = 40
 
 
 class Context:
@@ -134,6 +137,12 @@ class Cloud:
         self.environments: list[LambdaHandler] = []
         self.doubles = 0
         self.is_down = False
+        self.bus: EventBus | None = None
+        self.way_to_queue: Connection | None = None
+        self.way_to_scheduler: Connection | None = None
+        self.disorder: Random | None = None
+        """Draws which messages come late, so that others overtake them, and which come again."""
+        self.mishaps: Counter[str] = Counter()
         self.timeout_seconds: float = TIMEOUT_SECONDS
         self._open_store = open_store
         self._build = build
@@ -149,9 +158,11 @@ class Cloud:
         async def open_home() -> Home:
             owner = f"env-{next(self._numbers)}"
             home = await self._open_store(owner)
-            ringer = parse_address(URL).bells(self.sqs, self.scheduler)
+            ringer = parse_address(URL).bells(self.way_to_queue or self.sqs, self.way_to_scheduler or self.scheduler)
             doorbell = SqsDoorbell(Bells(), owner, ringer, self.clock, self._tell)
-            return replace(home, store=Outage(home.store, self), doorbell=doorbell, summons=doorbell)
+            return replace(
+                home, store=Outage(home.store, self), doorbell=doorbell, summons=doorbell, bus=self.bus or home.bus
+            )
 
         app = hf.App("shop", home=open_home, clock=self.clock)
         assert self._build is not None
@@ -199,7 +210,14 @@ class Cloud:
             self._queue.append(message)
             self._news.set()
 
-        asyncio.get_running_loop().call_later(delay_seconds, visible)
+        loop = asyncio.get_running_loop()
+        if self.disorder is not None and self.disorder.random() < 0.4:
+            self.mishaps["late"] += 1
+            delay_seconds += self.disorder.random() * LATEST_SECONDS
+        if self.disorder is not None and self.disorder.random() < 0.3:
+            self.mishaps["again"] += 1
+            loop.call_later(delay_seconds + self.disorder.random() * LATEST_SECONDS, visible)
+        loop.call_later(delay_seconds, visible)
 
     async def _poll(self) -> None:
         while True:

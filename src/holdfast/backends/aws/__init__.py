@@ -13,6 +13,7 @@ from msgspec import Struct
 from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
+from holdfast.backends.aws.bus import EventBridgeBus
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
@@ -35,7 +36,7 @@ class Address(Struct, frozen=True, kw_only=True):
     """What the URL of a home on AWS says. The endpoints are for emulators: DynamoDB's is that of all that have none.
 
     ``bucket`` is where large values go, under the prefix; without one there is no place for them. ``scheduler_role`` is
-    the ARN of the role by which the Scheduler may ring.
+    the ARN of the role by which the Scheduler may ring. ``bus`` is the name, or the ARN, of the bus that events go to.
     """
 
     prefix: str
@@ -47,6 +48,8 @@ class Address(Struct, frozen=True, kw_only=True):
     bucket: str | None = None
     s3_endpoint: str | None = None
     lambda_endpoint: str | None = None
+    bus: str | None = None
+    events_endpoint: str | None = None
 
     @property
     def table(self) -> str:
@@ -71,6 +74,13 @@ class Address(Struct, frozen=True, kw_only=True):
         """What calls published versions of functions. Nothing is sent yet."""
         endpoint = self.lambda_endpoint or self.endpoint
         return LambdaVersions(connection or ThreadedConnection(self.region, endpoint, "lambda"), own)
+
+    def open_bus(self, connection: Connection | None = None) -> EventBridgeBus | None:
+        """The bus, if there is one. Nothing is sent yet."""
+        if self.bus is None:
+            return None
+        endpoint = self.events_endpoint or self.endpoint
+        return EventBridgeBus(connection or ThreadedConnection(self.region, endpoint, "events"), self.bus)
 
     def open_blobs(self, connection: Connection | None = None) -> S3Blobs | None:
         """The place for large values, if there is one. Nothing is sent yet."""
@@ -109,6 +119,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     scheduler: Connection | None = None,
     s3: Connection | None = None,
     functions: Connection | None = None,
+    events: Connection | None = None,
     bells: Bells | None = None,
     owner: str | None = None,
     published: str = "",
@@ -123,12 +134,12 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     address = parse_address(url)
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
-    blobs, versions = address.open_blobs(s3), address.open_versions(published, functions)
+    blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
 
     def close() -> None:
-        versions.close()
-        if blobs is not None:
-            blobs.close()
+        for each in (blobs, bus, versions):
+            if each is not None:
+                each.close()
 
     store = DynamoStore(transport, address.table, on_close=close)
     ringer = address.bells(queue, scheduler)
@@ -145,6 +156,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         bounds=BOUNDS,
+        bus=bus,
     )
 
 
@@ -200,6 +212,7 @@ __all__ = [
     "Bells",
     "Cleaned",
     "DynamoStore",
+    "EventBridgeBus",
     "LambdaVersions",
     "LocalDoorbell",
     "Meter",

@@ -9,6 +9,7 @@ Homes that share a ``MemoryData`` behave like processes that share a database fi
 from __future__ import annotations
 
 from holdfast.backends.memory.blobs import MemoryBlobs
+from holdfast.backends.memory.bus import MemoryBus
 from holdfast.backends.memory.data import MemoryData
 from holdfast.backends.memory.doorbell import MemoryDoorbell
 from holdfast.backends.memory.store import MemoryStore
@@ -34,7 +35,8 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
         blobs=MemoryBlobs(shared),
         sequencer=store,
         inventory=store,
+        bus=MemoryBus(shared.on_bus),
     )
 
 
-__all__ = ["MemoryData", "MemoryDoorbell", "MemoryStore", "open_memory_home"]
+__all__ = ["MemoryBus", "MemoryData", "MemoryDoorbell", "MemoryStore", "open_memory_home"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from holdfast.items import HEAD, Item
+from holdfast.ports import BusEvent
 
 
 class StoredBlob(Struct, frozen=True):
@@ -26,6 +27,8 @@ class MemoryData:
         self.creations: int = 0
         self.blobs: dict[str, StoredBlob] = {}
         """By digest."""
+        self.on_bus: list[BusEvent] = []
+        """What the bus has taken, in its order."""
         self.listeners: dict[str, Callable[[str | None], None]] = {}
         """The open homes by owner name, and what each does with a ring."""
 

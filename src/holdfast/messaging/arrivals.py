@@ -1,0 +1,63 @@
+"""Events from a bus into an app: those of other apps of Holdfast, and what others say there if it is declared.
+
+A bus delivers at least once and in no order. So each event stands alone, under an id of its own: that of whoever
+published it, or the one that EventBridge gave it; and a mark of how far a sender has come would lose what it overtook.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.errors import InvalidInput, UnknownName
+from holdfast.messaging.bus_queue import SOURCE_PREFIX, announced_of
+from holdfast.messaging.outbox import check_id
+
+if TYPE_CHECKING:
+    from holdfast.messaging.publishing import Outbox
+
+
+ORIGIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What an origin looks like. It becomes part of a key in the store, and whoever may use the bus may have made it up."""
+
+
+class Letter(Struct, frozen=True):
+    """An event as EventBridge delivers it ("Event structure", EventBridge user guide); the rest is not looked at."""
+
+    id: str
+    source: str
+    detail: Raw
+    type: str = msgspec.field(name="detail-type")
+
+
+async def take(
+    letter: Letter, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
+) -> None:
+    """Put an event into the outbox of this app, for its consumers; what this app has announced itself is left out.
+
+    Raises ``UnknownName`` if no consumer here is for it, and ``InvalidInput`` if it is not what its source says.
+    """
+    if not letter.source.startswith(SOURCE_PREFIX):
+        name = declared.get((letter.source, letter.type))
+        if name is None or name not in consumed:
+            raise UnknownName(
+                f"nobody here takes {letter.type!r} from {letter.source!r}: declare it with app.from_bus(...) and "
+                "@app.consumer(...), or narrow the rule that sends it"
+            )
+        await outbox.accept(name, bytes(letter.detail), check_id(f"{letter.source}/{letter.id}"))
+        return
+    try:
+        said = announced_of(letter.detail)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"event {letter.id} of {letter.source} says nothing that Holdfast would: {error}") from None
+    if not ORIGIN.fullmatch(said.origin):
+        raise InvalidInput(f"event {letter.id} of {letter.source} has no origin that Holdfast would give it")
+    if said.origin == await outbox.origin():
+        return  # its consumers here have had it from the outbox
+    if said.event not in consumed:
+        raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
+    await outbox.accept(said.event, bytes(said.data), f"{said.origin}/{check_id(said.id)}")

@@ -1,0 +1,43 @@
+"""The bus in tests: one of their own for any home, and one on which things go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from holdfast.app import open_home
+from holdfast.errors import StoreUnavailable
+from holdfast.ports import BusEvent, EventBus, Home, NotTaken, Unfit
+
+if TYPE_CHECKING:
+    from holdfast.testing.faulty import Wire
+
+
+def with_bus(url: str, bus: EventBus) -> Callable[[], Coroutine[Any, Any, Home]]:
+    """What opens the home of this URL with this bus: for ``hf.App(..., home=with_bus(url, bus))``."""
+
+    async def open_with_bus() -> Home:
+        return replace(await open_home(url), bus=bus)
+
+    return open_with_bus
+
+
+class FaultyBus:
+    """A bus behind a ``Wire``: to put events on it counts as one write, and fails as one does."""
+
+    def __init__(self, bus: EventBus, wire: Wire) -> None:
+        self._bus = bus
+        self._wire = wire
+
+    async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
+        """See ``EventBus.put``. What is lost on the way, or on the way back, was not taken as far as anyone can see."""
+
+        def put() -> Awaitable[Sequence[NotTaken | Unfit | None]]:
+            return self._bus.put(events)
+
+        try:
+            return await self._wire.send(put)
+        except StoreUnavailable as error:
+            return [NotTaken(str(error))] * len(events)
