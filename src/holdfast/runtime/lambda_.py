@@ -123,7 +123,7 @@ class LambdaHandler:
         deadline = asyncio.get_running_loop().time() + left - margin
         for front in self._fronts:
             if (answer := front(event)) is not None:
-                return await self._within(deadline, margin, partial(_awaited, answer), None)
+                return await self._within(deadline, margin, partial(self._attend, answer), None)
         work = recognised(event)
         match work:
             case Direct(command):
@@ -168,6 +168,13 @@ class LambdaHandler:
         self._crew.calls.failures.clear()
         return await doing()
 
+    async def _attend(self, answer: Awaitable[Any]) -> Any:
+        """What a front answers; but what it has begun here is settled first, or it would be frozen with a lease."""
+        answered, crew = await answer, self._crew
+        assert crew is not None
+        await quiet(crew.host)
+        return answered
+
     async def _obey(self, command: Command, own_id: str) -> Any:
         crew = self._crew
         assert crew is not None
@@ -186,10 +193,6 @@ class LambdaHandler:
         assert crew is not None
         await handle(todo, work, self._app, crew.host, crew.calls)
         return todo.answer()
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def limits_of(limits: Limits) -> Limits:
