@@ -37,7 +37,10 @@ SMALLEST_SHARE: Final = 5
 """The margin is at most this part of what is left of the invocation."""
 
 SHORTEST_FAREWELL_SECONDS: Final = 1.0
-"""So long at least the last rings may take to leave."""
+"""So long at least the last rings may take to leave, if there is so much time."""
+
+LONGEST_FAREWELL_SHARE: Final = 0.8
+"""And at most this part of what is left: who is cut off by Lambda has answered nothing."""
 
 LONGEST_SECONDS: Final = 900.0
 """The longest invocation there is ("Lambda quotas", developer guide); for callers that give no context."""
@@ -153,7 +156,8 @@ class LambdaHandler:
             await asyncio.wait((task,), timeout=margin / 10)
         if self._crew is not None and (summons := self._crew.host.home.summons) is not None:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
-                async with asyncio.timeout(max(margin / 4, SHORTEST_FAREWELL_SECONDS)):
+                left = LONGEST_FAREWELL_SHARE * (deadline + margin - loop.time())
+                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), max(left, 0.0))):
                     await summons.sent()
         if task.done() and not task.cancelled():
             return task.result()
