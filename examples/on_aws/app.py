@@ -11,7 +11,7 @@ TOKEN_VARIABLE = "ON_AWS_TOKEN"  # noqa: S105 - the name of the variable with th
 
 app = hf.App(
     "on-aws",
-    limits=hf.Limits(lease_ms=4_000),  # how soon others may take over from an environment that has died
+    limits=hf.Limits(lease_ms=6_000),  # how soon others may take over from an environment that has died
     parts=(
         checkout.app,
         circuit_breaker.app,

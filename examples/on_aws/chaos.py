@@ -1,4 +1,4 @@
-"""Kills environments: at random while they are at work, and at the named points of ``faults.py``."""
+"""Kills environments at random while they are at work, and plans the faults of ``faults.py``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 
 from examples.on_aws.emulator import Emulator
-from examples.on_aws.faults import FOLDERS, POINTS
+from examples.on_aws.faults import FOLDERS
 
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.2
 
 
 class Chaos:
@@ -27,16 +27,15 @@ class Chaos:
         for name in FOLDERS:
             (folder / name).mkdir(parents=True)
 
-    def plan(self, times: int) -> None:
-        """So many deaths at each point."""
-        for name in POINTS:
-            for number in range(times):
-                (self.folder / "planned" / f"{name}@{number}").touch()
+    def plan(self, fault: str, times: int) -> None:
+        """Let this happen so many times."""
+        for number in range(times):
+            (self.folder / "planned" / f"{fault}@{number}").touch()
 
     @property
-    def died(self) -> Counter[str]:
-        """How many environments died at each point."""
-        return Counter(each.name.partition("@")[0] for each in (self.folder / "died").iterdir())
+    def happened(self) -> Counter[str]:
+        """How often each fault that was planned has happened."""
+        return Counter(each.name.partition("@")[0] for each in (self.folder / "happened").iterdir())
 
     @property
     def seen(self) -> Counter[str]:
@@ -58,5 +57,8 @@ class Chaos:
     def _busy(self) -> int | None:
         """An environment that handles an event now. Those are killed that the emulator has started, and no others."""
         marked = {int(each.name) for each in (self.folder / "busy").iterdir()}
-        busy = sorted(marked & set(self._emulator.environments())) if marked else []
+        living = set(self._emulator.environments()) if marked else set[int]()
+        for gone in marked - living:
+            (self.folder / "busy" / str(gone)).unlink(missing_ok=True)
+        busy = sorted(marked & living)
         return self._random.choice(busy) if busy else None

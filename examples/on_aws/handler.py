@@ -5,27 +5,19 @@ Without the faults it would be the last line of ``app.lambda_handler(front)`` al
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Awaitable
 from typing import Any
 
 from examples.on_aws.app import TOKEN_VARIABLE, app
-from examples.on_aws.faults import busy, point, seen
+from examples.on_aws.faults import LOST, TWICE, busy, happens, point, seen
 
 import holdfast as hf
 from holdfast.http.api import Options
 from holdfast.http.lambda_events import Shape, shape_of, to_request, to_response
 from holdfast.http.respond import respond
 
-REDELIVER_EVERY = 5
-"""Each fifth batch is handled twice, as if SQS had delivered it again."""
-
 options = Options(authenticate=hf.BearerTokens({"till": os.environ[TOKEN_VARIABLE]}))
-LOSE_EVERY = 9
-"""Each ninth batch, if there is nothing but rings in it, is lost: the next sweep has to find what they were for."""
-
-batches = itertools.count(1)
 
 
 async def serve(event: Any, shape: Shape) -> Any:
@@ -56,13 +48,10 @@ def handler(event: Any, context: Any) -> Any:
         for _ in range(again):
             seen("message came again")
         point("received")
-        number = next(batches)
-        if number % LOSE_EVERY == 0 and all(is_ring(each["body"]) for each in event["Records"]):
-            seen("batch of rings lost")
+        if all(is_ring(each["body"]) for each in event["Records"]) and happens(LOST):
             return {"batchItemFailures": []}
         answer = answering(event, context)
-        if number % REDELIVER_EVERY == 0:
-            seen("batch handled twice")
+        if happens(TWICE):
             answer = answering(event, context)
         point("handled")
         return answer
