@@ -33,11 +33,19 @@ class Emulator:
     def __init__(self, endpoint: str, guard: int) -> None:
         self.endpoint = endpoint
         self._guard = guard
+        self._clients: list[Any] = []
 
     def client(self, service: str) -> Any:
         """A client that talks to it, and is patient."""
         config = Config(retries={"total_max_attempts": 6, "mode": "standard"}, read_timeout=60)
-        return boto3.client(service, region_name=REGION, endpoint_url=self.endpoint, config=config)
+        client = boto3.client(service, region_name=REGION, endpoint_url=self.endpoint, config=config)
+        self._clients.append(client)
+        return client
+
+    def close(self) -> None:
+        """Close the clients."""
+        for client in self._clients:
+            client.close()
 
     def environments(self) -> list[int]:
         """The processes in which it runs the function now."""
@@ -76,6 +84,7 @@ def emulator(programs: Path, folder: Path) -> Generator[Emulator]:
         _wait(process, made.endpoint)
         yield made
     finally:
+        made.close()
         _stop(process)
 
 
