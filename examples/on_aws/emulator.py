@@ -56,7 +56,7 @@ class Emulator:
 
 def listed_processes() -> dict[int, tuple[int, str]]:
     """The parent and the command of every process."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], check=True, capture_output=True, text=True).stdout
+    told = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], check=True, capture_output=True, text=True).stdout
     rows = (line.split(maxsplit=2) for line in told.splitlines())
     return {int(pid): (int(parent), command[0] if command else "") for pid, parent, *command in rows}
 
