@@ -56,9 +56,10 @@ class Emulator:
 
 def listed_processes() -> dict[int, tuple[int, str]]:
     """The parent and the command of every process."""
-    told = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], check=True, capture_output=True, text=True).stdout
-    rows = (line.split(maxsplit=2) for line in told.splitlines())
-    return {int(pid): (int(parent), command[0] if command else "") for pid, parent, *command in rows}
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]  # whole lines, however wide
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = (line.split(maxsplit=2) for line in told.stdout.splitlines())
+    return {int(pid): (int(parent), args[0] if args else "") for pid, parent, *args in rows}
 
 
 @contextmanager
