@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo test test-cdk bench swarm torture test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk bench swarm torture test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -33,6 +33,9 @@ help: ## show this list
 
 demo: .venv/.runtime-installed ## see durable execution survive a kill -9, in a minute
 	@$(BIN)/holdfast demo
+
+demo-aws: .venv/.dev-installed ## the same and more on an emulator of AWS, deployed by CDK (400 MB, and wants Node)
+	@$(BIN)/python -m examples.on_aws $(DEMO_AWS_OPTIONS)
 
 test: .venv/.dev-installed ## run the test suite
 	@$(BIN)/python -m pytest $(PYTEST_OPTIONS)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
@@ -30,6 +29,7 @@ from holdfast.kernel.program import Model
 from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened
+from holdfast.opening import open_home, open_shared
 from holdfast.patterns.declarations import Patterns
 from holdfast.ports import Home, Seal, Shared
 from holdfast.runtime.bridges import Bridges
@@ -60,6 +60,7 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
     ``sqlite:///.holdfast/<name>.db`` below the current directory. Caches are shared through the Redis that ``cache``
     names, else ``HOLDFAST_CACHE_URL``; without one each process has its own. It need not answer, now or ever.
+    ``parts`` are other apps: what they have declared by now is this app's too, and they are open whenever it is.
 
         async with app:             # a client: start, signal, look, wait
         async with app.worker():    # the same, and this process also works
@@ -76,6 +77,7 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         limit_bytes: int = LIMIT_BYTES,
         clock: Clock | None = None,
         seal: Seal | None = None,
+        parts: Sequence[App] = (),
     ) -> None:
         check_name("app", name)
         self.name = name
@@ -95,6 +97,10 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
+        self._whole: App | None = None
+        self._has_parts = bool(parts)
+        for part in parts:
+            self._take_in(part)
 
     def __repr__(self) -> str:
         return f"<App {self.name!r}>"
@@ -108,6 +114,15 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
             raise DuplicateName(f"two actors are called {kind.name!r}; give one of them another: name=...")
         self._register_errors(kind.policy.raises)
         self.actors[kind.name] = kind
+
+    def _take_in(self, part: App) -> None:
+        if part._access is not None or part._whole is not None or part._has_parts:
+            raise InvalidState(f"app {part.name!r} is open, or has parts or is one: it cannot be part of {self.name!r}")
+        part.move_to(self.outbox)
+        self.registry.take_in(part.registry)
+        for kind in part.actors.values():
+            self.add_actor(kind)
+        part._whole = self
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,6 +170,8 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
                 "the workflow body reached for the store: only starting, signalling, cancelling and awaiting other "
                 "executions is recorded there; do everything else in a step"
             )
+        if self._whole is not None:
+            return self._whole.access()
         if self._access is None:
             raise ConfigurationError(
                 f"app {self.name!r} is not open. Use it inside 'async with app:' (a client) or "
@@ -164,6 +181,8 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
 
     def actor_access(self) -> ActorAccess:
         """The open app, as actors see it. Raises ``ConfigurationError`` if it is not open."""
+        if self._whole is not None:
+            return self._whole.actor_access()
         if self._actor_access is None:
             self.access()
         assert self._actor_access is not None
@@ -171,12 +190,14 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
 
     def opened(self) -> Opened:
         """The open app, as the state patterns see it. Raises as ``access`` does."""
+        if self._whole is not None:
+            return self._whole.opened()
         return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
 
     @property
     def shared(self) -> Shared:
         """What the processes of this app share besides their home."""
-        return self._shared
+        return self._shared if self._whole is None else self._whole.shared
 
     @property
     def rings(self) -> Rings:
@@ -186,6 +207,8 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop on which the app is open. Raises as ``access`` does."""
+        if self._whole is not None:
+            return self._whole.loop
         self.access()
         assert self._loop is not None
         return self._loop
@@ -224,6 +247,8 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         self._clock = clock
 
     async def __aenter__(self) -> Self:
+        if self._whole is not None:
+            raise InvalidState(f"app {self.name!r} is part of {self._whole.name!r}: open that one")
         loop = asyncio.get_running_loop()
         if self._access is not None and self._loop is not loop:
             raise ConfigurationError(
@@ -234,7 +259,12 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         async with self._opening:
             if self._access is None:
                 shared = self._open_shared()
-                bare = await (self._home() if callable(self._home) else self._open_home())
+                url, tell = self.home_url, self.telemetry.emit
+                bare = await (
+                    self._home()
+                    if callable(self._home)
+                    else open_home(url, clock=self._clock, tell=tell, published=self.published)
+                )
                 home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
@@ -275,9 +305,6 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
                 await home.doorbell.close()
             finally:
                 await home.store.close()
-
-    def _open_home(self) -> Coroutine[Any, Any, Home]:
-        return open_home(self.home_url, clock=self._clock, tell=self.telemetry.emit, published=self.published)
 
     def _open_shared(self) -> Shared:
         if callable(self._cache):
@@ -349,41 +376,3 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         finally:
             if main is not None:
                 main.close()  # if the home could not be opened, it has not begun
-
-
-async def open_home(
-    url: str, *, clock: Clock | None = None, tell: Callable[..., Any] | None = None, published: str = ""
-) -> Home:
-    """Open the home that a URL names: ``sqlite:///path``, ``aws://prefix?region=…`` or ``memory://``.
-
-    ``clock`` and ``tell``, which counts an event of telemetry, are those of the app that opens it; ``published`` is the
-    name of the version of a function in which it does.
-    """
-    scheme, separator, rest = url.partition("://")
-    if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from holdfast.backends.sqlite import open_sqlite_home  # noqa: PLC0415 - only the backend in use is loaded
-
-        return await open_sqlite_home(Path(rest[1:]))
-    if separator and scheme == "memory":
-        from holdfast.backends.memory import open_memory_home  # noqa: PLC0415 - only the backend in use is loaded
-
-        return open_memory_home(rest or None)
-    if separator and scheme == "aws":
-        from holdfast.backends.aws import open_aws_home  # noqa: PLC0415 - only the backend in use is loaded
-
-        return await open_aws_home(url, clock=clock, tell=tell, published=published)
-    raise ConfigurationError(
-        f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db, aws://prefix?region=… "
-        "or memory://"
-    )
-
-
-def open_shared(url: str, app: str) -> Shared:
-    """The cache that a URL names: ``redis://host:port/database``, or ``rediss://`` with TLS."""
-    if not url.startswith(("redis://", "rediss://", "unix://")):
-        raise ConfigurationError(f"{url!r} names no cache. Write redis://host:6379/0")
-    try:
-        from holdfast.backends.redis import open_redis  # noqa: PLC0415 - only the backend in use is loaded
-    except ImportError as error:
-        raise ConfigurationError("a cache on Redis needs its client: pip install 'holdfast[redis]'") from error
-    return open_redis(url, f"holdfast:{app}:")

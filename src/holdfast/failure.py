@@ -100,6 +100,11 @@ class ErrorRegistry:
                 f"define it once at module level"
             )
 
+    def take_in(self, other: ErrorRegistry) -> None:
+        """Let what comes back as itself there come back as itself here, too. Raises as ``register``."""
+        for cls in other._classes.values():
+            self.register(cls)
+
     def rebuild(self, record: ErrorRecord, unknown: type[StepFailed] = StepFailed) -> Exception:
         """The error a record describes: same class, same message (G2), its causes as ``__cause__``.
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app import open_home
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.items import HEAD, Delete, Item, Put
+from holdfast.opening import open_home
 from holdfast.ports import Home, Inventory
 
 

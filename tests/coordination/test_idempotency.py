@@ -252,7 +252,7 @@ def counted(request, tmp_path):
     found: list[Counting] = []
 
     async def open_home():
-        home = await hf.app.open_home("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/home.db")
+        home = await open_home("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/home.db")
         found.append(Counting(home.store))
         return replace(home, store=found[0])
 

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 import holdfast as hf
-from holdfast.app import open_home
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.opening import open_home
 from holdfast.ports import Home
 
 LARGE = Random(3).randbytes(200_000).hex()

@@ -27,7 +27,7 @@ from tests.torture.plants import PLANTS
 from tests.torture.report import Progress, show
 from tests.torture.verdict import judge, log_complaints
 
-from holdfast.app import open_home
+from holdfast.opening import open_home
 
 FULL: Final = {"kills": 220, "zombies": 60, "workers": 4, "executions": 1_500, "rate": 14.0, "seconds": 480.0}
 QUICK: Final = {"kills": 14, "zombies": 8, "workers": 4, "executions": 60, "rate": 20.0, "seconds": 60.0}

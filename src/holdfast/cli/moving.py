@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from holdfast.app import open_home
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import plain
 from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, check_home_is_there, examples, on_home
 from holdfast.errors import ConfigurationError
 from holdfast.moving import Moved, Step, export_home, import_home
+from holdfast.opening import open_home
 from holdfast.ports import Home
 
 

@@ -86,8 +86,8 @@ def home_url(folder: Path) -> str:
 
 async def audit(folder: Path) -> Audit:
     """Compare the books in ``folder``."""
-    orders = _read_lines(folder / ORDERS_FILE, Order)
-    ledger = _read_lines(folder / LEDGER_FILE, Entry)
+    orders = read_lines(folder / ORDERS_FILE, Order)
+    ledger = read_lines(folder / LEDGER_FILE, Entry)
     app = hf.App("audit", home=home_url(folder))
     async with app:
         home = app.access().home
@@ -99,6 +99,11 @@ async def audit(folder: Path) -> Audit:
                 executions[order.id] = None
         assert home.transactions is not None
         tables: Tables = await home.transactions.transact(_read_tables)
+    return compare(orders, ledger, executions, tables)
+
+
+def compare(orders: list[Order], ledger: list[Entry], executions: dict[str, Recorded | None], tables: Tables) -> Audit:
+    """Compare books that were read already; an execution that is ``None`` was not found."""
     books = _Books(orders, ledger, executions, tables)
     books.check_orders()
     books.check_sales()
@@ -106,7 +111,8 @@ async def audit(folder: Path) -> Audit:
     return books.audit()
 
 
-def _read_lines(path: Path, kind: type[T]) -> list[T]:
+def read_lines(path: Path, kind: type[T]) -> list[T]:
+    """The lines of a file of JSON lines. Raises ``ConfigurationError``."""
     try:
         return [msgspec.json.decode(line, type=kind) for line in path.read_bytes().splitlines()]
     except (OSError, msgspec.MsgspecError) as error:

@@ -78,6 +78,18 @@ class Messaging:
         """The open app, as actors see it."""
         raise NotImplementedError
 
+    def move_to(self, outbox: Outbox) -> None:
+        """Publish through the outbox of another app from now on.
+
+        Raises ``ConfigurationError`` if this app has consumers or schedules: theirs are named after it.
+        """
+        if self._wanted or self._jobs:
+            raise ConfigurationError(
+                f"app {self.outbox.app!r} has consumers or schedules, so it cannot be part of another: declare them in "
+                f"{outbox.app!r}"
+            )
+        self.outbox = outbox
+
     @property
     def consumed(self) -> frozenset[str]:
         """The names of the events that consumers of this app are given."""

@@ -200,7 +200,7 @@ class LambdaHandler:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
                 # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
                 left = deadline + margin * 9 / 10 - loop.time()
-                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), left)):
+                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), max(left, 0.0))):
                     await summons.sent()
         if self._crew is not None and self._crew.lines is not None:
             self._crew.lines.flush()

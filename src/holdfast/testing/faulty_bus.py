@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from holdfast.app import open_home
 from holdfast.errors import StoreUnavailable
+from holdfast.opening import open_home
 from holdfast.ports import BusEvent, EventBus, Home, NotTaken, Unfit
 
 if TYPE_CHECKING:

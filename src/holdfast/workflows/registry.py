@@ -29,6 +29,14 @@ class Registry:
     def add_step(self, step: Step[..., Any]) -> None:
         _add(self.steps, "step", step.name, step)
 
+    def take_in(self, other: Registry) -> None:
+        """Know what another registry knows, too. Raises ``DuplicateName`` if both have something of one name."""
+        for workflow in other.workflows.values():
+            self.add_workflow(workflow)
+        for step in other.steps.values():
+            self.add_step(step)
+        self.errors.take_in(other.errors)
+
     def workflow(self, name: str) -> Workflow[..., Any]:
         """The workflow of this name, or ``UnknownName`` with the ones there are."""
         try:

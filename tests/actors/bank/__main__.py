@@ -20,7 +20,7 @@ from typing import Any
 from tests.actors.bank.staff import Staff
 from tests.actors.bank.verdict import heal, judge
 
-from holdfast.app import open_home
+from holdfast.opening import open_home
 
 QUICK = {"accounts": 20, "transfers": 1_200, "kills": 5, "most_kills": 15, "every": 0.1}
 FULL = {"accounts": 100, "transfers": 5_000, "kills": 40, "most_kills": 1_000, "every": 0.2}

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.app import open_home
 from holdfast.backends.aws import parse_address
 from holdfast.cli import main
 from holdfast.items import Item, Put
+from holdfast.opening import open_home
 
 NUMBERS = itertools.count()
 

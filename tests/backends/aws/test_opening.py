@@ -12,11 +12,11 @@ import pytest
 from botocore.exceptions import ConnectionClosedError
 
 import holdfast as hf
-from holdfast.app import open_home
 from holdfast.backends.aws import Bells, LocalDoorbell, create_table, open_aws_home, parse_address
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.errors import ConfigurationError, StoreUnavailable, StoreUnusable
 from holdfast.items import ABSENT, Item, Put
+from holdfast.opening import open_home
 
 WRONG = [
     "aws://",
@@ -44,7 +44,7 @@ def test_a_url_that_names_nothing_is_refused(url: str) -> None:
 def test_botocore_is_loaded_with_the_first_request_only() -> None:
     code = """
 import asyncio, sys
-from holdfast.app import open_home
+from holdfast.opening import open_home
 async def main():
     home = await open_home("aws://shop?region=eu-west-1")
     assert not {"boto3", "botocore"} & set(sys.modules), "opening sends nothing"

@@ -1,0 +1,36 @@
+"""The function's code: Holdfast and what it needs, as pip puts it there, and the examples."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+from examples.on_aws.tools import PIP_INSTALL, run
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+DEPLOYED = [f"on_aws/{name}.py" for name in ("__init__", "app", "checkout", "faults", "handler")]
+
+
+def build(folder: Path) -> Path:
+    """Fill a folder with the code. It is for this machine and this Python, because the stand-in runs it here; for
+    Lambda itself pip is told the platform, as the ``Makefile`` of ``holdfast init`` does. Raises ``ToolMissing``.
+    """
+    code = folder / "build"
+    install: list[Path | str] = [sys.executable, *PIP_INSTALL, "--no-compile", "--target", code, ROOT]
+    run(install, "the code cannot be packed")
+    (code / "examples" / "on_aws").mkdir(parents=True)
+    for source in [*EXAMPLES.glob("*.py"), *(EXAMPLES / each for each in DEPLOYED)]:
+        shutil.copy(source, code / source.relative_to(ROOT))
+    return code
+
+
+def packed(code: Path) -> Path:
+    """The folder as a zip file beside it."""
+    archive = code.with_suffix(".zip")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
+        for file in sorted(each for each in code.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
+            made.write(file, file.relative_to(code))
+    return archive
