@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.aws.local import shared_client, shared_server
-from tests.backends.aws.world import DynamoHomes
+from tests.backends.aws.local import lean_client, shared_client, shared_server
+from tests.backends.aws.world import DynamoDatabase, DynamoHomes
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
+from holdfast.testing import MemoryDatabase
+from holdfast.testing.sqlite_world import SqliteDatabase
+from holdfast.testing.world import Database
 
 __all__ = [
     "app",
@@ -28,6 +31,7 @@ __all__ = [
     "fast",
     "hangs_after_seconds",
     "memory_world",
+    "new_database",
     "no_complaints",
     "reaches",
     "sqlite_world",
@@ -110,6 +114,22 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     world = World(request.param, tmp_path)
     yield world
     world.drop()
+
+
+def database_named(name: str, folder: Path) -> Database:
+    """A database for a simulated world."""
+    match name:
+        case "sqlite":
+            return SqliteDatabase(folder)
+        case "dynamodb":
+            return DynamoDatabase(lean_client())
+    return MemoryDatabase()
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("dynamodb", marks=pytest.mark.aws)])
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
+    """``new_database()``: one for a simulated world, on each home."""
+    return lambda: database_named(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.aws.local import lean_client
-from tests.backends.aws.world import DynamoDatabase
 from tests.worlds import *
-from tests.worlds import excused
+from tests.worlds import database_named, excused
 
 import holdfast as hf
-from holdfast.testing import FaultsAt, MemoryDatabase, Process, World, run_virtual
-from holdfast.testing.sqlite_world import SqliteDatabase
-from holdfast.testing.world import Database
+from holdfast.testing import FaultsAt, Process, World, run_virtual
 
 NO_FAULTS = FaultsAt()
 
@@ -37,15 +33,6 @@ class Machines:
         return await self.world.database.items()
 
 
-def new_database(name: str, folder: Path) -> Database:
-    match name:
-        case "sqlite":
-            return SqliteDatabase(folder)
-        case "dynamodb":
-            return DynamoDatabase(lean_client())
-    return MemoryDatabase()
-
-
 Story = Callable[[Machines], Coroutine[Any, Any, Any]]
 
 
@@ -57,7 +44,7 @@ def simulate(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., An
     def run(story: Story, *, seed: int | None = None) -> Any:
         async def main() -> Any:
             world = World(
-                lambda _app, _ledger: _nobody, limits=hf.Limits(), database=new_database(request.param, tmp_path)
+                lambda _app, _ledger: _nobody, limits=hf.Limits(), database=database_named(request.param, tmp_path)
             )
             try:
                 answer = await story(Machines(world))

@@ -195,4 +195,7 @@ class DynamoDatabase:
     async def close(self) -> None:
         for store in self.stores:
             await store.close()
+        self.drop()
+
+    def drop(self) -> None:
         drop_table(self.client, self.table)
