@@ -25,11 +25,11 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk bench swarm torture test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk bench swarm torture torture-aws test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.runtime-installed ## see durable execution survive a kill -9, in a minute
 	@$(BIN)/holdfast demo
@@ -72,6 +72,9 @@ swarm: .venv/.dev-installed ## run many seeds of simulated processes under fault
 torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers
 	@$(BIN)/python -m tests.torture
 	@$(BIN)/python -m tests.messaging.torture
+
+torture-aws: .venv/.dev-installed ## crash every scenario in every way on DynamoDB Local; takes half an hour
+	@HOLDFAST_REQUIRE_AWS=1 HOLDFAST_TORTURE_AWS=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) tests/crash -k dynamodb
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,6 +16,11 @@ os.environ.pop("HOLDFAST_URL", None)
 
 NOT_TESTED = "NOT TESTED"
 """How the reason of a skip begins if something that should be here is missing."""
+
+HOW_TO_GET_THEM = (
+    "On Debian: apt-get install default-jre-headless npm redis-server. The rest is fetched into .tools by the first "
+    "run that finds these. CDK (400 MB): make test-cdk. CI, which installs them and leaves out nothing: .ci/run"
+)
 
 # A deadline per example would measure the machine, not the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True, derandomize="CI" in os.environ)
@@ -40,10 +46,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say loudly what this machine could not test."""
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if NOT_TESTED in str(report.longrepr)]
     if skipped:
-        reasons = {str(report.longrepr[-1]) for report in skipped if isinstance(report.longrepr, tuple)}
-        terminalreporter.write_sep("!", f"{len(skipped)} tests were skipped", red=True, bold=True)
-        for reason in sorted(reasons):
-            terminalreporter.write_line(reason, red=True)
+        told = [str(report.longrepr[-1]) for report in skipped if isinstance(report.longrepr, tuple)]
+        terminalreporter.write_sep("!", f"{len(skipped)} tests were skipped, for want of tools", red=True, bold=True)
+        for reason, count in sorted(Counter(told).items()):
+            terminalreporter.write_line(f"{count} × {reason.removeprefix('Skipped: ')}", red=True)
+        terminalreporter.write_line(HOW_TO_GET_THEM, red=True)
 
 
 def _on_its_own_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

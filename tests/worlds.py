@@ -1,7 +1,8 @@
 """The worlds these tests run in, and a watchdog for those that would hang.
 
-A test that takes ``world`` runs three times: on the memory home, on a SQLite file, and where nothing stays in memory,
-so that every wait of every execution ends in a replay.
+A test that takes ``world`` runs four times: on the memory home, on a SQLite file, where nothing stays in memory, so
+that every wait of every execution ends in a replay, and on DynamoDB Local by real HTTP. A test that is about what only
+some homes have says so: ``@pytest.mark.not_on_dynamodb("why")``.
 """
 
 from __future__ import annotations
@@ -13,19 +14,43 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends.aws.local import lean_client, shared_client, shared_server
+from tests.backends.aws.world import DynamoDatabase, DynamoHomes
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
+from holdfast.testing import MemoryDatabase
+from holdfast.testing.sqlite_world import SqliteDatabase
+from holdfast.testing.world import Database
+
+__all__ = [
+    "app",
+    "errors_expected",
+    "eventually",
+    "fast",
+    "hangs_after_seconds",
+    "memory_world",
+    "new_database",
+    "no_complaints",
+    "reaches",
+    "sqlite_world",
+    "watchdog",
+    "world",
+]
+"""The fixtures. A conftest takes all of them: ``from tests.worlds import *``."""
 
 HANGS_AFTER_SECONDS = 20
 PATIENCE_SECONDS = 30.0
+SLOWER_ON_DYNAMODB = 4
 
 WORLDS = {
     "memory": hf.Limits(near_seconds=0.2),  # what waits is seen to be suspended soon
     "sqlite": hf.Limits(near_seconds=0.2),
     "forgetful": hf.Limits(linger_seconds=0.0, near_seconds=0.0, resident=0),
+    "dynamodb": hf.Limits(near_seconds=0.2),
 }
+PARAMETERS = [pytest.param(name, marks=[pytest.mark.aws] if name == "dynamodb" else []) for name in WORLDS]
 
 
 class World:
@@ -36,11 +61,16 @@ class World:
         self.file = folder / "home.db"
         self.data = MemoryData()
         self.limits = WORLDS[name]
+        self._homes = DynamoHomes(shared_client()) if name == "dynamodb" else None
 
     @property
     def forgets(self) -> bool:
         """Whether nothing that waits stays in memory."""
         return self.limits.resident == 0
+
+    def listed(self, ids: list[str]) -> list[str]:
+        """Ids of a listing, newest first, as they compare here: DynamoDB knows no order of creation."""
+        return sorted(ids) if self._homes is not None else ids
 
     def app(self, name: str = "shop", **options: Any) -> hf.App:
         """A fresh app on this home, with no code in it yet."""
@@ -51,16 +81,55 @@ class World:
     def home(self) -> Any:
         if self.name == "sqlite":
             return f"sqlite:///{self.file}"
+        if self._homes is not None:
+            return self._homes.open
 
         async def open_shared() -> Home:
             return open_memory_home(data=self.data)
 
         return open_shared
 
+    def drop(self) -> None:
+        """Let go of what outlives the test."""
+        if self._homes is not None:
+            self._homes.drop()
 
-@pytest.fixture(params=WORLDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    return World(request.param, tmp_path)
+
+def is_on_dynamodb(request: pytest.FixtureRequest) -> bool:
+    """Whether a test runs there this time."""
+    callspec = getattr(request.node, "callspec", None)
+    return callspec is not None and "dynamodb" in callspec.params.values()
+
+
+def excused(request: pytest.FixtureRequest) -> None:
+    """Skip a test that is about what DynamoDB has not."""
+    excuse = request.node.get_closest_marker("not_on_dynamodb")
+    if excuse is not None and is_on_dynamodb(request):
+        pytest.skip(f"not on DynamoDB: {excuse.args[0]}")
+
+
+@pytest.fixture(params=PARAMETERS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    excused(request)
+    world = World(request.param, tmp_path)
+    yield world
+    world.drop()
+
+
+def database_named(name: str, folder: Path) -> Database:
+    """A database for a simulated world."""
+    match name:
+        case "sqlite":
+            return SqliteDatabase(folder)
+        case "dynamodb":
+            return DynamoDatabase(lean_client())
+    return MemoryDatabase()
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("dynamodb", marks=pytest.mark.aws)])
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
+    """``new_database()``: one for a simulated world, on each home."""
+    return lambda: database_named(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -139,8 +208,11 @@ def hangs_after_seconds() -> float:
 
 
 @pytest.fixture(autouse=True)
-def watchdog(hangs_after_seconds: float) -> Iterator[None]:
+def watchdog(request: pytest.FixtureRequest, hangs_after_seconds: float) -> Iterator[None]:
     """Interrupt a test that hangs, so that it fails alone and with a traceback."""
+    if is_on_dynamodb(request):
+        shared_server()  # which takes its time, of no test's
+        hangs_after_seconds *= SLOWER_ON_DYNAMODB
 
     def bark(*_: object) -> None:
         raise TimeoutError(f"the test hangs: it ran for more than {hangs_after_seconds} s")

@@ -134,8 +134,10 @@ class CallbackHandle:
 
     async def _verified(self, access: Access) -> tuple[Any, Item]:
         scope = token_scope(self._token)
+        if not scope.partition.startswith(PARTITION_PREFIX):
+            raise invalid_token()  # not to ask the store, which may have something to say about the key
         head = await access.home.store.get(scope.partition)
-        if head is None or not scope.partition.startswith(PARTITION_PREFIX):
+        if head is None:
             raise invalid_token()
         record = decode_record(head.body)
         verify_token(self._token, record.secret)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.crash.stage import Stage
 
 import holdfast as hf
 from holdfast.testing import (
@@ -12,7 +13,6 @@ from holdfast.testing import (
     Ledger,
     Scenario,
     World,
-    crash_at_every_write,
     crash_twice,
     lag_at_every_write,
     pause_at_every_write,
@@ -31,31 +31,30 @@ SWARM_SEEDS = 60
 
 
 @pytest.mark.parametrize("each", ACTOR_SCENARIOS, ids=str)
-def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
-    report = crash_at_every_write(each)
-    assert report.points == 4 * report.writes > 0
+def test_a_crash_at_any_write_changes_nothing(each: Scenario, stage: Stage) -> None:
+    stage.crash(each)
 
 
-def test_a_process_that_hears_from_its_store_too_late_changes_nothing_and_is_fenced() -> None:
-    reports = [lag_at_every_write(each) for each in ACTOR_SCENARIOS]
+def test_a_process_that_hears_from_its_store_too_late_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
+    reports = [lag_at_every_write(each) for each in sampled_stage.some(ACTOR_SCENARIOS)]
     fenced = sum(report.events["fenced"] for report in reports)
     print(f"{sum(report.points for report in reports)} processes lagged behind, {fenced} were fenced")
-    assert fenced >= FENCED_AT_LEAST
+    assert fenced >= sampled_stage.at_least(FENCED_AT_LEAST)
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_a_second_crash_during_the_recovery_changes_nothing(name: str) -> None:
-    assert crash_twice(scenario(name)).points > 0
+def test_a_second_crash_during_the_recovery_changes_nothing(name: str, patient_stage: Stage) -> None:
+    assert crash_twice(patient_stage.on(scenario(name))).points > 0
 
 
-def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
+def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
     fenced = points = 0
-    for each in ACTOR_SCENARIOS:
+    for each in sampled_stage.some(ACTOR_SCENARIOS):
         report = pause_at_every_write(each)
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")
-    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+    assert fenced >= sampled_stage.at_least(FENCED_AT_LEAST), "zombies that never tried to write prove nothing"
 
 
 def test_a_swarm_comes_to_the_end_it_comes_to_undisturbed() -> None:

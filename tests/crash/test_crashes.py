@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.crash.stage import Stage
 
 from holdfast.testing import (
     Scenario,
@@ -26,24 +27,23 @@ def name_of(each: Scenario) -> str:
 
 
 @pytest.mark.parametrize("each", SCENARIOS, ids=name_of)
-def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
-    report = crash_at_every_write(each)
-    assert report.points == 4 * report.writes > 0
+def test_a_crash_at_any_write_changes_nothing(each: Scenario, stage: Stage) -> None:
+    stage.crash(each)
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_a_second_crash_during_the_recovery_changes_nothing(name: str) -> None:
-    assert crash_twice(scenario(name)).points > 0
+def test_a_second_crash_during_the_recovery_changes_nothing(name: str, patient_stage: Stage) -> None:
+    assert crash_twice(patient_stage.on(scenario(name))).points > 0
 
 
-def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
+def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
     fenced = points = 0
-    for each in SCENARIOS:
+    for each in sampled_stage.some(SCENARIOS):
         report = pause_at_every_write(each)
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")
-    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+    assert fenced >= sampled_stage.at_least(FENCED_AT_LEAST), "zombies that never tried to write prove nothing"
 
 
 @pytest.mark.parametrize("each", [each for each in SCENARIOS if not each.effects_depend_on_time], ids=name_of)
@@ -52,14 +52,14 @@ def test_a_slow_store_at_any_write_changes_nothing(each: Scenario) -> None:
     assert report.points == len(DELAYS) * report.writes > 0
 
 
-def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing_and_is_fenced() -> None:
+def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
     fenced = points = 0
-    for each in SCENARIOS:
+    for each in sampled_stage.some(SCENARIOS):
         report = lag_at_every_write(each)
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} processes heard too late, {fenced} were fenced")
-    assert fenced >= FENCED_AT_LEAST, "processes that never tried to write prove nothing"
+    assert fenced >= sampled_stage.at_least(FENCED_AT_LEAST), "processes that never tried to write prove nothing"
 
 
 def test_a_crash_at_any_write_of_a_transactional_step_changes_nothing(tmp_path: Path) -> None:

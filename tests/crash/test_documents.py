@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.crash.stage import Stage
 
 import holdfast as hf
 from holdfast.app import App
@@ -24,23 +25,22 @@ from holdfast.testing.world import User
 
 
 @pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
-def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
-    report = crash_at_every_write(each)
-    assert report.points == 4 * report.writes > 0
+def test_a_crash_at_any_write_changes_nothing(each: Scenario, stage: Stage) -> None:
+    stage.crash(each)
 
 
-def test_a_second_crash_during_the_recovery_changes_nothing() -> None:
-    assert crash_twice(scenario("the life of a document")).points > 0
-
-
-@pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
-def test_a_zombie_at_any_write_changes_nothing(each: Scenario) -> None:
-    assert pause_at_every_write(each).points > 0
+def test_a_second_crash_during_the_recovery_changes_nothing(patient_stage: Stage) -> None:
+    assert crash_twice(patient_stage.on(scenario("the life of a document"))).points > 0
 
 
 @pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
-def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing(each: Scenario) -> None:
-    assert lag_at_every_write(each).points > 0
+def test_a_zombie_at_any_write_changes_nothing(each: Scenario, patient_stage: Stage) -> None:
+    assert pause_at_every_write(patient_stage.on(each)).points > 0
+
+
+@pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
+def test_a_process_that_hears_too_late_from_any_write_on_changes_nothing(each: Scenario, patient_stage: Stage) -> None:
+    assert lag_at_every_write(patient_stage.on(each)).points > 0
 
 
 @pytest.mark.parametrize(

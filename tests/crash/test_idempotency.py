@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from tests.crash.stage import Stage
 
 import holdfast as hf
 from holdfast.app import App
@@ -92,18 +94,12 @@ SEEDS = 60
 WRITES = 11  # two a fresh call and one a repeat; one more for another try
 
 
-@pytest.mark.parametrize("world", ["memory", "sqlite"])
-def test_a_crash_at_any_write_changes_nothing(world: str, tmp_path: Path) -> None:
-    scenario = PAYING
-    if world == "sqlite":
-        scenario = Scenario(
-            "idempotent payments on SQLite",
-            build,
-            histories=Histories.FREE,
-            check=one_outcome_each,
-            database=lambda: SqliteDatabase(tmp_path),
-        )
-    report = crash_at_every_write(scenario)
+def test_a_crash_at_any_write_changes_nothing(stage: Stage) -> None:
+    assert stage.crash(PAYING).writes >= WRITES
+
+
+def test_a_crash_at_any_write_changes_nothing_on_sqlite(tmp_path: Path) -> None:
+    report = crash_at_every_write(replace(PAYING, database=lambda: SqliteDatabase(tmp_path)))
     assert report.points == 4 * report.writes and report.writes >= WRITES
 
 
@@ -115,13 +111,13 @@ def test_a_second_crash_during_the_recovery_changes_nothing() -> None:
     assert crash_twice(PAYING).points > 0
 
 
-def test_a_zombie_at_any_write_changes_nothing() -> None:
-    report = pause_at_every_write(PAYING)
+def test_a_zombie_at_any_write_changes_nothing(stage: Stage) -> None:
+    report = pause_at_every_write(stage.on(PAYING))
     assert report.events["fenced"] > 0, "zombies that never tried to write prove nothing"
 
 
-def test_a_process_that_hears_late_changes_nothing() -> None:
-    assert lag_at_every_write(PAYING).points > 0
+def test_a_process_that_hears_late_changes_nothing(stage: Stage) -> None:
+    assert lag_at_every_write(stage.on(PAYING)).points > 0
 
 
 def test_several_processes_with_wrong_clocks_come_to_one_outcome() -> None:

@@ -10,38 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.worlds import (
-    World,
-    app,
-    errors_expected,
-    eventually,
-    fast,
-    hangs_after_seconds,
-    memory_world,
-    no_complaints,
-    reaches,
-    sqlite_world,
-    watchdog,
-    world,
-)
+from tests.worlds import *
+from tests.worlds import World
 
 import holdfast as hf
 from holdfast.http.api import Options
 from holdfast.http.respond import respond
-
-__all__ = [
-    "app",
-    "errors_expected",
-    "eventually",
-    "fast",
-    "hangs_after_seconds",
-    "memory_world",
-    "no_complaints",
-    "reaches",
-    "sqlite_world",
-    "watchdog",
-    "world",
-]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.infra.tools import CDK, CFN_LINT, bare_environment, environment_or_skip, installed
+from tests.infra.tools import CDK, CFN_LINT, bare_environment, environment_or_skip, installed, lacking
 
 from holdfast.cli.init import write_project
 from holdfast.infra import Existing, Fabric, Function, UploadedCode, template
@@ -30,7 +30,7 @@ def test_without_cdk_the_construct_says_what_it_needs():
 def cdk() -> Path:
     """The programs of an environment with CDK in it."""
     if not installed(CDK) and not os.environ.get(REQUIRED):
-        pytest.skip("NOTHING of the construct is tested here: CDK is large, and only `make test-cdk` installs it")
+        lacking("the construct of CDK", "CDK is large, and only `make test-cdk` installs it", required=REQUIRED)
     return environment_or_skip(CDK)
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -47,9 +48,14 @@ def environment_or_skip(requirements: tuple[str, ...], suffix: str = "") -> Path
         return environment(requirements, suffix)
     except subprocess.CalledProcessError as error:
         lack = f"{requirements[0]} cannot be installed: {(error.stderr or str(error)).strip()[-300:]}"
-    if os.environ.get(REQUIRED):
-        pytest.fail(f"{REQUIRED} is set, and {lack}")
-    pytest.skip(f"NOTHING of it is tested here: {lack}")
+    lacking(f"what {requirements[0]} is for", lack)
+
+
+def lacking(what: str, lack: str, *, required: str = REQUIRED) -> NoReturn:
+    """Skip loudly for what the machine lacks, or fail where nothing may be left out; see `tests/conftest.py`."""
+    if os.environ.get(required):
+        pytest.fail(f"{required} is set, and {lack}")
+    pytest.skip(f"NOT TESTED: {what}: {lack}; set {required}=1 to fail instead")
 
 
 def bare_environment(**more: str) -> dict[str, str]:

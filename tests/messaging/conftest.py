@@ -1,23 +1,3 @@
 """The worlds that tests of messaging run in."""
 
-from __future__ import annotations
-
-from tests.worlds import (
-    errors_expected,
-    eventually,
-    hangs_after_seconds,
-    no_complaints,
-    sqlite_world,
-    watchdog,
-    world,
-)
-
-__all__ = [
-    "errors_expected",
-    "eventually",
-    "hangs_after_seconds",
-    "no_complaints",
-    "sqlite_world",
-    "watchdog",
-    "world",
-]
+from tests.worlds import *

@@ -14,10 +14,21 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.testing import FaultCounts, Histories, RandomFaults, Rates, Scenario, run_scenario
-from holdfast.testing.faults import CrashAfter, CrashBefore, Delay, FailBefore, FailRead, LoseAnswer, LoseRing
+from holdfast.testing import FaultCounts, Histories, RandomFaults, Rates, Scenario, World, run_scenario, run_virtual
+from holdfast.testing.faults import (
+    CrashAfter,
+    CrashBefore,
+    Delay,
+    FailBefore,
+    FailRead,
+    LoseAnswer,
+    LoseRing,
+    PauseAfter,
+    PauseBefore,
+)
 
 RATES = Rates(
     fail_before=0.03,
@@ -184,3 +195,62 @@ def test_the_faults_did_happen():
     if not SEEN.counts:
         test_what_was_committed_is_applied_once_in_order_and_nothing_else()
     SEEN.require(3, FailBefore, LoseAnswer, Delay, CrashBefore, CrashAfter, FailRead, LoseRing)
+
+
+# ── Side by side, with zombies and wrong clocks ─────────────────────────────────────────────────────────────────────
+
+ASIDE = FaultCounts()
+ZOMBIES = replace(RATES, crash=0.0, pause=0.03)
+OFFSETS = st.lists(st.sampled_from([-600_000, -1500, 0, 1500, 600_000]), min_size=2, max_size=3)
+SLEEP_SECONDS = 45.0
+
+
+@pytest.fixture
+def hangs_after_seconds():
+    return 120.0
+
+
+@pytest.mark.usefixtures("errors_expected")
+@settings(
+    max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(SCRIPTS, st.integers(0, 2**32), OFFSETS)
+def test_workers_that_wake_up_late_and_have_wrong_clocks_change_nothing(new_database, script, seed, offsets):
+    scenario, groups = scenario_of(script), committed(script)
+
+    async def main():
+        world = World(scenario.build, limits=scenario.limits, database=new_database())
+        plans = [RandomFaults(Random(f"{seed}/{number}"), ZOMBIES) for number in range(len(offsets))]
+        workers = [world.admit(plan, offset_ms=offset) for plan, offset in zip(plans, offsets, strict=True)]
+        starting = [asyncio.create_task(worker.start()) for worker in workers]
+
+        async def wake_up():
+            while True:
+                await asyncio.sleep(SLEEP_SECONDS)
+                for worker in workers:
+                    worker.resume()
+
+        waking = asyncio.create_task(wake_up())
+        client = await world.client()
+        books = await client.call(client.user)
+        for plan in plans:
+            plan.rates = Rates()
+        for worker in workers:
+            worker.resume()
+        await world.quiet()
+        waking.cancel()
+        await asyncio.gather(waking, *starting, return_exceptions=True)
+        ASIDE.add(world.counts)
+        violations = world.violations()
+        await world.close()
+        return books, violations
+
+    assert run_virtual(main, seed=seed) == ([groups, groups], [])
+
+
+@pytest.mark.usefixtures("errors_expected")
+def test_the_zombies_did_wake_up(new_database):
+    """Runs after the test above, in the same process; alone it draws its own."""
+    if not ASIDE.counts:
+        test_workers_that_wake_up_late_and_have_wrong_clocks_change_nothing(new_database)
+    ASIDE.require(3, FailBefore, LoseAnswer, Delay, PauseBefore, PauseAfter, LoseRing)

@@ -8,34 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worlds import (
-    app,
-    errors_expected,
-    eventually,
-    hangs_after_seconds,
-    memory_world,
-    no_complaints,
-    sqlite_world,
-    watchdog,
-    world,
-)
+from tests.worlds import *
+from tests.worlds import database_named, excused
 
 import holdfast as hf
-from holdfast.testing import FaultsAt, MemoryDatabase, Process, World, run_virtual
-from holdfast.testing.sqlite_world import SqliteDatabase
-
-__all__ = [
-    "app",
-    "errors_expected",
-    "eventually",
-    "hangs_after_seconds",
-    "memory_world",
-    "no_complaints",
-    "simulate",
-    "sqlite_world",
-    "watchdog",
-    "world",
-]
+from holdfast.testing import FaultsAt, Process, World, run_virtual
 
 NO_FAULTS = FaultsAt()
 
@@ -59,14 +36,16 @@ class Machines:
 Story = Callable[[Machines], Coroutine[Any, Any, Any]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("dynamodb", marks=pytest.mark.aws)])
 def simulate(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
     """``simulate(story)``: run ``story(machines)`` in virtual time."""
+    excused(request)
 
     def run(story: Story, *, seed: int | None = None) -> Any:
         async def main() -> Any:
-            database = MemoryDatabase() if request.param == "memory" else SqliteDatabase(tmp_path)
-            world = World(lambda _app, _ledger: _nobody, limits=hf.Limits(), database=database)
+            world = World(
+                lambda _app, _ledger: _nobody, limits=hf.Limits(), database=database_named(request.param, tmp_path)
+            )
             try:
                 answer = await story(Machines(world))
                 assert world.violations() == []

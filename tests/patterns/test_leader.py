@@ -19,6 +19,7 @@ async def lead_for_ever(held, terms, name):
         terms.append((name, -held.fence))
 
 
+@pytest.mark.not_on_dynamodb("nobody can tell there that a process has died: its lease has to run out")
 def test_another_takes_over_when_the_leader_dies(simulate):
     async def story(machines):
         terms = []

@@ -155,6 +155,7 @@ def test_a_cancelled_wait_leaves_no_lease_behind(simulate):
 # ── Death ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.not_on_dynamodb("nobody can tell there that a process has died: its lease has to run out")
 def test_the_lease_of_a_dead_process_is_taken_over_at_once(simulate):
     async def story(machines):
         one, other = await machines.boot(), await machines.boot()

@@ -68,6 +68,7 @@ def test_one_task_may_hold_several_permits(simulate):
     simulate(story)
 
 
+@pytest.mark.not_on_dynamodb("nobody can tell there that a process has died: its lease has to run out")
 def test_the_permits_of_the_dead_come_back(simulate):
     async def story(machines):
         dying, other = await machines.boot(), await machines.boot()

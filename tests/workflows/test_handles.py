@@ -329,7 +329,7 @@ async def test_a_long_history_is_whole(app):
         assert len(await handle.history()) == 2_800
 
 
-async def test_listing_by_workflow_status_time_and_tag(app, echo, waits, do, broken, reaches):
+async def test_listing_by_workflow_status_time_and_tag(world, app, echo, waits, do, broken, reaches):
     broken.add("x")
 
     @app.workflow
@@ -346,18 +346,18 @@ async def test_listing_by_workflow_status_time_and_tag(app, echo, waits, do, bro
         async def ids(*args, **options):
             page = await app.executions(*args, **options)
             assert page.cursor is None
-            return [each.id for each in page.executions]
+            return world.listed([each.id for each in page.executions])
 
-        assert await ids() == ["f-1", "w-1", "e-2", "e-1"]
-        assert await ids("echo") == ["e-2", "e-1"]
-        assert await ids(status="COMPLETED") == ["e-2", "e-1"]
+        assert await ids() == world.listed(["f-1", "w-1", "e-2", "e-1"])
+        assert await ids("echo") == world.listed(["e-2", "e-1"])
+        assert await ids(status="COMPLETED") == world.listed(["e-2", "e-1"])
         assert await ids(status="FAILED") == ["f-1"]
         assert await ids("echo", status="FAILED") == []
         assert await ids("unknown") == []
         assert await ids(tags={"team": "blue"}) == ["e-1"]
         assert await ids(tags={"team": "blue", "env": "prod"}) == []
         now = datetime.now(UTC)
-        assert await ids(since=now - timedelta(minutes=1)) == ["f-1", "w-1", "e-2", "e-1"]
+        assert await ids(since=now - timedelta(minutes=1)) == world.listed(["f-1", "w-1", "e-2", "e-1"])
         assert await ids(since=now + timedelta(minutes=1)) == []
         assert await ids(until=now - timedelta(minutes=1)) == []
 
@@ -372,7 +372,7 @@ async def test_a_workflow_whose_name_begins_like_anothers_is_not_listed_with_it(
         assert [each.id for each in (await app.executions("echo")).executions] == ["e"]
 
 
-async def test_listing_a_page_at_a_time(app, echo):
+async def test_listing_a_page_at_a_time(world, app, echo):
     async with app.worker():
         await asyncio.gather(*[await echo.start("a", id=f"e-{n:02}", tags={"odd": str(n % 2)}) for n in range(25)])
         found, cursor, pages = [], None, 0
@@ -383,13 +383,12 @@ async def test_listing_a_page_at_a_time(app, echo):
             pages += 1
             if (cursor := page.cursor) is None:
                 break
-        assert found == [f"e-{n:02}" for n in reversed(range(25))]
+        assert world.listed(found) == world.listed([f"e-{n:02}" for n in reversed(range(25))])
         assert pages == 3
         first = await app.executions(tags={"odd": "1"}, limit=5)
         rest = await app.executions(tags={"odd": "1"}, limit=50, after=first.cursor)
-        assert [each.id for each in (*first.executions, *rest.executions)] == [
-            f"e-{n:02}" for n in reversed(range(25)) if n % 2
-        ]
+        found = [each.id for each in (*first.executions, *rest.executions)]
+        assert world.listed(found) == world.listed([f"e-{n:02}" for n in reversed(range(25)) if n % 2])
 
 
 @pytest.mark.parametrize(

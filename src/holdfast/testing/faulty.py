@@ -176,6 +176,8 @@ class Wire:
 
 
 def _pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
+    if done.cancelled():
+        return  # the run is over, and this write was still under way
     error = done.exception()
     if error is not None:
         _refuse(answer, error)
@@ -184,6 +186,8 @@ def _pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
 
 
 def _ignore(done: asyncio.Future[Any], action: Callable[[], object]) -> None:
+    if done.cancelled():
+        return  # the run is over, and this write was still under way
     done.exception()  # looked at, so that asyncio does not complain
     action()
 

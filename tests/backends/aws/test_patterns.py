@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -33,7 +31,6 @@ from holdfast.testing import World as Simulated
 from holdfast.testing.faults import FailBefore, LoseAnswer
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
-NUMBERS = itertools.count()
 
 FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 FAULTS = st.dictionaries(st.integers(1, 30), st.sampled_from([LoseAnswer(), FailBefore()]), max_size=5)
@@ -106,7 +103,7 @@ def test_keys_of_idempotent_calls_behave_like_their_model(client: Any) -> None:
 
 
 def _database(client: Any) -> DynamoDatabase:
-    return DynamoDatabase(client, f"patterns-{os.getpid()}-{next(NUMBERS)}")
+    return DynamoDatabase(client)
 
 
 # ── What it costs ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +19,6 @@ from holdfast.testing.scenarios import (
 from holdfast.testing.simulation import run_scenario
 from holdfast.testing.world import MemoryDatabase
 
-NUMBERS = itertools.count()
 DAY_SECONDS = 86_400.0
 
 ALL = [*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *DOCUMENT_SCENARIOS]
@@ -35,7 +32,7 @@ def seldom(each: Scenario) -> Scenario:
 
 
 def on_dynamodb(each: Scenario, client: Any) -> Scenario:
-    return replace(each, database=lambda: DynamoDatabase(client, f"scenario-{os.getpid()}-{next(NUMBERS)}"))
+    return replace(each, database=lambda: DynamoDatabase(client))
 
 
 @pytest.mark.parametrize("each", ON_A_FRESH_DATABASE, ids=lambda each: each.name)

@@ -1,22 +1,75 @@
-"""A simulated world on DynamoDB Local: several processes, one table, virtual time.
+"""Worlds on DynamoDB Local: a home for tests in real time, and a simulated one, of several processes in virtual time.
 
-A request happens in one piece on the loop, so that the same seed gives the same run; doorbells are simulated.
+Requests are real. In a simulated world each happens in one piece on the loop, so that the same seed gives the same run;
+doorbells are simulated, and blobs, as there is no S3, are in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
-from holdfast.backends.aws.connection import perform
-from holdfast.backends.aws.requests import BOUNDS
-from holdfast.backends.aws.table import create_table
-from holdfast.items import Item
+from holdfast.backends.aws.blobs import INLINE_BYTES
+from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
+from holdfast.backends.aws.found import INDEXES
+from holdfast.backends.aws.layout import decode
+from holdfast.backends.aws.requests import BOUNDS, Writing
+from holdfast.backends.aws.table import table_definition
+from holdfast.backends.memory import MemoryData
+from holdfast.backends.memory.blobs import MemoryBlobs
+from holdfast.ids import new_id
+from holdfast.items import Bounds, Item, Put
 from holdfast.ports import Home
 from holdfast.testing.oracles import WatchedData
 from holdfast.testing.virtual_time import outside
+
+CHANGES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+"""The requests by which a store changes anything."""
+
+NUMBERS = itertools.count()
+
+
+def new_table(client: Any) -> str:
+    """The name of a table of its own, which is there."""
+    table = f"test-{os.getpid()}-{next(NUMBERS)}-holdfast"
+    perform(client, "CreateTable", table_definition(table))
+    return table
+
+
+def drop_table(client: Any, table: str) -> None:
+    """Let go of it: the emulator gets slower with each table."""
+    perform(client, "DeleteTable", {"TableName": table})
+
+
+class DynamoHomes:
+    """One new table; each home that is opened on it is as of another process."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.table = new_table(client)
+        self._bells = Bells()
+        self._blobs = MemoryData()
+
+    async def open(self) -> Home:
+        owner = f"aws-{new_id()[:12]}"
+        connection = ThreadedConnection(None, None, client=self.client)
+        return Home(
+            url=f"aws://{self.table}",
+            owner=owner,
+            store=DynamoStore(Transport(connection, self.table, random=Random(owner)), self.table),
+            doorbell=LocalDoorbell(self._bells, owner),
+            blobs=MemoryBlobs(self._blobs),
+            inline_bytes=INLINE_BYTES,
+            bounds=BOUNDS,
+        )
+
+    def drop(self) -> None:
+        drop_table(self.client, self.table)
 
 
 class InlineConnection:
@@ -25,15 +78,20 @@ class InlineConnection:
     Ids are drawn from a seed, so runs have the same ones; DynamoDB would take their transactions for each other's.
     """
 
-    def __init__(self, client: Any, table: str) -> None:
-        self._client = client
-        self._table = table
+    def __init__(self, database: DynamoDatabase) -> None:
+        self._database = database
 
     async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        database = self._database
         if (token := parameters.get("ClientRequestToken")) is not None:
-            token = hashlib.sha256(f"{self._table}/{token}".encode()).hexdigest()[:36]
+            token = hashlib.sha256(f"{database.table}/{token}".encode()).hexdigest()[:36]
             parameters = parameters | {"ClientRequestToken": token}
-        return outside().run(perform, self._client, operation, parameters)
+        if database.has_nothing_for(operation, parameters):
+            return {"Items": [], "Count": 0}
+        database.requests += 1
+        if operation in CHANGES:
+            database.changes += 1
+        return outside().run(perform, database.client, operation, parameters)
 
     def close(self) -> None:
         pass
@@ -42,48 +100,88 @@ class InlineConnection:
 class DynamoDatabase:
     """One new table, which each process of a world has a store on."""
 
-    def __init__(self, client: Any, table: str, *, index_leases: bool = True) -> None:
-        self.table = table
+    def __init__(
+        self, client: Any, *, index_leases: bool = True, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()
+    ) -> None:
+        self.client = client
+        self.table = new_table(client)
         self.stores: list[DynamoStore] = []
-        self._client = client
+        self.requests = self.changes = 0
         self._index_leases = index_leases
+        self._bounds = bounds
         self._bells = Bells()
         self._violations: list[str] = []
-        self._made = False
+        self._indexes: dict[str, tuple[int, dict[str, int]]] = {}
+        self._seen: tuple[int, list[Item]] = (-1, [])
+        for item in holds:
+            request = Writing(self.table, b"", "", index_leases).one(Put(item))
+            perform(client, request.operation, request.parameters)
 
-    def _store(self) -> DynamoStore:
-        transport = Transport(InlineConnection(self._client, self.table), self.table, random=Random(len(self.stores)))
-        store = DynamoStore(transport, self.table, index_leases=self._index_leases)
-        self.stores.append(store)
-        return store
+    def connect(self) -> Connection:
+        """The way to the table for one more process."""
+        return InlineConnection(self)
 
     async def open(self, owner: str) -> Home:
-        if not self._made:
-            await create_table(InlineConnection(self._client, self.table), self.table)
-            self._made = True
+        transport = Transport(self.connect(), self.table, random=Random(len(self.stores)))
+        store = DynamoStore(transport, self.table, index_leases=self._index_leases)
+        self.stores.append(store)
         return Home(
             url=f"aws://{self.table}",
             owner=owner,
-            store=self._store(),
+            store=store,
             doorbell=LocalDoorbell(self._bells, owner),
-            bounds=BOUNDS,
+            bounds=self._bounds,
         )
 
+    def has_nothing_for(self, operation: str, parameters: dict[str, Any]) -> bool:
+        """Whether a look at an index would find nothing yet, as is known from one at all of it since the last change.
+
+        In virtual time days pass with a look every few seconds, of eight requests each.
+        """
+        if operation != "Query" or "IndexName" not in parameters or "ExclusiveStartKey" in parameters:
+            return False
+        index, values = parameters["IndexName"], parameters["ExpressionAttributeValues"]
+        changes, first = self._indexes.get(index, (-1, {}))
+        if changes != self.changes:
+            first = self._first_of(index)
+            self._indexes[index] = (self.changes, first)
+        shard, last = values[":q"]["S"], int(values[":last"]["N"])
+        return shard not in first or first[shard] > last
+
+    def _first_of(self, index: str) -> dict[str, int]:
+        """The earliest time in each part of an index."""
+        shard, time = next((each.shard, each.time) for each in INDEXES if each.name == index)
+        first: dict[str, int] = {}
+        for wire in self._all_of({"TableName": self.table, "IndexName": index}):
+            part, when = wire[shard]["S"], int(wire[time]["N"])
+            first[part] = min(when, first.get(part, when))
+        return first
+
     async def items(self) -> list[Item]:
-        """Everything, read past the store: a scan of the table answers its items one by one."""
-        store, found = self._store(), list[Item]()
-        after: str | None = None
-        while True:
-            heads = await store.scan("", after=after, limit=1000)
-            for head in heads.items:
-                found += await _entity(store, head.partition)
-            if (after := heads.cursor) is None:
-                break
+        """Everything, read past the stores; not again while nothing was sent that could have changed it."""
+        changes, found = self._seen
+        if changes != self.changes:
+            found = self._scan()
+            self._seen = (self.changes, found)
+        return found
+
+    def _scan(self) -> list[Item]:
+        wires = self._all_of({"TableName": self.table, "ConsistentRead": True})
+        found = sorted(map(decode, wires), key=lambda item: (item.partition, item.sort))
         watched = WatchedData()
-        for item in sorted(found, key=lambda item: (item.partition, item.sort)):
+        for item in found:
             watched.check_segment_at_rest(item)
         self._violations = watched.violations
         return found
+
+    def _all_of(self, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while True:
+            answer = outside().run(perform, self.client, "Scan", parameters)
+            found += answer["Items"]
+            if (last := answer.get("LastEvaluatedKey")) is None:
+                return found
+            parameters["ExclusiveStartKey"] = last
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         pass  # a table is only looked at when all is over
@@ -97,13 +195,7 @@ class DynamoDatabase:
     async def close(self) -> None:
         for store in self.stores:
             await store.close()
+        self.drop()
 
-
-async def _entity(store: DynamoStore, partition: str) -> list[Item]:
-    found: list[Item] = []
-    after: str | None = None
-    while True:
-        page = await store.query(partition, after=after)
-        found += page.items
-        if (after := page.cursor) is None:
-            return found
+    def drop(self) -> None:
+        drop_table(self.client, self.table)

@@ -255,6 +255,7 @@ async def test_a_collection_s_time_to_live_begins_anew_with_each_write(world):
         assert (await carts.at("a").update(lambda cart: cart | {"x": 1})).expires_at == clock.now + 3_600_000
 
 
+@pytest.mark.not_on_dynamodb("it deletes what has expired by itself")
 async def test_a_purge_takes_remnants_only_after_a_week_and_nothing_that_lives(world):
     clock = SetClock()
     app = world.app(clock=clock)

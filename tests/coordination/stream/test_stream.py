@@ -18,6 +18,7 @@ from tests.coordination.stream.accounts import (
     cents_of,
     withdraw,
 )
+from tests.worlds import is_on_dynamodb
 
 import holdfast as hf
 from holdfast.coordination.stream import handle
@@ -27,6 +28,8 @@ from holdfast.testing.faults import Delay, FailBefore, LoseAnswer
 
 @pytest.fixture(params=[False, True], ids=["apart", "ordered"])
 def ordered(request):
+    if request.param and is_on_dynamodb(request):
+        pytest.skip("not on DynamoDB: its writers do not see each other, so it has no order of all events")
     return request.param
 
 
@@ -485,7 +488,6 @@ async def test_a_decision_with_an_id_that_two_make_at_once_is_made_once(world, o
         assert await streams[0].at("a").state(BALANCE) == 0
 
 
-@pytest.mark.parametrize("ordered", [False, True], ids=["apart", "ordered"])
 async def test_large_events_are_stored_aside_in_either_kind_of_stream(world, ordered):
     app = world.app()
     async with app:

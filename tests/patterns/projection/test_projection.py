@@ -9,6 +9,8 @@ from tests.coordination.stream.accounts import AccountEvent, Deposited, Withdraw
 
 import holdfast as hf
 
+unordered = pytest.mark.not_on_dynamodb("its writers do not see each other, so it has no order of all events")
+
 
 def balances(app, source, *, name="balances", batch=10):
     totals = app.documents(int, name=name)
@@ -24,6 +26,7 @@ def balances(app, source, *, name="balances", batch=10):
 # ── One order ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@unordered
 async def test_the_events_of_all_streams_are_in_one_order_without_gaps(world):
     async with world.app() as one, world.app() as other:
         streams = [accounts(app, ordered=True) for app in (one, other)]
@@ -45,6 +48,7 @@ async def test_the_events_of_all_streams_are_in_one_order_without_gaps(world):
         assert await all_of(streams[0].read(limit=0)) == []
 
 
+@unordered
 async def test_a_refused_append_uses_up_no_position(world):
     app = world.app()
     async with app:
@@ -56,6 +60,7 @@ async def test_a_refused_append_uses_up_no_position(world):
         assert [each.position async for each in streams.read()] == [1, 2]
 
 
+@unordered
 async def test_a_reader_never_sees_a_position_before_all_those_before_it(world):
     async with world.app() as one, world.app() as other:
         streams = [accounts(app, ordered=True) for app in (one, other)]
@@ -81,6 +86,7 @@ async def test_a_reader_never_sees_a_position_before_all_those_before_it(world):
 # ── Projections ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@unordered
 @pytest.mark.parametrize("batch", [1, 3, 100])
 async def test_a_projection_counts_each_event_once_and_goes_on_where_it_stopped(world, batch):
     app = world.app()
@@ -97,6 +103,7 @@ async def test_a_projection_counts_each_event_once_and_goes_on_where_it_stopped(
         assert ((await totals.at("a").get()).value, (await totals.at("b").get()).value) == (1101, 5)
 
 
+@unordered
 async def test_projections_that_run_side_by_side_count_each_event_once(world):
     async with world.app() as one, world.app() as other:
         streams = [accounts(app, ordered=True) for app in (one, other)]
@@ -108,6 +115,7 @@ async def test_projections_that_run_side_by_side_count_each_event_once(world):
         assert [(await sides[0][1].at(key).get()).value for key in "ab"] == [10, 10]
 
 
+@unordered
 async def test_a_projection_that_raises_has_had_no_effect_and_stops_there(world):
     app = world.app()
     async with app:
@@ -137,6 +145,7 @@ async def test_a_projection_of_one_stream_needs_no_order_of_all(world):
         assert (await totals.at("a").get()).value == 3
 
 
+@unordered
 async def test_a_projection_that_follows_hears_of_each_event(world, eventually):
     async with world.app() as one, world.app() as other:
         streams = [accounts(app, ordered=True) for app in (one, other)]
@@ -156,6 +165,7 @@ async def test_a_projection_that_follows_hears_of_each_event(world, eventually):
         assert await projection.position() == 6
 
 
+@unordered
 async def test_a_projection_publishes_with_its_effect(world, eventually):
     app, seen = world.app(), []
 

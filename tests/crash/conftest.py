@@ -1,0 +1,42 @@
+"""The homes that the scenarios are crashed on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from tests.backends.aws.local import lean_client
+from tests.crash.stage import Stage
+
+from holdfast.testing.crashes import CRASHES
+
+EVERYTHING = "HOLDFAST_TORTURE_AWS"
+SAMPLED_SHARE = 0.1
+MOST_POINTS = 36
+
+
+@pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.aws)])
+def stage(request: pytest.FixtureRequest) -> Stage:
+    """Every write of every scenario, wherever it is played."""
+    if request.param == "memory":
+        return Stage("memory")
+    if EVERYTHING in os.environ:
+        return Stage("dynamodb", lean_client())
+    return Stage("dynamodb", lean_client(), CRASHES, most_points=MOST_POINTS)
+
+
+@pytest.fixture(
+    params=["memory", *([pytest.param("dynamodb", marks=pytest.mark.aws)] if EVERYTHING in os.environ else [])]
+)
+def patient_stage(request: pytest.FixtureRequest) -> Stage:
+    """On DynamoDB only by ``make torture-aws``: every pair of writes takes its time."""
+    return Stage(request.param, None if request.param == "memory" else lean_client())
+
+
+@pytest.fixture
+def sampled_stage(stage: Stage) -> Stage:
+    """Every write of a seeded sample of the scenarios on DynamoDB."""
+    if stage.client is None or EVERYTHING in os.environ:
+        return stage
+    return replace(stage, share=SAMPLED_SHARE)

@@ -1,0 +1,58 @@
+"""Where the scenarios are crashed: in memory, watched at every write, and on DynamoDB Local by real HTTP.
+
+There each run is some twenty times slower. ``make test`` lets processes die there before and after every write of every
+scenario, except that of the longest it takes a sample of the points, and a sample of the scenarios for zombies and
+laggards, always the same. ``make torture-aws`` plays everything that is played in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from tests.backends.aws.world import DynamoDatabase
+
+from holdfast.testing import MemoryDatabase, Scenario, crash_at_every_write
+from holdfast.testing.crashes import FAULTS, Report
+from holdfast.testing.faults import WriteFault
+
+SAMPLE_SEED = 7
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A home that scenarios are played on. ``share`` says how many of them, where all would take too long."""
+
+    name: str
+    client: Any = None
+    faults: Sequence[WriteFault] = FAULTS
+    share: float = 1.0
+    most_points: int | None = None
+
+    def on(self, scenario: Scenario) -> Scenario:
+        """The same scenario here, unchanged."""
+        if self.client is None:
+            return scenario
+        there = scenario.database()
+        assert isinstance(there, MemoryDatabase), "this one is about a database of its own"
+        holds = [item for entity in there.data.partitions.values() for item in entity.values()]
+        return replace(scenario, database=lambda: DynamoDatabase(self.client, holds=holds))
+
+    def crash(self, scenario: Scenario) -> Report:
+        """A fault at every write of it, or at so many as there is time for here."""
+        report = crash_at_every_write(self.on(scenario), self.faults, most_points=self.most_points)
+        every = len(self.faults) * report.writes
+        assert report.points == min(every, self.most_points or every) > 0
+        return report
+
+    def some(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+        """All of them, or a sample."""
+        count = max(1, round(self.share * len(scenarios)))
+        chosen = scenarios if count == len(scenarios) else Random(SAMPLE_SEED).sample(list(scenarios), count)
+        return [self.on(each) for each in chosen]
+
+    def at_least(self, count: int) -> int:
+        """How often something has to happen here that happens ``count`` times where all are played."""
+        return max(1, int(self.share * count / 2)) if self.share < 1 else count
