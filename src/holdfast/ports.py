@@ -45,8 +45,9 @@ class Store(Protocol):
         ...
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """Heads somebody should look at, earliest first: leased with ``lease_until``, else with ``due_at``, at or
-        before ``before`` (milliseconds). A store whose doorbell redelivers may leave out the leased ones.
+        """Heads somebody should look at, earliest first: free with ``due_at`` at or before ``before`` (milliseconds),
+        leased with ``lease_until``. Of the leased ones those may be left out that have no ``due_at`` so early: what is
+        accepted for an entity is to be in its ``due_at`` until its owner lets go of it (G1).
         It is their headers that say so: a body may be left out.
         """
         ...
@@ -288,7 +289,7 @@ class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. ``bounds`` is what
-    one call of the store takes, if that is less than anybody would ask of it.
+    one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
     """
 
     url: str
@@ -302,4 +303,5 @@ class Home(Struct, frozen=True):
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
     summons: Summons | None = None
+    billed: bool = False
     bounds: Bounds | None = None

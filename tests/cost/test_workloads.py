@@ -27,9 +27,9 @@ def found() -> list[Workload]:
 
 
 def row(each: Workload) -> str:
-    own = f"{dollars(each.own)} | {each.today / each.own:.2f}"
-    durable = "– | –" if each.durable is None else f"{dollars(each.durable)} | {each.today / each.durable:.2f}"
-    return f"| {each.name} | {dollars(each.today)} | {dollars(each.without)} | {own} | {durable} |"
+    own = f"{dollars(each.own)} | {each.ours / each.own:.2f}"
+    durable = "– | –" if each.durable is None else f"{dollars(each.durable)} | {each.ours / each.durable:.2f}"
+    return f"| {each.name} | {dollars(each.ours)} | {own} | {durable} |"
 
 
 def test_the_page_says_what_was_measured(found: list[Workload]) -> None:
@@ -41,7 +41,7 @@ def test_the_page_names_every_miss_and_no_other(found: list[Workload]) -> None:
     misses = {
         each.name
         for each in found
-        if each.today / each.own > HALF or (each.durable is not None and each.today / each.durable > FIFTH)
+        if each.ours / each.own > HALF or (each.durable is not None and each.ours / each.durable > FIFTH)
     }
     explained = PAGE.read_text(encoding="utf-8").partition("## Misses")[2].partition("\n## ")[0]
     named = {name for each in re.findall(r"^- \*\*(.*?)\*\*", explained, re.MULTILINE) for name in each.split("; ")}
@@ -49,26 +49,25 @@ def test_the_page_names_every_miss_and_no_other(found: list[Workload]) -> None:
 
 
 def test_a_checkpoint_of_ours_takes_no_lease_and_no_queue() -> None:
-    """One more step of a result that fits is one request and one unit more, whatever is indexed."""
-    for leases in (True, False):
-        two, three = (measured(steps(count, noise(800)), leases=leases) for count in (2, 3))
-        assert three.usage.requests - two.usage.requests == RUNS
-        assert three.usage.write_units - two.usage.write_units == RUNS
-        assert three.wakes == two.wakes
+    """One more step of a result that fits is one request and one unit more."""
+    two, three = (measured(steps(count, noise(800))) for count in (2, 3))
+    assert three.usage.requests - two.usage.requests == RUNS
+    assert three.usage.write_units - two.usage.write_units == RUNS
+    assert three.wakes == two.wakes
 
 
 def test_what_compresses_costs_less() -> None:
-    inline = measured(steps(2, noise(20_000)), leases=False).usage.write_units
-    assert measured(steps(2, order(20_000)), leases=False).usage.write_units < inline / 3
+    inline = measured(steps(2, noise(20_000))).usage.write_units
+    assert measured(steps(2, order(20_000))).usage.write_units < inline / 3
 
 
 def test_what_is_put_aside_is_an_object_and_a_reference() -> None:
-    aside = measured(steps(2, noise(20_000)), leases=False, inline_kb=8)
+    aside = measured(steps(2, noise(20_000)), inline_kb=8)
     assert aside.blob_writes == 2 * RUNS
 
 
 def test_an_actor_that_was_asleep_is_taken_up_once_a_call() -> None:
-    assert measured(a_call, leases=False).wakes == RUNS
+    assert measured(a_call).wakes == RUNS
 
 
 # ── Elsewhere ───────────────────────────────────────────────────────────────────────────────────────────────────────

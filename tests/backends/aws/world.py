@@ -42,18 +42,17 @@ class InlineConnection:
 class DynamoDatabase:
     """One new table, which each process of a world has a store on."""
 
-    def __init__(self, client: Any, table: str, *, index_leases: bool = True) -> None:
+    def __init__(self, client: Any, table: str) -> None:
         self.table = table
         self.stores: list[DynamoStore] = []
         self._client = client
-        self._index_leases = index_leases
         self._bells = Bells()
         self._violations: list[str] = []
         self._made = False
 
     def _store(self) -> DynamoStore:
         transport = Transport(InlineConnection(self._client, self.table), self.table, random=Random(len(self.stores)))
-        store = DynamoStore(transport, self.table, index_leases=self._index_leases)
+        store = DynamoStore(transport, self.table)
         self.stores.append(store)
         return store
 

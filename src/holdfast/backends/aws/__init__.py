@@ -126,6 +126,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         bounds=BOUNDS,
+        billed=True,
     )
 
 
