@@ -288,7 +288,8 @@ class Shared(Struct, frozen=True):
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
-    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. ``bounds`` is what
+    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
+    ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
     one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
     """
 
@@ -300,6 +301,7 @@ class Home(Struct, frozen=True):
     purges: Purges | None = None
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
+    packs: bool = False
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
     summons: Summons | None = None

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.units import index_units, item_units, stored_bytes, units_of_read
 from holdfast.clock import Clock
@@ -197,13 +198,21 @@ class MeteringBlobs:
 def metered(home: Home, clock: Clock, *, inline_bytes: int | None = None) -> tuple[Home, MeteringStore]:
     """The same home with a meter, and without what AWS's home has not, so that the engine works as it does there.
 
-    ``inline_bytes`` is the largest body that stays in its item; larger ones are written to S3 as blobs.
+    ``inline_bytes`` is the largest body, packed, that stays in its item, as on AWS if it is not given; larger ones are
+    written to S3 as blobs.
     """
     store = MeteringStore(home.store, clock)
     blobs = None if home.blobs is None else MeteringBlobs(home.blobs, store.wakes)
-    inline_bytes = home.inline_bytes if inline_bytes is None else inline_bytes
+    inline_bytes = INLINE_BYTES if inline_bytes is None else inline_bytes
     bare = replace(
-        home, store=store, blobs=blobs, inline_bytes=inline_bytes, transactions=None, sequencer=None, billed=True
+        home,
+        store=store,
+        blobs=blobs,
+        inline_bytes=inline_bytes,
+        transactions=None,
+        sequencer=None,
+        billed=True,
+        packs=True,
     )
     return bare, store
 

@@ -125,6 +125,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         summons=doorbell,
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
+        packs=True,
         bounds=BOUNDS,
         billed=True,
     )
