@@ -18,7 +18,8 @@ from holdfast.items import ABSENT, Delete, Item, OwnerIs, Put, Update
 from holdfast.ports import BLOB_MARK, Store
 from holdfast.testing.conformance import StoreConformance
 
-BODY = Random(1).randbytes(700)
+NOISE = Random(1).randbytes(2_800)
+BODY = NOISE[:700]
 NOW = 1_000_000_000_000
 
 
@@ -52,9 +53,9 @@ COSTS = [
     ("suspend until", LEASED, Update(partition="p", **RELEASED, due_at=2000), 2),
     ("later", FREE, Update(partition="p", due_at=2000), 3),
     ("not due any more", FREE, Update(partition="p", due_at=None), 2),
-    ("shrink", Item("p", "j", body=BODY * 4), Put(Item("p", "j")), 3),
-    ("grow", Item("p", "j"), Put(Item("p", "j", body=BODY * 4)), 3),
-    ("delete", Item("p", "j", body=BODY * 4), Delete("p", "j"), 3),
+    ("shrink", Item("p", "j", body=NOISE), Put(Item("p", "j")), 3),
+    ("grow", Item("p", "j"), Put(Item("p", "j", body=NOISE)), 3),
+    ("delete", Item("p", "j", body=NOISE), Delete("p", "j"), 3),
     ("delete nothing", None, Delete("p", "j"), 1),
 ]
 
@@ -77,13 +78,13 @@ async def test_several_writes_cost_twice():
 
 async def test_a_refused_write_costs_what_is_there():
     _, store = fresh()
-    await store.write(Put(Item("p", body=BODY * 4)))
+    await store.write(Put(Item("p", body=NOISE)))
     store.reset()
     with pytest.raises(Refused):
         await store.write(Put(Item("p"), ABSENT))
     assert store.meter.total == Usage(requests=1, write_units=3)
     with pytest.raises(Refused):
-        await store.write(Put(Item("p"), ABSENT), Put(Item("q", body=BODY * 2)))
+        await store.write(Put(Item("p"), ABSENT), Put(Item("q", body=NOISE[:1_400])))
     assert store.meter.usage["TransactWriteItems"] == Usage(requests=1, write_units=2 * 3 + 2 * 2)
 
 
@@ -91,7 +92,7 @@ async def test_reads_cost_by_4_kb():
     _, store = fresh()
     await store.write(Put(Item("p", body=Random(1).randbytes(8_200))))
     for number in range(3):
-        await store.write(Put(Item("p", f"j{number}", body=BODY * 3)))
+        await store.write(Put(Item("p", f"j{number}", body=NOISE[:2_100])))
     store.reset()
     await store.get("p")
     await store.get("nothing")

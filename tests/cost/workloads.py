@@ -146,7 +146,7 @@ def workloads() -> list[Workload]:
         checkpoint("checkpoint, 8 KB of noise", noise(8 * 1024), 8),
         checkpoint("checkpoint, 20 KB of JSON", order(20 * 1024), 20),
         checkpoint("checkpoint, 20 KB of noise", noise(20 * 1024), 20),
-        checkpoint("checkpoint, 20 KB of noise, in S3", noise(20 * 1024), 20, inline_kb=8),
+        checkpoint("checkpoint, 20 KB of noise, no bucket", noise(20 * 1024), 20, inline_kb=64),
         whole(
             "5 steps of 800 bytes",
             steps(5, small),

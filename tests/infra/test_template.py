@@ -385,7 +385,6 @@ def test_what_is_watched():
         "StrandedAlarm",
         "TurnsFailedAlarm",
         "IndexDueThrottledAlarm",
-        "IndexLeasesThrottledAlarm",
         "TableReadsThrottledAlarm",
         "TableWritesThrottledAlarm",
     }

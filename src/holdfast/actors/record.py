@@ -103,7 +103,8 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     timers were set. ``halted_by`` names the message that an actor has stopped at. ``stamp`` is the last one given to a
     message of its own. ``parked_up_to`` is the last place in the inbox that a message was set aside from: one that is
     delivered again comes to its old place, so none behind it needs to be looked for among those set aside. ``left_by``
-    names the commit with which its owner let go of it: one that was not answered knows itself by that.
+    names the commit with which its owner let go of it: one that was not answered knows itself by that. ``recent`` are
+    messages that nobody awaits a reply to, by their ids, and until when (milliseconds) each may come again.
     """
 
     schema: int
@@ -115,6 +116,7 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     stamp: int = 0
     parked_up_to: str = ""
     left_by: str = ""
+    recent: dict[str, int] = {}
 
 
 encode_record: Final = msgspec.json.Encoder().encode

@@ -64,7 +64,7 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
     @click.option("--real-time", is_flag=True, help="On the real clock and event loop, for steps that use the network.")
     @click.option("--ms", "milliseconds", type=click.IntRange(1), default=200, help="Assumed: each invocation; 200.")
     @click.option("--memory-mb", type=click.IntRange(128), default=512, help="Assumed: memory of a function; 512.")
-    @click.option("--inline-kb", type=click.IntRange(1), help="Assumed: larger bodies go to S3; by default over 64.")
+    @click.option("--inline-kb", type=click.IntRange(1), help="Assumed: larger bodies, packed, go to S3; 9 by default.")
     @wraps(command)
     def with_options(session: Session, *args: Any, **given: Any) -> T:
         mine = {name: given.pop(name) for name in Options.__struct_fields__ if name in given}
