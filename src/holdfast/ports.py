@@ -45,8 +45,9 @@ class Store(Protocol):
         ...
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """Heads somebody should look at, earliest first: leased with ``lease_until``, else with ``due_at``, at or
-        before ``before`` (milliseconds). A store whose doorbell redelivers may leave out the leased ones.
+        """Heads somebody should look at, earliest first: free with ``due_at`` at or before ``before`` (milliseconds),
+        leased with ``lease_until``. Of the leased ones those may be left out that have no ``due_at`` so early: what is
+        accepted for an entity is to be in its ``due_at`` until its owner lets go of it (G1).
         It is their headers that say so: a body may be left out.
         """
         ...
@@ -360,8 +361,9 @@ class Shared(Struct, frozen=True):
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
-    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. ``bounds`` is what
-    one call of the store takes, if that is less than anybody would ask of it.
+    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
+    ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
+    one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
     """
 
     url: str
@@ -372,10 +374,12 @@ class Home(Struct, frozen=True):
     purges: Purges | None = None
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
+    packs: bool = False
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
     summons: Summons | None = None
     metered: Metered | None = None
     versions: Versions | None = None
+    billed: bool = False
     bounds: Bounds | None = None
     bus: EventBus | None = None

@@ -18,7 +18,7 @@ from holdfast.backends.memory.data import StoredBlob
 from holdfast.backends.sqlite import SqliteStore
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.clock import SystemClock
-from holdfast.coordination.offload import GRACE_MS, OffloadingStore
+from holdfast.coordination.offload import GRACE_MS, THREAD_BYTES, OffloadingStore
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, HEAD, Delete, Item, Put, RevisionIs, Update
 from holdfast.ports import BLOB_MARK, Blobs, Page, Store
@@ -92,6 +92,16 @@ async def test_what_is_stored_is_small_and_what_is_read_is_whole(opened):
         assert len(stored.body) < 100 and stored.body.startswith(BLOB_MARK)
         assert await small.store.get("doc#a") == item
         assert (await small.store.scan("doc#")).items == (item,)
+
+
+@pytest.mark.parametrize(("size", "stays"), [(90_000, True), (THREAD_BYTES + 1, False)])
+async def test_where_the_store_packs_bodies_it_is_their_packed_size_that_counts(size, stays):
+    data = MemoryData()
+    store = OffloadingStore(MemoryStore(data), MemoryBlobs(data), FixedClock(), inline_bytes=1_000, packs=True)
+    for key, body, inline in (("alike", b"1" * size, stays), ("noise", random.Random(1).randbytes(2_000), False)):
+        await store.write(Put(Item(key, body=body), ABSENT))
+        assert (data.find(key, "@").body == body) is inline
+        assert (await store.get(key)).body == body
 
 
 async def test_a_refusal_and_a_loaded_update_carry_the_whole_item(opened):

@@ -24,11 +24,10 @@ WITHIN_A_UNIT = 800
 
 @dataclass(frozen=True)
 class Workload:
-    """Dollars per million: of ours today, of ours without the index of leases, and of the others if they have it."""
+    """Dollars per million: of ours, and of the others if they have it."""
 
     name: str
-    today: Decimal
-    without: Decimal
+    ours: Decimal
     own: Decimal
     durable: Decimal | None
 
@@ -45,15 +44,13 @@ def order(size: int) -> str:
     return (text + " " * size)[: size - 2]
 
 
-def measured(
-    make: Callable[[hf.App], Callable[[int], Awaitable[object]]], *, leases: bool, inline_kb: int | None = None
-) -> Used:
+def measured(make: Callable[[hf.App], Callable[[int], Awaitable[object]]], *, inline_kb: int | None = None) -> Used:
     """What one piece of work uses, in a shop that is warm."""
 
     async def trial() -> Used:
         app = hf.App("shop", clock=VirtualClock(), limits=PATIENT)
         inline = None if inline_kb is None else inline_kb * 1024
-        return await try_out(app, make(app), runs=RUNS, warm_up=1, index_leases=leases, inline_bytes=inline)
+        return await try_out(app, make(app), runs=RUNS, warm_up=1, inline_bytes=inline)
 
     return run_virtual(trial)
 
@@ -115,14 +112,10 @@ def dollars(used: Used) -> Decimal:
 def checkpoint(name: str, result: str, size_kb: int, *, inline_kb: int | None = None) -> Workload:
     """What one more step adds to a workflow."""
 
-    def one(*, leases: bool) -> Decimal:
-        three, two = (measured(steps(n, result), leases=leases, inline_kb=inline_kb) for n in (3, 2))
-        return dollars(three) - dollars(two)
-
+    three, two = (measured(steps(n, result), inline_kb=inline_kb) for n in (3, 2))
     return Workload(
         name,
-        one(leases=True),
-        one(leases=False),
+        dollars(three) - dollars(two),
         roll_your_own.checkpoint(size_kb).usd_per_million,
         durable_functions.checkpoint(size_kb).usd_per_million,
     )
@@ -137,9 +130,8 @@ def whole(
     queue: bool = True,
 ) -> Workload:
     """A piece of work from its beginning to its end, with the messages that wake it, unless the caller does."""
-    bills = (bill_of("", measured(make, leases=leases)) for leases in (True, False))
-    today, without = ((bill if queue else bill.measured()).usd_per_million for bill in bills)
-    return Workload(name, today, without, own, durable)
+    bill = bill_of("", measured(make))
+    return Workload(name, (bill if queue else bill.measured()).usd_per_million, own, durable)
 
 
 def workloads() -> list[Workload]:
@@ -154,7 +146,7 @@ def workloads() -> list[Workload]:
         checkpoint("checkpoint, 8 KB of noise", noise(8 * 1024), 8),
         checkpoint("checkpoint, 20 KB of JSON", order(20 * 1024), 20),
         checkpoint("checkpoint, 20 KB of noise", noise(20 * 1024), 20),
-        checkpoint("checkpoint, 20 KB of noise, in S3", noise(20 * 1024), 20, inline_kb=8),
+        checkpoint("checkpoint, 20 KB of noise, no bucket", noise(20 * 1024), 20, inline_kb=64),
         whole(
             "5 steps of 800 bytes",
             steps(5, small),

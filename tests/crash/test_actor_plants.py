@@ -16,8 +16,7 @@ from holdfast.actors import commit, perform
 from holdfast.actors.record import REPLY_PREFIX
 from holdfast.actors.resident import Finished, Resident, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.items import EXISTS, Delete, Put, Write, place
-from holdfast.kernel.host import Host
+from holdfast.items import EXISTS, Delete, Put, Update, Write, place
 from holdfast.testing import crash_at_every_write, pause_at_every_write
 from holdfast.testing.faulty import FaultyStore
 from holdfast.testing.scenarios import scenario
@@ -39,11 +38,11 @@ def without_the_epoch() -> Generator[None]:
 def reply_before_its_commit() -> Generator[None]:
     """Whoever waits for a reply hears it a moment before it is durable."""
 
-    async def early(batch: Sequence[Finished], actor: Resident, host: Host) -> None:
+    async def early(batch: Sequence[Finished], *others: Any) -> None:
         for each in batch:
             each.delivery.tell(each.outcome)
         await asyncio.sleep(MOMENT_SECONDS)
-        await write_really(batch, actor, host)
+        await write_really(batch, *others)
 
     with mock.patch.object(commit, "_write", early):
         yield
@@ -53,15 +52,35 @@ def reply_before_its_commit() -> Generator[None]:
 def timers_apart() -> Generator[None]:
     """That a timer has fired is written after what it has done."""
 
-    async def apart(batch: Sequence[Finished], actor: Resident, host: Host) -> None:
-        after, before = actor.version, actor.committed
+    async def apart(batch: Sequence[Finished], after: Version, actor: Resident, *others: Any) -> None:
+        before = actor.committed
+        assert before is not None
         if after.record.timers != before.record.timers:
-            actor.version = Version(replace(after.record, timers=before.record.timers), after.state)
-            await write_really(batch, actor, host)
-            actor.version = after
-        await write_really([], actor, host) if after is not before else await write_really(batch, actor, host)
+            early = Version(replace(after.record, timers=before.record.timers), after.state)
+            await write_really(batch, early, actor, *others)
+            batch = []
+        await write_really(batch, after, actor, *others)
 
     with mock.patch.object(commit, "_write", apart):
+        yield
+
+
+@contextmanager
+def timers_unseen() -> Generator[None]:
+    """A commit that sets a timer leaves it to the release to say so."""
+    with mock.patch.object(commit, "next_timer", return_value=None):
+        yield
+
+
+@contextmanager
+def messages_to_oneself_unseen() -> Generator[None]:
+    """A commit with a message to its own actor does not say that it is due."""
+    update_really = commit._update
+
+    def update(version: Version, _rung: int, *others: Any) -> Update:
+        return replace(update_really(version, 0, *others), add_revision=1)
+
+    with mock.patch.object(commit, "_update", update):
         yield
 
 
@@ -132,6 +151,8 @@ PLANTS = {
         "sent by a method",
     ),
     "a timer that fires again": (timers_apart, crash_at_every_write, "timers"),
+    "a timer that is not due": (timers_unseen, crash_at_every_write, "timers"),
+    "a message that is not due": (messages_to_oneself_unseen, crash_at_every_write, "sent by a method"),
     "request ids ignored": (request_ids_ignored, crash_at_every_write, "chain of calls"),
 }
 

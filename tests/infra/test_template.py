@@ -400,7 +400,6 @@ def test_what_is_watched():
         "StrandedAlarm",
         "TurnsFailedAlarm",
         "IndexDueThrottledAlarm",
-        "IndexLeasesThrottledAlarm",
         "TableReadsThrottledAlarm",
         "TableWritesThrottledAlarm",
     }

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.actors.mail import ring
 from holdfast.actors.record import DELETED, PARTITION_PREFIX, RUNNING, describe_partition, encode_record
-from holdfast.actors.resident import ELSEWHERE, Finished, Resident, Version
+from holdfast.actors.resident import ELSEWHERE, Finished, Resident, Version, next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.coordination.lease import Fenced
+from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import HEAD, Item, OwnerIs, Put, Update, one_per_place, place
+from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.host import announce
 from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
@@ -30,11 +30,22 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
 
 
-async def commit(actor: Resident, access: ActorAccess, host: Host) -> None:
-    """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more."""
+class Rest(Struct, frozen=True):
+    """How an actor is left by an owner that lets go of it."""
+
+    status: str
+    due_at: int | None
+    expires_at: int | None
+
+
+async def commit(actor: Resident, access: ActorAccess, host: Host, rest: Rest | None = None) -> None:
+    """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more.
+
+    With ``rest`` the last write lets go of the lease too, unless somebody has rung: ``actor.held`` tells.
+    """
     await commit_under_way(actor)
     if actor.finished and not (actor.lost or actor.redo or actor.broken):
-        await _commit(actor, access, host)
+        await _commit(actor, access, host, rest)
     if actor.lost:
         raise Fenced(f"{actor.partition}: its lease could not be renewed, or its state not written")
     if actor.broken is not None:
@@ -63,7 +74,7 @@ async def _commit_beside(actor: Resident, access: ActorAccess, host: Host) -> No
         actor.wake()
 
 
-async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
+async def _commit(actor: Resident, access: ActorAccess, host: Host, rest: Rest | None = None) -> None:
     batch: list[Finished] = []
     actor.writing = True
     try:
@@ -71,7 +82,7 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host) -> None:
             batch, actor.finished = together(actor.finished, host.home.bounds)
             version = batch[-1].version if actor.finished else actor.version
             assert version is not None
-            await _write(batch, version, actor, access, host)
+            await _write(batch, version, actor, access, host, None if actor.finished else rest)
             _release(batch, actor, access, host)
             batch = []
     except asyncio.CancelledError:
@@ -100,27 +111,24 @@ def together(finished: list[Finished], bounds: Bounds | None) -> tuple[list[Fini
     return finished, []
 
 
-async def _write(batch: Sequence[Finished], version: Version, actor: Resident, access: ActorAccess, host: Host) -> None:
+async def _write(
+    batch: Sequence[Finished],
+    version: Version,
+    actor: Resident,
+    access: ActorAccess,
+    host: Host,
+    rest: Rest | None,
+) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
     others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
     if version is actor.committed and not others:
         await _confirm(actor, host)
         return
     rung = int(any(is_message_to(actor.partition, write) for write in others))
-    # Of an actor that has ended the stamp stays: what it publishes when it begins anew comes behind all of before.
-    body = encode_record(version.record if version.deleted else replace(version.record, state=Raw(version.state)))
-    now = host.clock.now_ms()
-    until = now + host.limits.lease_ms if actor.lease_until < now + host.limits.lease_ms // 2 else actor.lease_until
-    update = Update(
-        partition=actor.partition,
-        when=OwnerIs(host.home.owner, actor.epoch),
-        status=DELETED if version.deleted else RUNNING,
-        lease_until=until,
-        body=body,
-        add_epoch=1,
-        add_revision=rung,
-    )
+    if rung:
+        rest = None
     pause, doubtful = FIRST_PAUSE_SECONDS, False
+    update = _update(version, rung, actor, host, rest)
     while True:
         try:
             await host.home.store.write(update, *others)
@@ -129,7 +137,12 @@ async def _write(batch: Sequence[Finished], version: Version, actor: Resident, a
             if refused.index:
                 others[refused.index - 1] = _rung_again(others[refused.index - 1], refused, access)
                 continue
-            if doubtful and refused.item == _as_written(refused.item, body, actor, host):
+            if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because somebody has rung
+                actor.revision, actor.due_at, rest = refused.item.revision, refused.item.due_at, None
+                actor.look()
+                update = _update(version, rung, actor, host, rest)
+                continue
+            if doubtful and _is_written(refused.item, update, actor, host):
                 break
             if doubtful:
                 _tell_doubt(batch, actor)
@@ -140,8 +153,48 @@ async def _write(batch: Sequence[Finished], version: Version, actor: Resident, a
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     actor.epoch += 1
     actor.revision += rung
-    actor.lease_until = until
+    if update.due_at is not UNSET:
+        actor.due_at = update.due_at
+    actor.lease_until = update.lease_until or 0
+    actor.held = rest is None
     actor.committed = version
+
+
+def _update(version: Version, rung: int, actor: Resident, host: Host, rest: Rest | None) -> Update:
+    """The write to the head. It depends on nobody having rung if it says when to look next: a ring says "now"."""
+    owner, now = host.home.owner, host.clock.now_ms()
+    # Of an actor that has ended the stamp stays: what it publishes when it begins anew comes behind all of before.
+    record = version.record if version.deleted else replace(version.record, state=Raw(version.state))
+    nobody_rang = AllOf((OwnerIs(owner, actor.epoch), RevisionIs(actor.revision)))
+    if rest is not None:
+        return Update(
+            partition=actor.partition,
+            when=nobody_rang,
+            status=rest.status,
+            owner=None,
+            lease_until=None,
+            due_at=rest.due_at,
+            expires_at=rest.expires_at,
+            body=encode_record(replace(record, left_by=f"{owner}/{actor.epoch}")),
+            add_epoch=1,
+        )
+    due = now if rung else next_timer(version.record)
+    covered = due is None or (actor.due_at is not None and actor.due_at <= due)
+    return Update(
+        partition=actor.partition,
+        when=OwnerIs(owner, actor.epoch) if covered else nobody_rang,
+        status=DELETED if version.deleted else RUNNING,
+        lease_until=_lease_end(actor, now, host),
+        due_at=UNSET if covered else due,
+        body=encode_record(replace(record, left_by="")),
+        add_epoch=1,
+        add_revision=rung,
+    )
+
+
+def _lease_end(actor: Resident, now: int, host: Host) -> int:
+    lease_ms = host.limits.lease_ms
+    return now + lease_ms if actor.lease_until < now + lease_ms // 2 else actor.lease_until
 
 
 async def _confirm(actor: Resident, host: Host) -> None:
@@ -176,11 +229,11 @@ def _rung_again(write: Write, refused: Refused, access: ActorAccess) -> Write:
     return ring(partition, refused.item, access)
 
 
-def _as_written(there: Item | None, body: bytes, actor: Resident, host: Host) -> Item | None:
-    """What is there, if it is what our write would have left; else nothing that could be there."""
-    if there is None or there.owner != host.home.owner or there.epoch != actor.epoch + 1 or there.body != body:
-        return Item("")
-    return there
+def _is_written(there: Item | None, update: Update, actor: Resident, host: Host) -> bool:
+    """Whether what is there is what our write has left: under our lease, or with the name of the commit in it."""
+    if there is None or there.body != update.body:
+        return False
+    return update.owner is None or (there.owner, there.epoch) == (host.home.owner, actor.epoch + 1)
 
 
 def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:

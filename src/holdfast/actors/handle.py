@@ -93,6 +93,9 @@ class ActorHandle:
         reply = await find_reply(self._partition, request_id, access)
         if reply is not None:
             return "completed" if reply.error is None else "failed"
+        head = await self._head()
+        if head.body and request_id in decode_record(head.body).recent:
+            return "completed"
         if any(message.id == request_id for message in await self.messages()):
             return "waiting"
         return "parked" if any(message.id == request_id for message in await self.parked()) else "unknown"

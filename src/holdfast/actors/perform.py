@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.failing import end_trouble, fail, was_set_aside
-from holdfast.actors.record import NOT_BEGUN, ActorRecord, Call, Reply, timer_place
-from holdfast.actors.replies import find_reply, fingerprint_of, receipt, replied, reply_writes
+from holdfast.actors.record import NOT_BEGUN, Call, Reply, timer_place
+from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembered, replied, reply_writes
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
@@ -18,6 +19,9 @@ from holdfast.items import one_per_place
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+
+NO_REPLY = Raw(b"null")
+"""What a message was answered that nobody awaited."""
 
 DELETE_METHOD = "!delete"
 """The message that ends an actor."""
@@ -145,14 +149,18 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     if trouble and (delivery.place in trouble or timers is not record.timers):
         gone = {delivery.place, *(timer_place(name) for name in settings_replaced(record.timers, timers))}
         trouble = {name: each for name, each in trouble.items() if name not in gone}
-    changed = (timers, turn.settings, turn.stamp, trouble) != (
+    recent = remembered(delivery.call, record, access)
+    changed = (timers, turn.settings, turn.stamp, trouble, recent) != (
         record.timers,
         record.settings,
         record.stamp,
         record.trouble,
+        record.recent,
     )
     if changed:
-        record = replace(record, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble)
+        record = replace(
+            record, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble, recent=recent
+        )
     if changed or turn.state != version.state or version.deleted:
         actor.version = Version(record, turn.state)
     actor.finish(delivery, outcome, (*turn.writes, *reply_writes(delivery, outcome, actor, access)), turn.rings)
@@ -164,7 +172,7 @@ def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     state = kind.encode(actor.actor)
     assert actor.version is not None
     before = actor.version.record
-    record = ActorRecord(schema=kind.schema, state=NOT_BEGUN, stamp=before.stamp, parked_up_to=before.parked_up_to)
+    record = replace(before, schema=kind.schema, state=NOT_BEGUN, timers={}, settings=0, trouble={}, halted_by=None)
     actor.version = Version(record, state, deleted=True)
     outcome = Replied(b"null")
     actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, access))
@@ -174,6 +182,9 @@ def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
 
 
 async def _earlier_reply(call: Call, actor: Resident, access: ActorAccess) -> Reply | None:
+    assert actor.version is not None
+    if call.id in actor.version.record.recent:
+        return Reply(fingerprint_of(call), NO_REPLY)
     return actor.replies.get(call.id) or await find_reply(actor.partition, call.id, access)
 
 

@@ -102,7 +102,9 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ``schema`` is the version of the class's fields under which ``state`` was written. ``settings`` counts how often
     timers were set. ``halted_by`` names the message that an actor has stopped at. ``stamp`` is the last one given to a
     message of its own. ``parked_up_to`` is the last place in the inbox that a message was set aside from: one that is
-    delivered again comes to its old place, so none behind it needs to be looked for among those set aside.
+    delivered again comes to its old place, so none behind it needs to be looked for among those set aside. ``left_by``
+    names the commit with which its owner let go of it: one that was not answered knows itself by that. ``recent`` are
+    messages that nobody awaits a reply to, by their ids, and until when (milliseconds) each may come again.
     """
 
     schema: int
@@ -113,6 +115,8 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     halted_by: str | None = None
     stamp: int = 0
     parked_up_to: str = ""
+    left_by: str = ""
+    recent: dict[str, int] = {}
 
 
 encode_record: Final = msgspec.json.Encoder().encode

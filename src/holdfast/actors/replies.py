@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 
 from holdfast import ids
-from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition, encode
+from holdfast.actors.record import REPLY_PREFIX, ActorRecord, Call, Reply, decode_reply, describe_partition, encode
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.errors import IdempotencyMismatch
 from holdfast.failure import describe
@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 RESEND_WINDOW_MS: Final = 600_000
 """How long a message is recognised that its sender's process sends again because the store gave no answer: it does
 so for some seconds only."""
+
+
+MOST_RECENT: Final = 10
+"""So many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
+
+
+def remembered(call: Call, record: ActorRecord, access: ActorAccess) -> dict[str, int]:
+    """``record.recent`` with a message in it that is applied, if it has room there.
+
+    Nobody awaits it, so all there is to keep is that it was applied; where each write is billed an item for that costs
+    as much as the message itself.
+    """
+    if not (access.home.billed and call.known) or call.named or call.replies:
+        return record.recent
+    now = access.clock.now_ms()
+    recent = {id: until for id, until in record.recent.items() if until > now}
+    return record.recent if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
 
 
 def fingerprint_of(call: Call) -> str:
@@ -48,7 +65,8 @@ def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: 
     """Take the message out of the inbox; keep the reply if it may be asked for: from elsewhere, or again."""
     call = delivery.call
     taken_out = receipt(delivery, actor)
-    if not call.known:
+    assert actor.version is not None
+    if not call.known or call.id in actor.version.record.recent:
         return taken_out
     error = None if outcome.error is None else describe(outcome.error)
     reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))

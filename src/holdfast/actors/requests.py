@@ -25,6 +25,9 @@ LOOK_AGAIN_GROWTH: Final = 1.5
 LONGEST_LOOK_SECONDS: Final = 5.0
 """When whoever waits for a reply looks for it without being rung, in case a ring was lost."""
 
+LONGEST_BILLED_LOOK_SECONDS: Final = 60.0
+"""The same where each look is paid for."""
+
 CIRCLES: Final = 2
 """So often whoever is not first by name sees a circle of callers before he gives way."""
 
@@ -77,6 +80,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
     partition = reference.partition
     event = access.rings.listen(partition)
     patience_seconds, circles = FIRST_LOOK_SECONDS, 0
+    longest_seconds = LONGEST_BILLED_LOOK_SECONDS if access.home.billed else LONGEST_LOOK_SECONDS
     try:
         request = replace(request, known=True)  # the message may be sent again when the store gives no answer
         sort = await post(reference.kind, partition, request, access)
@@ -84,7 +88,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
             if (reply := await find_reply(partition, request.id, access)) is not None:
                 return replied(reply, request, partition, access)
             await access.rings.next(event, patience_seconds)
-            patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
+            patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, longest_seconds)
             if request.chain:
                 waiters = await find_deadlock(request.chain, partition, access)
                 circles = circles + 1 if waiters else 0

@@ -94,6 +94,18 @@ class Version(Struct, frozen=True):
     deleted: bool = False
 
 
+def next_timer(record: ActorRecord) -> int | None:
+    """When the first of an actor's timers is to be run, or tried again, in milliseconds."""
+    times = (max(each.due_at, again_at(timer_place(name), record)) for name, each in record.timers.items())
+    return min(times, default=None)
+
+
+def again_at(place: str, record: ActorRecord) -> int:
+    """When a message or a timer that has failed is to be tried again, in milliseconds."""
+    trouble = record.trouble.get(place)
+    return 0 if trouble is None else trouble.again_at
+
+
 class Finished(Struct, frozen=True):
     """A delivery that has run: the actor after it, what else is to be written for it, and who hears of it then."""
 
@@ -114,9 +126,11 @@ class Resident(Entity):
         "committing",
         "finished",
         "halting",
+        "hot",
         "kind",
         "known",
         "later",
+        "left_at",
         "looks",
         "mail",
         "passed_over",
@@ -149,7 +163,8 @@ class Resident(Entity):
         self.waits_for: set[str] = set()
         self.committing: asyncio.Task[None] | None = None
         self.suspects: set[str] = set()
-        self.halting = self.redo = self.writing = False
+        self.halting = self.redo = self.writing = self.hot = False
+        self.left_at = 0
         self.passed_over = 0
         self.looks = 0
 
@@ -240,14 +255,12 @@ class Resident(Entity):
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""
         assert self.version is not None
-        times = [
-            max(each.due_at, self._again_at(timer_place(name))) for name, each in self.version.record.timers.items()
-        ]
+        times = [next_timer(self.version.record)]
         if self.later:
             times.append(self.later[0][0])
         if self.mail:
             times.append(self._again_at(self.mail[0].place))
-        return min(times, default=None)
+        return min((each for each in times if each is not None), default=None)
 
     def _due_timer(self, now: int) -> Delivery | None:
         assert self.version is not None
@@ -268,8 +281,7 @@ class Resident(Entity):
 
     def _again_at(self, place: str) -> int:
         assert self.version is not None
-        trouble = self.version.record.trouble.get(place)
-        return 0 if trouble is None else trouble.again_at
+        return again_at(place, self.version.record)
 
     # ── Starting over ───────────────────────────────────────────────────────────────────────────────────────────────
 

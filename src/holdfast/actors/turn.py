@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.actors.commit import begin_commit, commit, commit_under_way
+from holdfast.actors.commit import Rest, begin_commit, commit, commit_under_way
 from holdfast.actors.failing import prepare
 from holdfast.actors.mail import halted
 from holdfast.actors.perform import run_one
@@ -45,6 +45,7 @@ from holdfast.items import (
     Put,
     RevisionIs,
     Update,
+    place,
 )
 from holdfast.kernel.handover import STRANDED_RECHECK_MS
 from holdfast.kernel.program import Stranded
@@ -65,7 +66,12 @@ async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
         while True:
             await receive(actor, host)
             await run(actor, access, host)
-            await commit(actor, access, host)
+            await commit_under_way(actor)
+            rest = await rest_at_once(actor, host)
+            await commit(actor, access, host, rest)
+            if rest is not None and not actor.held:
+                left(actor, rest.due_at, host)
+                return
             if not await wait(actor, host) and await settle(actor, host):
                 return
     except Fenced:
@@ -113,6 +119,7 @@ async def claim(actor: Resident, host: Host) -> bool:
                 actor.reset()
                 actor.taken_over = takeover
             actor.hold(item)
+            actor.hot = now - actor.left_at <= host.patience_seconds(0.0) * 1000
             return True
         case Held(_, until):
             host.later.held(host, actor.partition, until)
@@ -263,29 +270,72 @@ async def wait(actor: Resident, host: Host) -> bool:
         return not actor.settled
     now, due = host.clock.now_ms(), actor.next_due()
     near_seconds = None if due is None else max(0, due - now) / 1000
-    linger = 0.0 if actor.passing else host.patience_seconds(0.0)  # a hot actor stays: its next call finds it warm
+    linger = patience_seconds(actor, host)
     timeout = linger if near_seconds is None else min(near_seconds, linger)
     if await actor.woken(timeout) or not actor.settled:
         return True
     return near_seconds is not None and near_seconds <= linger
 
 
+def patience_seconds(actor: Resident, host: Host) -> float:
+    """How long an actor keeps its lease when nothing is to be done: a hot one stays, so its next call finds it warm.
+
+    Where each write is billed, one is hot that is called again a moment after it was let go.
+    """
+    if actor.passing or (host.home.billed and not actor.hot):
+        return 0.0
+    return host.patience_seconds(0.0)
+
+
+async def rest_at_once(actor: Resident, host: Host) -> Rest | None:
+    """How to leave the actor with the commit of what has run, if nothing waits and it is not to be kept."""
+    if actor.has_news or actor.mail or actor.halting or actor.redo or host.draining or not actor.finished:
+        return None
+    due = actor.next_due()
+    if patience_seconds(actor, host) or (due is not None and due <= host.clock.now_ms()):
+        return None
+    writes = (place(write) for each in actor.finished for write in each.writes)
+    if actor.passing and any(sort.startswith(PARKED_PREFIX) for _, sort in writes):
+        return None  # whether it is to be forgotten is known when that is in the store
+    return await rest_of(actor, host)
+
+
+async def rest_of(actor: Resident, host: Host) -> Rest:
+    """How an actor is left when nothing more is done for it here."""
+    assert actor.version is not None
+    due = actor.next_due()
+    if actor.halting:
+        return Rest(HALTED, None, None)
+    if actor.mail:
+        return Rest(READY, due if due is not None else host.clock.now_ms(), None)
+    if actor.version.deleted and not actor.later:
+        return Rest(DELETED, due, None)
+    return Rest(SUSPENDED, due, await expiry(actor, host) if due is None else None)
+
+
+def left(actor: Resident, due_at: int | None, host: Host) -> None:
+    """It is let go of."""
+    actor.held = False
+    actor.left_at = host.clock.now_ms()
+    if actor.halting or host.draining:
+        host.forget(actor)
+        if due_at is not None:
+            host.look_at(actor.partition, due_at)
+        return
+    host.suspended(actor, due_at)
+
+
 async def settle(actor: Resident, host: Host) -> bool:
     """Let go of the lease, and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
-    version = actor.version
-    assert version is not None
-    due = actor.next_due()
-    status = HALTED if actor.halting else DELETED if version.deleted and not actor.later else SUSPENDED
-    if actor.mail and not actor.halting:
-        status, due = READY, due if due is not None else host.clock.now_ms()
+    rest = await rest_of(actor, host)
     update = Update(
         partition=actor.partition,
         when=AllOf((OwnerIs(host.home.owner, actor.epoch), RevisionIs(actor.revision))),
         owner=None,
         lease_until=None,
-        due_at=None if actor.halting else due,
-        expires_at=await expiry(actor, host) if status == SUSPENDED and due is None else None,
-        status=status,
+        due_at=rest.due_at,
+        expires_at=rest.expires_at,
+        status=rest.status,
     )
     try:
         await write_until_known(
@@ -296,13 +346,7 @@ async def settle(actor: Resident, host: Host) -> bool:
             raise Fenced(f"{actor.partition}: {refused}") from None
         actor.look()
         return False
-    actor.held = False
-    if actor.halting or host.draining:
-        host.forget(actor)
-        if due is not None and not actor.halting:
-            host.look_at(actor.partition, due)
-        return True
-    host.suspended(actor, due)
+    left(actor, rest.due_at, host)
     return True
 
 

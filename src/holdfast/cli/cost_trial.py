@@ -52,7 +52,6 @@ class Options(Struct, frozen=True, kw_only=True):
     real_time: bool
     milliseconds: int
     memory_mb: int
-    lease_index: bool
     inline_kb: int | None
 
     def compute(self, invocations: int) -> Compute:
@@ -65,12 +64,11 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
     @click.option("--real-time", is_flag=True, help="On the real clock and event loop, for steps that use the network.")
     @click.option("--ms", "milliseconds", type=click.IntRange(1), default=200, help="Assumed: each invocation; 200.")
     @click.option("--memory-mb", type=click.IntRange(128), default=512, help="Assumed: memory of a function; 512.")
-    @click.option("--no-lease-index", is_flag=True, help="As it will be once SQS rings again for what the dead left.")
-    @click.option("--inline-kb", type=click.IntRange(1), help="Assumed: larger bodies go to S3; by default over 64.")
+    @click.option("--inline-kb", type=click.IntRange(1), help="Assumed: larger bodies, packed, go to S3; 9 by default.")
     @wraps(command)
-    def with_options(session: Session, *args: Any, no_lease_index: bool, **given: Any) -> T:
+    def with_options(session: Session, *args: Any, **given: Any) -> T:
         mine = {name: given.pop(name) for name in Options.__struct_fields__ if name in given}
-        return command(session, Options(lease_index=not no_lease_index, **mine), *args, **given)
+        return command(session, Options(**mine), *args, **given)
 
     return with_options  # type: ignore[return-value]  # click passes options by name
 
@@ -156,7 +154,6 @@ def _try(app: App, one: Callable[[int], Awaitable[None]], options: Options, *, w
             runs=options.runs,
             warm_up=warm_up,
             pause_seconds=REAL_PAUSE_SECONDS if options.real_time else PAUSE_SECONDS,
-            index_leases=options.lease_index,
             inline_bytes=None if options.inline_kb is None else options.inline_kb * 1024,
             limits=None if options.real_time else PATIENT,
         )

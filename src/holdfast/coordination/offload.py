@@ -124,7 +124,7 @@ def roomy(home: Home, clock: Clock) -> Home:
     """The same home, but its items take bodies of any size."""
     if home.blobs is None:
         return home
-    store = OffloadingStore(home.store, home.blobs, clock, home.inline_bytes)
+    store = OffloadingStore(home.store, home.blobs, clock, home.inline_bytes, packs=home.packs)
     sequencer = None if home.sequencer is None else OffloadingSequencer(home.sequencer, store)
     return replace(home, store=store, sequencer=sequencer)
 
@@ -132,7 +132,8 @@ def roomy(home: Home, clock: Clock) -> Home:
 class OffloadingStore:
     """A store whose bodies may be of any size, made of one whose items are small and a place for blobs."""
 
-    def __init__(self, store: Store, blobs: Blobs, clock: Clock, inline_bytes: int) -> None:
+    def __init__(self, store: Store, blobs: Blobs, clock: Clock, inline_bytes: int, *, packs: bool = False) -> None:
+        self._packs = packs
         self._store = store
         self._blobs = blobs
         self._clock = clock
@@ -143,7 +144,7 @@ class OffloadingStore:
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``. One with large bodies is sent when these are stored, so later calls may overtake it."""
         for write in writes:
-            if len(body_of(write)) > self._inline_bytes:
+            if self._is_large(body_of(write)):
                 return self._write_large(writes)
         return self.answered(self._store.write(*writes))  # sent now: only its answer is waited for
 
@@ -153,7 +154,15 @@ class OffloadingStore:
 
     def large_in(self, writes: Iterable[Write]) -> set[bytes]:
         """The bodies of these writes that do not stay in their items."""
-        return {body for write in writes if len(body := body_of(write)) > self._inline_bytes}
+        return {body for write in writes if self._is_large(body := body_of(write))}
+
+    def _is_large(self, body: bytes) -> bool:
+        """Whether it does not stay in its item. What is too large to pack at once is large in any case."""
+        if len(body) <= self._inline_bytes:
+            return False
+        if not self._packs or len(body) > THREAD_BYTES:
+            return True
+        return len(zlib.compress(body, COMPRESSION_LEVEL)) > self._inline_bytes
 
     async def aside(self, bodies: Iterable[bytes]) -> dict[bytes, bytes]:
         """Store these bodies as blobs, durably; answers what stands for each."""

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.units import index_units, item_units, stored_bytes, units_of_read
 from holdfast.clock import Clock
@@ -25,9 +26,9 @@ SCHEDULED_FROM_MS: Final = 15 * 60 * 1000
 TRANSACTION_TIMES: Final = 2
 """A transaction writes each item twice, and the entries of its indexes too, as DynamoDB Local reports it."""
 
-SWEEP_REQUESTS: Final = 8
+SWEEP_REQUESTS: Final = 4
 SWEEP_UNITS: Final = 0.5 * SWEEP_REQUESTS
-"""Of one look at all parts of both indexes that finds nothing."""
+"""Of one look at all parts of the index that finds nothing."""
 
 
 _uncounted: Final[ContextVar[bool]] = ContextVar("holdfast_uncounted", default=False)
@@ -59,13 +60,12 @@ class MeteringStore:
     homes that are empty when they begin. Sweeps are metered apart, in ``sweeps``: they go by the hour, not by the work.
     """
 
-    def __init__(self, store: Store, clock: Clock, *, index_leases: bool = True) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self.meter = Meter()
         self.sweeps = Meter()
         self.wakes = Wakes()
         self._store = store
         self._clock = clock
-        self._index_leases = index_leases
         self._items: dict[tuple[str, str], Item] = {}
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
@@ -132,8 +132,8 @@ class MeteringStore:
         for write, item in zip(writes, loaded, strict=True):
             before = self._items.get(place(write))
             after = _after(write, before) if item is None else item
-            units += times * item_units(before, after, index_leases=self._index_leases)
-            units += times * index_units(write, before, after, index_leases=self._index_leases)
+            units += times * item_units(before, after)
+            units += times * index_units(before, after)
             self._note(before, after)
             self._keep(place(write), after)
             if item is not None and len(writes) > 1:
@@ -167,7 +167,7 @@ class MeteringStore:
             self._keep((item.partition, item.sort), item)
 
     def _size(self, item: Item | None) -> int:
-        return stored_bytes(item, index_leases=self._index_leases)
+        return stored_bytes(item)
 
     def _keep(self, where: tuple[str, str], item: Item | None) -> None:
         if item is None:
@@ -195,17 +195,25 @@ class MeteringBlobs:
             yield piece
 
 
-def metered(
-    home: Home, clock: Clock, *, index_leases: bool = True, inline_bytes: int | None = None
-) -> tuple[Home, MeteringStore]:
+def metered(home: Home, clock: Clock, *, inline_bytes: int | None = None) -> tuple[Home, MeteringStore]:
     """The same home with a meter, and without what AWS's home has not, so that the engine works as it does there.
 
-    ``inline_bytes`` is the largest body that stays in its item; larger ones are written to S3 as blobs.
+    ``inline_bytes`` is the largest body, packed, that stays in its item, as on AWS if it is not given; larger ones are
+    written to S3 as blobs.
     """
-    store = MeteringStore(home.store, clock, index_leases=index_leases)
+    store = MeteringStore(home.store, clock)
     blobs = None if home.blobs is None else MeteringBlobs(home.blobs, store.wakes)
-    inline_bytes = home.inline_bytes if inline_bytes is None else inline_bytes
-    bare = replace(home, store=store, blobs=blobs, inline_bytes=inline_bytes, transactions=None, sequencer=None)
+    inline_bytes = INLINE_BYTES if inline_bytes is None else inline_bytes
+    bare = replace(
+        home,
+        store=store,
+        blobs=blobs,
+        inline_bytes=inline_bytes,
+        transactions=None,
+        sequencer=None,
+        billed=True,
+        packs=True,
+    )
     return bare, store
 
 

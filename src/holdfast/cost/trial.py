@@ -25,7 +25,6 @@ async def try_out(
     runs: int,
     warm_up: int = 0,
     pause_seconds: float = PAUSE_SECONDS,
-    index_leases: bool = True,
     inline_bytes: int | None = None,
     limits: Limits | None = None,
 ) -> Used:
@@ -38,7 +37,7 @@ async def try_out(
     opened: list[MeteringStore] = []
 
     async def open_metered() -> Home:
-        home, store = metered(open_memory_home(), app.clock, index_leases=index_leases, inline_bytes=inline_bytes)
+        home, store = metered(open_memory_home(), app.clock, inline_bytes=inline_bytes)
         opened.append(store)
         return home
 

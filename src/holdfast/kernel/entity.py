@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class Entity:
     """One entity that this process has in memory. ``held`` says that we own its lease, under ``epoch``.
 
+    ``due_at`` is when the head has somebody look, in milliseconds; who rings makes it now. As long as we hold the
+    lease it is never later than what was accepted: who dies is found by it (G1).
+
     ``unread``: the head or the inbox may hold something new. ``confirmed``: a claim has just shown the head. ``lost``:
     the lease is not ours any more. ``fresh``: it was created here just now. ``taken_over``: its last owner did not
     release it, and may still be awake.
@@ -23,6 +26,7 @@ class Entity:
         "_waker",
         "broken",
         "confirmed",
+        "due_at",
         "epoch",
         "fresh",
         "head",
@@ -43,6 +47,7 @@ class Entity:
         self.head: Item | None = None
         self.held = self.lost = self.fresh = self.taken_over = self.unread = self.confirmed = False
         self.epoch = 0
+        self.due_at: int | None = None
         self.lease_until = 0
         self.revision = 0
         self.broken: Exception | None = None
@@ -70,6 +75,7 @@ class Entity:
         """Note what a claim, or our own creation of the head, says."""
         self.unread = self.unread or item.revision != self.revision
         self.held, self.confirmed, self.lost = True, True, False
+        self.due_at = item.due_at
         self.lease_until = item.lease_until or 0
         self.epoch, self.revision = item.epoch, item.revision
         self.head = None if self.loaded else item

@@ -234,8 +234,20 @@ async def commit(entity: Journaled, host: Host) -> None:
         if isinstance(effect, Effect) and effect.intent is not None:
             entity.journal.record(effect.intent)
     await entity.journal.commit(*entity.take_others())
+    if entity.due_at is None or entity.due_at > host.clock.now_ms():
+        await cover(entity, host)
     while host.clock.now_ms() >= entity.lease_until:
         await confirm(entity, host)
+
+
+async def cover(entity: Journaled, host: Host) -> None:
+    """Nobody rang, and yet there is something to do: have it found if we die of it (G1)."""
+    entity.due_at = host.clock.now_ms()
+    ours = OwnerIs(host.home.owner, entity.epoch)
+    try:
+        await host.home.store.write(Update(partition=entity.partition, when=ours, due_at=entity.due_at))
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
 
 
 async def confirm(entity: Journaled, host: Host) -> None:

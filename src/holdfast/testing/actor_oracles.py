@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.actors.record import (
     DELETED,
@@ -24,6 +25,7 @@ from holdfast.actors.record import (
     decode_parked,
     decode_record,
 )
+from holdfast.actors.resident import next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import HEAD, Item
 
@@ -37,6 +39,9 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     DELETED: frozenset({READY, RUNNING, SUSPENDED}),
 }
 """The statuses an actor may go to next. A status may always stay as it is."""
+
+CLOCKS_APART_MS: Final = 60_000
+"""No two clocks of a simulation are further apart."""
 
 RESTING: Final = frozenset({SUSPENDED, HALTED, DELETED})
 
@@ -72,7 +77,7 @@ class ActorWatch:
             head = heads.get(item.partition)
             told: Iterable[str] = ()
             if item.sort == HEAD:
-                told = _of_head(change)
+                told = (*_of_head(change), *_uncovered(change.after, inbox[item.partition]))
             elif item.sort.startswith(INBOX_PREFIX):
                 told = self._of_message(change, head, inbox[item.partition], alone=len(changes) == 1)
             elif item.sort.startswith(REPLY_PREFIX):
@@ -126,6 +131,18 @@ def _of_head(change: Change) -> Iterator[str]:
         yield f"its state changed under version {before.epoch}, which became {head.epoch} (G3)"
 
 
+def _uncovered(head: Item | None, waiting: Iterable[Item]) -> Iterator[str]:
+    """What would not be found if the owner died now."""
+    if head is None or head.owner is None or not head.body:
+        return
+    record = decode_record(head.body)
+    if head.due_at is None and any(True for _ in waiting):
+        yield "its owner has taken it out of what is due, and messages wait (G1)"
+    timer = next_timer(record)
+    if timer is not None and (head.due_at is None or head.due_at > timer) and not record.halted_by:
+        yield f"its owner lets it be due at {head.due_at}, and a timer is at {timer} (G1)"
+
+
 def _of_reply(change: Change, head: Change | None) -> Iterator[str]:
     before, after = change.before, change.after
     if before is None and not _commits(head):
@@ -155,6 +172,17 @@ def is_actor(item: Item) -> bool:
 def rests(head: Item) -> bool:
     """Whether nothing is to come of an actor, or an outbox, by itself."""
     return head.owner is None and head.due_at is None and (head.status in RESTING or not is_actor(head))
+
+
+def let_go(item: Item, now: int) -> Item:
+    """An item as it counts at ``now``: an actor whose owner died when nothing had been accepted for it keeps his lease,
+    which has run out, until somebody calls it.
+    """
+    owned = item.sort == HEAD and is_actor(item) and item.owner is not None and item.due_at is None
+    if not owned or (item.lease_until or 0) + CLOCKS_APART_MS >= now:
+        return item
+    status = SUSPENDED if item.status == RUNNING else item.status
+    return replace(item, owner=None, lease_until=None, status=status)
 
 
 def actor_unrest(items: Iterable[Item]) -> Iterator[str]:

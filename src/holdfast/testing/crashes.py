@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX
+from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX, decode_record, encode_record
 from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFIX
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.items import HEAD, Item
@@ -296,4 +296,7 @@ def _substance(items: Iterable[Item]) -> frozenset[Item]:
 def _without_hold(item: Item) -> Item:
     if item.sort != HEAD:
         return replace(item, expires_at=None)
-    return replace(item, status="", owner=None, lease_until=None, due_at=None, expires_at=None, epoch=0, revision=0)
+    body = item.body
+    if item.partition.startswith(PARTITION_PREFIX) and body:
+        body = encode_record(replace(decode_record(body), left_by=""))
+    return Item(item.partition, item.sort, body=body)

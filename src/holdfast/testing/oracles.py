@@ -15,6 +15,7 @@ from holdfast.coordination.offload import reference_in
 from holdfast.items import HEAD, Item, Write, place
 from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.ports import Page
 from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
 from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.record import (
@@ -170,6 +171,13 @@ class WatchedStore(MemoryStore):
         super().__init__(data)
         self._violations = data.violations
         self._actors = actors
+
+    async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
+        """As little as the port allows: of the leased heads only those that say themselves when they are due."""
+        page = await super().due(before, after=after, limit=limit)
+        return Page(
+            tuple(head for head in page.items if head.due_at is not None and head.due_at <= before), page.cursor
+        )
 
     def _apply(self, writes: Sequence[Write]) -> list[Item | None]:
         places = [place(write) for write in writes]

@@ -15,14 +15,14 @@ from holdfast.backends.memory import open_memory_home
 from holdfast.items import HEAD, Item
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home
-from holdfast.testing.actor_oracles import ActorWatch
+from holdfast.testing.actor_oracles import ActorWatch, let_go
 from holdfast.testing.called import Environment, Exchange, FaultyCalls
 from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
 from holdfast.testing.faulty import on_wire
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import WatchedData, WatchedStore, is_quiet
 from holdfast.testing.process import Process
-from holdfast.testing.virtual_time import Timeline, VirtualTimeLoop
+from holdfast.testing.virtual_time import Timeline, VirtualClock, VirtualTimeLoop
 from holdfast.workflows.record import PARTITION_PREFIX
 
 User = Callable[[], Coroutine[Any, Any, Any]]
@@ -78,7 +78,9 @@ class MemoryDatabase:
         return replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store, sequencer=store)
 
     async def items(self) -> list[Item]:
-        return [self.data.whole(item) for entity in self.data.partitions.values() for item in entity.values()]
+        now = VirtualClock().now_ms()
+        items = [item for entity in self.data.partitions.values() for item in entity.values()]
+        return [let_go(self.data.whole(item), now) for item in items]
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         self.data.attempted(key, process, excused=excused)

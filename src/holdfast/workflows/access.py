@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.coordination.inbox import Sender
@@ -22,6 +23,14 @@ LOOK_AGAIN_SECONDS: Final = 2.0
 LOOK_AGAIN_GROWTH: Final = 1.25
 """When whoever waits looks by himself for the first time, in case a ring was lost, and how much longer each wait is
 than the one before: a lost ring costs at most a quarter of what was waited anyway."""
+
+BILLED_GROWTH: Final = 2.0
+LONGEST_BILLED_SECONDS: Final = 600.0
+"""The same where each look is paid for, and nobody rings for those who only wait: the end is seen late by at most as
+long as it took, and never by more than ten minutes and a little."""
+
+SCATTER: Final = 0.1
+"""So much longer or shorter is a wait, so that those who began together do not look together for ever."""
 
 
 class Ended(NamedTuple):
@@ -61,6 +70,7 @@ class Access:
     async def ended(self, partition: str) -> Ended:
         """Wait until the execution has ended, wherever it runs."""
         patience_seconds = LOOK_AGAIN_SECONDS
+        scatter = Random(f"{partition}/{self.sender.name}")
         while True:
             future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
             self._watch(partition, future)
@@ -69,7 +79,11 @@ class Access:
                     return ended
             finally:
                 self._unwatch(partition, future)
-            patience_seconds *= LOOK_AGAIN_GROWTH
+            if self.home.billed:
+                longer = min(BILLED_GROWTH * patience_seconds, LONGEST_BILLED_SECONDS)
+                patience_seconds = longer * scatter.uniform(1 - SCATTER, 1 + SCATTER)
+            else:
+                patience_seconds *= LOOK_AGAIN_GROWTH
 
     async def _look(
         self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float

@@ -173,6 +173,7 @@ def _new_head(
         status=RUNNING,
         owner=home.owner,
         lease_until=now + host.limits.lease_ms,
+        due_at=now,  # so that it is found if we die
         epoch=epoch + 1,
         body=body,
     )

@@ -73,7 +73,7 @@ class Shop:
 
 @asynccontextmanager
 async def opened(open_store: OpenStore) -> AsyncIterator[Shop]:
-    shop = Shop(await open_store(index_leases=False))
+    shop = Shop(await open_store())
     async with shop.app.worker():
         await shop.counter.at("warm").add()
         await shop.tally.at("warm").add()

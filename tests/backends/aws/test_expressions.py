@@ -96,7 +96,7 @@ def made_up(count: int) -> list[Case]:
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_what_holds_here_holds_there(number: int, open_store: Callable[..., Awaitable[DynamoStore]]) -> None:
-    store = await open_store(index_leases=bool(number % 2))
+    store = await open_store()
     judged = Counter[bool]()
     for case in made_up(EXAMPLES_AT_ONCE):
         if case.before is not None:
@@ -113,19 +113,18 @@ async def test_what_holds_here_holds_there(number: int, open_store: Callable[...
     await store.close()
 
 
-@given(item=STORED, index_leases=st.booleans())
-def test_an_item_comes_back_as_it_was(item: Item, index_leases: bool) -> None:
-    wire = encode(item, b"nonce", index_leases=index_leases)
+@given(item=STORED)
+def test_an_item_comes_back_as_it_was(item: Item) -> None:
+    wire = encode(item, b"nonce")
     assert decode(wire) == item
     assert ("q" in wire) == (item.sort == HEAD and item.due_at is not None)
-    assert ("lq" in wire) == ("ll" in wire) == (index_leases and item.sort == HEAD and item.lease_until is not None)
     assert ("x" in wire) == (item.sort != HEAD and item.expires_at is not None)
     assert len(item.body) // 1_000 <= size_bytes(wire) <= len(item.body) + 400
 
 
 @pytest.mark.parametrize(("expires_at", "seconds"), [(0, "0"), (1, "1"), (999, "1"), (1_000, "1"), (1_001, "2")])
 def test_ttl_deletes_nothing_before_it_expires(expires_at: int, seconds: str) -> None:
-    assert encode(Item("p", "i/1", expires_at=expires_at), b"", index_leases=False)["x"] == {"N": seconds}
+    assert encode(Item("p", "i/1", expires_at=expires_at), b"")["x"] == {"N": seconds}
 
 
 def test_a_large_body_is_compressed_if_that_helps() -> None:
@@ -135,7 +134,7 @@ def test_a_large_body_is_compressed_if_that_helps() -> None:
 
 
 def test_a_damaged_body_is_told() -> None:
-    wire = encode(Item("p", body=b"x" * 5_000), b"", index_leases=False)
+    wire = encode(Item("p", body=b"x" * 5_000), b"")
     with pytest.raises(StoreUnusable, match="damaged"):
         decode(wire | {"z": {"B": b"nonsense"}})
 
@@ -143,7 +142,7 @@ def test_a_damaged_body_is_told() -> None:
 @pytest.mark.parametrize("place", [("", "s"), ("p", ""), ("p" * 2_049, "s"), ("p", "s" * 1_025), ("\ud800", "s")])
 def test_a_key_that_dynamodb_would_not_have_is_refused(place: tuple[str, str]) -> None:
     with pytest.raises(InvalidInput):
-        encode(Item(*place), b"", index_leases=False)
+        encode(Item(*place), b"")
 
 
 @pytest.mark.parametrize(

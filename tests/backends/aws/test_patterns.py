@@ -123,7 +123,7 @@ async def _cost(store: DynamoStore, work: Awaitable[object]) -> Usage:
 
 
 async def test_what_the_patterns_cost(open_store: OpenStore) -> None:
-    store = await open_store(index_leases=False)
+    store = await open_store()
     app = hf.App("shop", home=_open(store))
     cost = partial(_cost, store)
 

@@ -100,21 +100,18 @@ class InlineConnection:
 class DynamoDatabase:
     """One new table, which each process of a world has a store on."""
 
-    def __init__(
-        self, client: Any, *, index_leases: bool = True, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()
-    ) -> None:
+    def __init__(self, client: Any, *, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()) -> None:
         self.client = client
         self.table = new_table(client)
         self.stores: list[DynamoStore] = []
         self.requests = self.changes = 0
-        self._index_leases = index_leases
         self._bounds = bounds
         self._bells = Bells()
         self._violations: list[str] = []
         self._indexes: dict[str, tuple[int, dict[str, int]]] = {}
         self._seen: tuple[int, list[Item]] = (-1, [])
         for item in holds:
-            request = Writing(self.table, b"", "", index_leases).one(Put(item))
+            request = Writing(self.table, b"", "").one(Put(item))
             perform(client, request.operation, request.parameters)
 
     def connect(self) -> Connection:
@@ -123,7 +120,7 @@ class DynamoDatabase:
 
     async def open(self, owner: str) -> Home:
         transport = Transport(self.connect(), self.table, random=Random(len(self.stores)))
-        store = DynamoStore(transport, self.table, index_leases=self._index_leases)
+        store = DynamoStore(transport, self.table)
         self.stores.append(store)
         return Home(
             url=f"aws://{self.table}",

@@ -155,8 +155,10 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         versions=versions,
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
+        packs=True,
         bounds=BOUNDS,
         bus=bus,
+        billed=True,
     )
 
 

@@ -18,12 +18,12 @@ from holdfast.backends.aws.objects import ObjectChanged, ObjectMissing, Objects
 from holdfast.errors import StoreUnavailable
 from holdfast.ids import new_id
 
-INLINE_BYTES: Final = 16 * 1024
-"""The largest body that stays in its item on AWS.
+INLINE_BYTES: Final = 9 * 1024 - 256
+"""The largest body, packed, that stays in its item on AWS.
 
-A put costs as much as eight write units, and a body of so much JSON, compressed, takes five to eight of them each time
-its item is written. Above, S3 is the cheaper place, and below the faster one. A hundred such bodies also fit into one
-transaction."""
+A put costs as much as eight write units, and what refers to the blob takes one more: so a body that makes its item
+larger than nine kilobytes is cheaper in S3, and one below is cheaper, and faster, in DynamoDB. The rest is room for its
+item's keys and header. A hundred such bodies also fit into one transaction."""
 
 KEPT_MS: Final = 48 * 3600 * 1000
 """How long a blob stays after it was last stored, whatever refers to it. Nobody asks for more than half of it."""

@@ -1,7 +1,8 @@
-"""Finding heads that are due: two sparse indexes, each in a few parts, read together in order of time.
+"""Finding heads that are due: a sparse index in a few parts, read together in order of time.
 
-The indexes hold keys only, and may lag behind the table or name heads that have moved on, so each head is read from
-the table itself before it is answered. What an index does not show yet, the next look will.
+The index holds keys only, and may lag behind the table or name heads that have moved on, so each head is read from
+the table itself before it is answered. What the index does not show yet, the next look will.
+A head stays in it while somebody holds it: if he dies, it is due there when his lease has run out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from holdfast.backends.aws.layout import DUE_INDEX, LEASES_INDEX, SHARDS, decode, key, number, text
+from holdfast.backends.aws.layout import DUE_INDEX, SHARDS, decode, key, number, text
 from holdfast.backends.aws.transport import Transport
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Item
@@ -23,19 +24,8 @@ BATCH_KEYS: Final = 100
 """The most items that one BatchGetItem reads."""
 
 
-class Index(Struct, frozen=True):
-    """A sparse index: its name, and the attributes that are its key."""
-
-    name: str
-    shard: str
-    time: str
-
-
-INDEXES: Final = (Index(DUE_INDEX, "q", "d"), Index(LEASES_INDEX, "lq", "ll"))
-
-
 class Entry(Struct, frozen=True):
-    """A head in one part of an index."""
+    """A head in one part of the index."""
 
     when: int
     partition: str
@@ -49,25 +39,23 @@ class Cursor(Struct, frozen=True):
 
 
 async def find_due(transport: Transport, table: str, before: int, after: str | None, limit: int) -> Page:
-    """See ``Store.due``. Leased heads are placed by the end of their lease as it was claimed."""
+    """See ``Store.due``. Leased heads are placed by when they are due."""
     start = _cursor(after)
-    parts = {f"{index.name}/{shard}": (index, shard) for index in INDEXES for shard in SHARDS}
     read = await asyncio.gather(
         *(
-            _read(transport, table, *part, _Range(start.reached, before, start.behind.get(name), limit))
-            for name, part in parts.items()
+            _read(transport, table, shard, _Range(start.reached, before, start.behind.get(shard), limit))
+            for shard in SHARDS
         )
     )
-    found = [(entry, name) for name, (entries, _) in zip(parts, read, strict=True) for entry in entries]
+    found = [(entry, shard) for shard, (entries, _) in zip(SHARDS, read, strict=True) for entry in entries]
     # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors go by.
     found.sort(key=lambda pair: pair[0].when)
     kept = found[:limit]
-    heads = await _heads(transport, table, list(dict.fromkeys(entry.partition for entry, _ in kept)))
-    looked_up = [(heads.get(entry.partition), parts[name][0]) for entry, name in kept]
-    due = [head for head, index in looked_up if head is not None and _is_due(head, index, before)]
+    heads = await _heads(transport, table, [entry.partition for entry, _ in kept])
+    due = [head for entry, _ in kept if (head := heads.get(entry.partition)) is not None and _is_due(head, before)]
     if len(kept) == len(found) and all(ended for _, ended in read):
         return Page(tuple(due))
-    cursor = Cursor(kept[-1][0].when if kept else start.reached, start.behind | {name: entry for entry, name in kept})
+    cursor = Cursor(kept[-1][0].when if kept else start.reached, start.behind | {shard: entry for entry, shard in kept})
     return Page(tuple(due), msgspec.json.encode(cursor).decode())
 
 
@@ -78,24 +66,24 @@ class _Range(Struct, frozen=True):
     limit: int
 
 
-async def _read(transport: Transport, table: str, index: Index, shard: str, wanted: _Range) -> tuple[list[Entry], bool]:
+async def _read(transport: Transport, table: str, shard: str, wanted: _Range) -> tuple[list[Entry], bool]:
     """The first entries of one part in a range, and whether that is all of them."""
     # A place to start behind must lie in the range of times.
     first = wanted.first if wanted.behind is None else wanted.behind.when
     parameters: dict[str, Any] = {
         "TableName": table,
-        "IndexName": index.name,
+        "IndexName": DUE_INDEX,
         "KeyConditionExpression": "#q = :q AND #d BETWEEN :first AND :last",
-        "ExpressionAttributeNames": {"#q": index.shard, "#d": index.time},
+        "ExpressionAttributeNames": {"#q": "q", "#d": "d"},
         "ExpressionAttributeValues": {":q": text(shard), ":first": number(first), ":last": number(wanted.last)},
         "Limit": wanted.limit,
         "ReturnConsumedCapacity": "TOTAL",
     }
     if wanted.behind is not None:
-        place = {index.shard: text(shard), index.time: number(wanted.behind.when)}
+        place = {"q": text(shard), "d": number(wanted.behind.when)}
         parameters["ExclusiveStartKey"] = key(wanted.behind.partition, HEAD) | place
     answer = await transport.call("Query", parameters)
-    entries = [Entry(int(each[index.time]["N"]), each["p"]["S"]) for each in answer.get("Items", ())]
+    entries = [Entry(int(each["d"]["N"]), each["p"]["S"]) for each in answer.get("Items", ())]
     return entries, "LastEvaluatedKey" not in answer
 
 
@@ -114,12 +102,9 @@ async def _heads(transport: Transport, table: str, partitions: Sequence[str]) ->
     return found
 
 
-def _is_due(head: Item, index: Index, before: int) -> bool:
-    """Whether an entry still says of its head what it should: one that is leased counts in the index of leases only."""
-    if (head.lease_until is not None) != (index.name == LEASES_INDEX):
-        return False
-    when = head.due_at if head.lease_until is None else head.lease_until
-    return when is not None and when <= before
+def _is_due(head: Item, before: int) -> bool:
+    """Whether it still is: one that somebody holds is when his lease has run out too."""
+    return head.due_at is not None and max(head.due_at, head.lease_until or 0) <= before
 
 
 def _cursor(after: str | None) -> Cursor:

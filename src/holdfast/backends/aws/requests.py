@@ -42,12 +42,11 @@ class Request(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """How writes become requests: to which table, under which nonce, and whether leases are indexed."""
+    """How writes become requests: to which table, and under which nonce."""
 
     table: str
     nonce: bytes
     token: str
-    index_leases: bool
 
     def one(self, write: Write) -> Request:
         """The request for a single write. Its answer to a refusal is the item that is there."""
@@ -84,7 +83,7 @@ class Writing(Struct, frozen=True):
         words = Words()
         match write:
             case Put(item, when):
-                wire = encode(item, self.nonce, index_leases=self.index_leases)
+                wire = encode(item, self.nonce)
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():
@@ -115,8 +114,6 @@ class _Change:
         self._plain("st", UNSET if update.status is UNSET else (update.status or None), text)
         self._plain("o", update.owner, text)
         self._plain("lu", update.lease_until, number)
-        if self._shard is not None:
-            self._index_lease(update, self._shard, index_leases=writing.index_leases)
         self._due(update.due_at)
         self._expiry(update.expires_at)
         if update.body is not UNSET:
@@ -149,19 +146,6 @@ class _Change:
         self._plain("d", due_at, number)
         if self._shard is not None and due_at is not UNSET:
             self._plain("q", None if due_at is None else self._shard["S"], text)
-
-    def _index_lease(self, update: Update, shard: dict[str, Any], *, index_leases: bool) -> None:
-        """A claim enters the lease, a release takes it out; to extend it changes nothing there, for that is billed."""
-        until = update.lease_until
-        if until is None:
-            self._removed += ["lq", "ll"]
-        elif until is not UNSET and index_leases:
-            if update.owner is not UNSET:
-                self._set("lq", shard)
-                self._set("ll", number(until))
-            else:
-                for name, value in (("lq", shard), ("ll", number(until))):
-                    self._sets[name] = f"if_not_exists({self._words.name(name)}, {self._words.value(value)})"
 
     def _expiry(self, expires_at: int | UnsetType | None) -> None:
         self._plain("xm", expires_at, number)

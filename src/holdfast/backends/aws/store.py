@@ -4,10 +4,10 @@
 |---|---|---|
 | ``write`` of one item | 1 | 1 written, also if it is refused |
 | ``write`` of n items | 1, and 1 for each ``load`` | 2 n written, also if it is refused |
-| a head enters or leaves the index ``due`` or ``leases`` | 0 | 1 written, each; 2 if its due time moves |
+| a head enters or leaves the index ``due`` | 0 | 1 written, each; 2 if its due time moves |
 | ``get`` | 1 | 1 read for each 4 KB |
 | ``query`` | 1 per page of 1 MB | 1 read for each 4 KB of the page |
-| ``due`` | 8 and 1 for each 100 heads | 4 read, and 1 per head |
+| ``due`` | 4 and 1 for each 100 heads | 2 read, and 1 per head |
 | ``scan`` | 1 for each MB of the table | the whole table is read: 1 for each 4 KB of it |
 | ``partitions`` | 1 for each 1,000 items or MB | the same |
 """
@@ -50,8 +50,8 @@ class DynamoStore:
     it, because somebody else has changed the item meanwhile, it ends in ``StoreUnavailable``, as one without an answer
     does.
 
-    With ``index_leases`` the heads that are leased are in an index of their own, so that ``due`` finds what a dead
-    process has left behind: two units more for each turn. It is for doorbells that do not ring again by themselves.
+    Leased heads are due by their ``due_at``, which their owners leave where it is: so ``due`` finds what a dead process
+    has left behind, and a lease costs nothing beside its write. One with nothing due is found by whoever calls next.
     """
 
     def __init__(
@@ -59,13 +59,11 @@ class DynamoStore:
         transport: Transport,
         table: str,
         *,
-        index_leases: bool = True,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self.table = table
         self._on_close = on_close
         self._transport = transport
-        self._index_leases = index_leases
         self._lanes = Lanes()
         self._closed = False
 
@@ -86,7 +84,7 @@ class DynamoStore:
         if len({place(write) for write in writes}) < len(writes):
             raise InvalidInput("the writes of one call must touch different items")
         token = new_id()
-        writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, self._index_leases)
+        writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token)
         if not writes:
             return ()
         return [await self._one(writes[0], writing)] if len(writes) == 1 else await self._several(writes, writing)
@@ -167,9 +165,7 @@ class DynamoStore:
         return Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Leased heads are answered only with ``index_leases``, and placed by when their lease was
-        to end as it was claimed. A page may hold fewer heads than there are: go on while there is a cursor.
-        """
+        """See ``Store.due``. Without bodies of what moved on; leased heads have a ``due_at`` too."""
         self._check_open()
         return await find_due(self._transport, self.table, before, after, _page_items(limit))
 
@@ -201,7 +197,7 @@ class DynamoStore:
 
     def check_fits(self, item: Item) -> None:
         """See ``Inventory.check_fits``: keys and sizes have limits here."""
-        encode(item, bytes(NONCE_BYTES), index_leases=self._index_leases)
+        encode(item, bytes(NONCE_BYTES))
 
     def strangers(self) -> Sequence[str]:
         """See ``Inventory.strangers``: the table is ours alone."""

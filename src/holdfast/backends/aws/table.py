@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.failures import Hopeless, explained
-from holdfast.backends.aws.layout import DUE_INDEX, LEASES_INDEX
+from holdfast.backends.aws.layout import DUE_INDEX
 from holdfast.errors import StoreUnavailable, StoreUnusable
 
 TTL_ATTRIBUTE: Final = "x"
@@ -16,16 +16,15 @@ PAUSE_SECONDS: Final = 0.5
 
 
 def table_definition(table: str) -> dict[str, Any]:
-    """The table, as CreateTable wants it: paid per request, with two indexes of keys only."""
-    attributes = {"p": "S", "s": "S", "q": "S", "d": "N", "lq": "S", "ll": "N"}
+    """The table, as CreateTable wants it: paid per request, with one index of keys only."""
+    attributes = {"p": "S", "s": "S", "q": "S", "d": "N"}
     return {
         "TableName": table,
         "BillingMode": "PAY_PER_REQUEST",
         "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in attributes.items()],
         "KeySchema": _keys("p", "s"),
         "GlobalSecondaryIndexes": [
-            {"IndexName": name, "KeySchema": _keys(*key), "Projection": {"ProjectionType": "KEYS_ONLY"}}
-            for name, key in ((DUE_INDEX, ("q", "d")), (LEASES_INDEX, ("lq", "ll")))
+            {"IndexName": DUE_INDEX, "KeySchema": _keys("q", "d"), "Projection": {"ProjectionType": "KEYS_ONLY"}},
         ],
     }
 

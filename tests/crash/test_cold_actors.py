@@ -1,0 +1,49 @@
+"""Actors whose owners let go of them with their commits, as on AWS: a crash, or a zombie, at each of their writes."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.ports import Home
+from holdfast.testing import (
+    Scenario,
+    crash_at_every_write,
+    lag_at_every_write,
+    pause_at_every_write,
+    run_swarm,
+)
+from holdfast.testing.scenarios import ACTOR_SCENARIOS
+from holdfast.testing.world import MemoryDatabase
+
+SWARM_SEEDS = 40
+FENCED_AT_LEAST = 100
+
+
+@pytest.fixture(autouse=True)
+def _billed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write is paid for: of an actor that is called once in a while the lease is let go of with the commit."""
+    open_home = MemoryDatabase.open
+
+    async def open_billed(self: MemoryDatabase, owner: str) -> Home:
+        return replace(await open_home(self, owner), billed=True)
+
+    monkeypatch.setattr(MemoryDatabase, "open", open_billed)
+
+
+@pytest.mark.parametrize("each", ACTOR_SCENARIOS, ids=str)
+def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
+    report = crash_at_every_write(each)
+    assert report.points == 4 * report.writes > 0
+
+
+def test_zombies_and_laggards_change_nothing_and_are_fenced() -> None:
+    reports = [run(each) for each in ACTOR_SCENARIOS for run in (pause_at_every_write, lag_at_every_write)]
+    fenced = sum(report.events["fenced"] for report in reports)
+    print(f"{sum(report.points for report in reports)} came late, {fenced} were fenced")
+    assert fenced >= FENCED_AT_LEAST
+
+
+def test_a_swarm_comes_to_the_end_it_comes_to_undisturbed() -> None:
+    report = run_swarm(ACTOR_SCENARIOS, range(SWARM_SEEDS))
+    assert report.events["fenced"] >= SWARM_SEEDS
