@@ -22,6 +22,7 @@ from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import SKEW_MS, Ended, Held, Terms, Ticket, place_of
 from holdfast.failure import describe
 from holdfast.opened import Opened
+from holdfast.opening import open_home
 from holdfast.testing import MemoryDatabase, VirtualTimeLoop, faulty_home, run_virtual
 from holdfast.testing.faults import FailBefore, FaultsAt, LoseAnswer
 from holdfast.testing.sqlite_world import SqliteDatabase
@@ -251,7 +252,7 @@ def counted(request, tmp_path):
     """An app, and what it asks of its store."""
     found: list[Counting] = []
 
-    async def open_home():
+    async def open_counting():
         home = await open_home("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/home.db")
         found.append(Counting(home.store))
         return replace(home, store=found[0])
@@ -259,7 +260,7 @@ def counted(request, tmp_path):
     def look() -> dict[str, int]:
         return found[0].look()  # there is none before the app is open
 
-    return hf.App("shop", home=open_home), look
+    return hf.App("shop", home=open_counting), look
 
 
 async def test_what_each_call_asks_of_the_store(counted):

@@ -1,4 +1,4 @@
-"""The indexes of the table as DynamoDB promises them and no emulator shows them: seen late, and twice.
+"""The index of the table as DynamoDB promises it and no emulator shows it: seen late, and twice.
 
 A global secondary index follows its table by and by ("Data synchronization between tables and global secondary
 indexes", developer guide): it may miss what has come, name what has gone, and, while a head moves, name it at both
@@ -15,13 +15,13 @@ from typing import Any
 from tests.backends.aws.world import CHANGES, DynamoDatabase, InlineConnection
 
 from holdfast.backends.aws.connection import Connection
-from holdfast.backends.aws.found import INDEXES
+from holdfast.backends.aws.layout import DUE_INDEX
 
 LAGS_SECONDS = (0.0, 1.0, 10.0, 60.0, 300.0)
 TWICE_SHARE = 0.3
 
-View = dict[str, list[dict[str, Any]]]
-"""What each index held at some time."""
+View = list[dict[str, Any]]
+"""What the index held at some time."""
 
 
 class LaggingConnection(InlineConnection):
@@ -40,7 +40,7 @@ class LaggingConnection(InlineConnection):
 
 
 class LaggingDatabase(DynamoDatabase):
-    """A table whose indexes lag behind by up to some minutes, drawn for every look. ``seen`` counts what that did."""
+    """A table whose index lags behind by up to some minutes, drawn for every look. ``seen`` counts what that did."""
 
     def __init__(self, client: Any, random: Random, seen: Counter[str]) -> None:
         super().__init__(client)
@@ -53,27 +53,26 @@ class LaggingDatabase(DynamoDatabase):
         return LaggingConnection(self)
 
     def remember(self) -> None:
-        """Keep what the indexes hold from now on."""
-        view = {each.name: self._all_of({"TableName": self.table, "IndexName": each.name}) for each in INDEXES}
+        """Keep what the index holds from now on."""
+        view = self._all_of({"TableName": self.table, "IndexName": DUE_INDEX})
         self._views.append((asyncio.get_running_loop().time(), view))
 
     def look(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """An answer of some time ago, or of some time ago and of now in one."""
-        index = next(each for each in INDEXES if each.name == parameters["IndexName"])
         at = asyncio.get_running_loop().time() - self._random.choice(LAGS_SECONDS)
-        now = self._views[-1][1][index.name]
-        old = next((view[index.name] for since, view in reversed(self._views) if since <= at), [])
+        now = self._views[-1][1]
+        old = next((view for since, view in reversed(self._views) if since <= at), [])
         twice = self._random.random() < TWICE_SHARE
         shown = [*old, *now] if twice else old
-        wires = {_place(wire, index): wire for wire in shown}
+        wires = {_place(wire): wire for wire in shown}
 
         values = parameters["ExpressionAttributeValues"]
         first, last = int(values[":first"]["N"]), int(values[":last"]["N"])
 
         def wanted(entries: list[dict[str, Any]]) -> list[tuple[int, str]]:
             behind = parameters.get("ExclusiveStartKey")
-            start = (int(behind[index.time]["N"]), behind["p"]["S"]) if behind else (-1, "")
-            places = (place[1:] for place in (_place(wire, index) for wire in entries) if place[0] == values[":q"]["S"])
+            start = (int(behind["d"]["N"]), behind["p"]["S"]) if behind else (-1, "")
+            places = (place[1:] for place in map(_place, entries) if place[0] == values[":q"]["S"])
             return sorted(each for each in places if first <= each[0] <= last and each > start)
 
         found, true = wanted(shown), wanted(now)
@@ -85,5 +84,5 @@ class LaggingDatabase(DynamoDatabase):
         return answer | ({"LastEvaluatedKey": items[-1]} if len(found) > len(items) else {})
 
 
-def _place(wire: dict[str, Any], index: Any) -> tuple[str, int, str]:
-    return wire[index.shard]["S"], int(wire[index.time]["N"]), wire["p"]["S"]
+def _place(wire: dict[str, Any]) -> tuple[str, int, str]:
+    return wire["q"]["S"], int(wire["d"]["N"]), wire["p"]["S"]

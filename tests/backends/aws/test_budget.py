@@ -99,6 +99,33 @@ async def test_an_optimistic_call_is_one_write(open_store: OpenStore) -> None:
         assert shop.spent() == Usage(requests=2, write_units=1, read_units=1)
 
 
+async def test_a_call_is_a_claim_that_loads_and_a_commit_that_releases(open_store: OpenStore) -> None:
+    async with opened(open_store) as shop:
+        assert await shop.counter.at("warm").add() == 2
+        await quiet(shop)
+        assert shop.spent() == Usage(requests=2, write_units=2)
+
+
+async def test_a_timer_rides_along_and_enters_the_index(open_store: OpenStore) -> None:
+    async with opened(open_store) as shop:
+        await shop.counter.at("warm").add_and_wait()
+        await quiet(shop)
+        assert shop.spent() == Usage(requests=2, write_units=2 + 1)
+
+
+async def test_messages_that_wait_share_a_claim_and_a_commit(open_store: OpenStore) -> None:
+    """Twenty of them: one transaction has the actor, and takes each message out of the inbox."""
+    shop = Shop(await open_store())
+    async with shop.app:
+        for _ in range(20):
+            await hf.send(shop.counter.at("one").add)
+        print(shop.store.meter.usage)
+        shop.spent()
+        async with shop.app.worker():
+            await quiet(shop)
+            print(shop.store.meter.usage)
+
+
 async def test_an_idempotent_call_is_two_writes_and_a_repeat_is_one(open_store: OpenStore) -> None:
     async with opened(open_store) as shop:
         for writes in (2, 1):

@@ -16,8 +16,7 @@ from typing import Any
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
-from holdfast.backends.aws.found import INDEXES
-from holdfast.backends.aws.layout import decode
+from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.memory import MemoryData
@@ -25,8 +24,9 @@ from holdfast.backends.memory.blobs import MemoryBlobs
 from holdfast.ids import new_id
 from holdfast.items import Bounds, Item, Put
 from holdfast.ports import Home
+from holdfast.testing.actor_oracles import let_go
 from holdfast.testing.oracles import WatchedData
-from holdfast.testing.virtual_time import outside
+from holdfast.testing.virtual_time import VirtualClock, outside
 
 CHANGES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
 """The requests by which a store changes anything."""
@@ -65,7 +65,9 @@ class DynamoHomes:
             doorbell=LocalDoorbell(self._bells, owner),
             blobs=MemoryBlobs(self._blobs),
             inline_bytes=INLINE_BYTES,
+            packs=True,
             bounds=BOUNDS,
+            billed=True,
         )
 
     def drop(self) -> None:
@@ -108,7 +110,7 @@ class DynamoDatabase:
         self._bounds = bounds
         self._bells = Bells()
         self._violations: list[str] = []
-        self._indexes: dict[str, tuple[int, dict[str, int]]] = {}
+        self._first_due: tuple[int, dict[str, int]] = (-1, {})
         self._seen: tuple[int, list[Item]] = (-1, [])
         for item in holds:
             request = Writing(self.table, b"", "").one(Put(item))
@@ -128,30 +130,30 @@ class DynamoDatabase:
             store=store,
             doorbell=LocalDoorbell(self._bells, owner),
             bounds=self._bounds,
+            billed=True,
         )
 
     def has_nothing_for(self, operation: str, parameters: dict[str, Any]) -> bool:
-        """Whether a look at an index would find nothing yet, as is known from one at all of it since the last change.
+        """Whether a look at the index would find nothing yet, as is known from one at all of it since the last change.
 
-        In virtual time days pass with a look every few seconds, of eight requests each.
+        In virtual time days pass with a look every few seconds, of four requests each.
         """
         if operation != "Query" or "IndexName" not in parameters or "ExclusiveStartKey" in parameters:
             return False
-        index, values = parameters["IndexName"], parameters["ExpressionAttributeValues"]
-        changes, first = self._indexes.get(index, (-1, {}))
+        changes, first = self._first_due
         if changes != self.changes:
-            first = self._first_of(index)
-            self._indexes[index] = (self.changes, first)
+            first = self._look_at_index()
+            self._first_due = (self.changes, first)
+        values = parameters["ExpressionAttributeValues"]
         shard, last = values[":q"]["S"], int(values[":last"]["N"])
         return shard not in first or first[shard] > last
 
-    def _first_of(self, index: str) -> dict[str, int]:
-        """The earliest time in each part of an index."""
-        shard, time = next((each.shard, each.time) for each in INDEXES if each.name == index)
+    def _look_at_index(self) -> dict[str, int]:
+        """The earliest time in each part of the index of what is due."""
         first: dict[str, int] = {}
-        for wire in self._all_of({"TableName": self.table, "IndexName": index}):
-            part, when = wire[shard]["S"], int(wire[time]["N"])
-            first[part] = min(when, first.get(part, when))
+        for wire in self._all_of({"TableName": self.table, "IndexName": DUE_INDEX}):
+            shard, due_at = wire["q"]["S"], int(wire["d"]["N"])
+            first[shard] = min(due_at, first.get(shard, due_at))
         return first
 
     async def items(self) -> list[Item]:
@@ -160,7 +162,8 @@ class DynamoDatabase:
         if changes != self.changes:
             found = self._scan()
             self._seen = (self.changes, found)
-        return found
+        now = VirtualClock().now_ms()
+        return [let_go(item, now) for item in found]
 
     def _scan(self) -> list[Item]:
         wires = self._all_of({"TableName": self.table, "ConsistentRead": True})

@@ -51,7 +51,8 @@ async def find_due(transport: Transport, table: str, before: int, after: str | N
     # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors go by.
     found.sort(key=lambda pair: pair[0].when)
     kept = found[:limit]
-    heads = await _heads(transport, table, [entry.partition for entry, _ in kept])
+    # An index that lags may name a head at two places, and a key may be asked for only once.
+    heads = await _heads(transport, table, list(dict.fromkeys(entry.partition for entry, _ in kept)))
     due = [head for entry, _ in kept if (head := heads.get(entry.partition)) is not None and _is_due(head, before)]
     if len(kept) == len(found) and all(ended for _, ended in read):
         return Page(tuple(due))
