@@ -21,7 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.backends.aws.emulator import Environment, environments, lacking
+from tests.backends.aws import emulator
+from tests.backends.aws.emulator import Environment, environments
 from tests.backends.aws.local import DynamoDBLocal, missing
 
 from holdfast.backends.aws import create_table
@@ -144,7 +145,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    if (lack := missing() or lacking()) is not None:
+    if (lack := missing() or emulator.missing()) is not None:
         print(lack, file=sys.stderr)
         return 2
     os.environ |= {

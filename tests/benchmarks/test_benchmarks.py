@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.backends.aws.conftest import give_up_if
 from tests.backends.aws.local import missing
+from tests.infra.tools import lacking
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +53,8 @@ def test_every_case_is_listed() -> None:
 @pytest.mark.slow
 @pytest.mark.aws
 def test_what_is_asked_of_dynamodb_is_counted_and_the_same_in_every_run(tmp_path: Path) -> None:
-    give_up_if("the benchmarks on DynamoDB", missing())
+    if (lack := missing()) is not None:
+        lacking("the benchmarks on DynamoDB", lack)
     output = tmp_path / "results.json"
     cases = ("--only", "aws-idempotency", "--only", "aws-parallel", "--only", "aws-cold-idempotent")
     run = benchmarks("--quick", "--no-peers", "--rounds", "1", *cases, "--output", str(output))

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.backends.aws.conftest import give_up_if
-from tests.backends.aws.emulator import lacking
-from tests.backends.aws.local import missing
+from tests.backends.aws import emulator, local
+from tests.infra.tools import lacking
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_short_run_prints_every_function_with_its_ratios() -> None:
-    give_up_if("the bench of Lambda", missing())
-    give_up_if("the bench of Lambda", lacking())
+    if (lack := local.missing() or emulator.missing()) is not None:
+        lacking("the benchmark of Lambda", lack)
     command = [sys.executable, "-m", "benchmarks.lambda_runtime", "--rounds", "1", "--warm", "2"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

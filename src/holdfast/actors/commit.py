@@ -7,7 +7,7 @@ the lease finds out here (G3).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.items import Bounds, Write
     from holdfast.kernel.host import Host
+
+
+GATHERING_SECONDS: Final = 0.05
+"""Some five requests of DynamoDB, or twenty messages."""
 
 
 class Rest(Struct, frozen=True):
@@ -61,20 +65,45 @@ async def commit_under_way(actor: Resident) -> None:
 
 
 def begin_commit(actor: Resident, access: ActorAccess, host: Host) -> None:
-    """Begin to make what has run durable; more may run while it is written."""
-    if actor.finished and actor.committing is None:
-        actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, access, host))
+    """Begin to make what has run durable; more may run while it is written.
+
+    Where each write is billed, what nobody waits for waits a moment for what comes next, to share its write.
+    """
+    if not actor.finished or actor.committing is not None:
+        return
+    if not _may_wait(actor, host):
+        _commit_from_now(actor, access, host)
+    elif not actor.gathers:
+        actor.gathers = True
+        asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, actor, access, host)
+
+
+def _may_wait(actor: Resident, host: Host) -> bool:
+    return host.home.billed and all(each.delivery.answer is None for each in actor.finished)
+
+
+def _end_gathering(actor: Resident, access: ActorAccess, host: Host) -> None:
+    actor.gathers = False
+    under_way = actor.writing or actor.committing is not None
+    if actor.finished and not (under_way or actor.lost or actor.redo or actor.broken):
+        _commit_from_now(actor, access, host)
+
+
+def _commit_from_now(actor: Resident, access: ActorAccess, host: Host) -> None:
+    actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, access, host))
 
 
 async def _commit_beside(actor: Resident, access: ActorAccess, host: Host) -> None:
     try:
-        await _commit(actor, access, host)
+        await _commit(actor, access, host, beside=True)
     finally:
         actor.committing = None
         actor.wake()
 
 
-async def _commit(actor: Resident, access: ActorAccess, host: Host, rest: Rest | None = None) -> None:
+async def _commit(
+    actor: Resident, access: ActorAccess, host: Host, rest: Rest | None = None, *, beside: bool = False
+) -> None:
     batch: list[Finished] = []
     actor.writing = True
     try:
@@ -85,6 +114,8 @@ async def _commit(actor: Resident, access: ActorAccess, host: Host, rest: Rest |
             await _write(batch, version, actor, access, host, None if actor.finished else rest)
             _release(batch, actor, access, host)
             batch = []
+            if beside and _may_wait(actor, host):
+                break
     except asyncio.CancelledError:
         _tell_doubt(batch, actor)
         raise

@@ -21,7 +21,7 @@ RESEND_WINDOW_MS: Final = 600_000
 so for some seconds only."""
 
 
-MOST_RECENT: Final = 10
+MOST_RECENT: Final = 25
 """So many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
 
 

@@ -125,6 +125,7 @@ class Resident(Entity):
         "committed",
         "committing",
         "finished",
+        "gathers",
         "halting",
         "hot",
         "kind",
@@ -163,7 +164,7 @@ class Resident(Entity):
         self.waits_for: set[str] = set()
         self.committing: asyncio.Task[None] | None = None
         self.suspects: set[str] = set()
-        self.halting = self.redo = self.writing = self.hot = False
+        self.halting = self.redo = self.writing = self.hot = self.gathers = False
         self.left_at = 0
         self.passed_over = 0
         self.looks = 0

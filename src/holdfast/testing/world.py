@@ -156,7 +156,7 @@ class World:
             if self.exchange is None:
                 return home
             calls = FaultyCalls(self.exchange, process.wire, process.clock)
-            return replace(home, doorbell=calls, summons=calls)
+            return replace(home, doorbell=calls, summons=calls, billed=True)
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
         if called:

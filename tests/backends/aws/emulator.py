@@ -95,7 +95,7 @@ def _programs() -> Path:
         raise ToolMissingError(f"{RUNTIME[0]} cannot be installed: {(error.stderr or '').strip()[-300:]}") from error
 
 
-def lacking() -> str | None:
+def missing() -> str | None:
     """What the machine lacks to run a function, if anything; fetches the tools, once."""
     try:
         program(), runtime()

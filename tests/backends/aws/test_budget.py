@@ -114,16 +114,17 @@ async def test_a_timer_rides_along_and_enters_the_index(open_store: OpenStore) -
 
 
 async def test_messages_that_wait_share_a_claim_and_a_commit(open_store: OpenStore) -> None:
-    """Twenty of them: one transaction has the actor, and takes each message out of the inbox."""
+    """Twenty of them. Each is taken out of the inbox by the transaction that has the actor as it is after it."""
     shop = Shop(await open_store())
     async with shop.app:
         for _ in range(20):
             await hf.send(shop.counter.at("one").add)
-        print(shop.store.meter.usage)
         shop.spent()
         async with shop.app.worker():
             await quiet(shop)
-            print(shop.store.meter.usage)
+    requests = {name: used.requests for name, used in shop.store.meter.usage.items() if used.write_units}
+    assert requests["UpdateItem"] <= 2, "a claim, and a release if it did not go with the last commit"
+    assert requests["TransactWriteItems"] <= 5, "a moment's messages each"
 
 
 async def test_an_idempotent_call_is_two_writes_and_a_repeat_is_one(open_store: OpenStore) -> None:
@@ -160,4 +161,5 @@ async def _home(store: DynamoStore) -> Home:
         store=store,
         doorbell=LocalDoorbell(Bells(), "worker"),
         bounds=BOUNDS,
+        billed=True,
     )

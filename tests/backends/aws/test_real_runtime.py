@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 from tests.backends.aws.cloud import event_of
-from tests.backends.aws.conftest import give_up_if
-from tests.backends.aws.emulator import Environment, RuntimeDiedError, environments, lacking
+from tests.backends.aws.emulator import Environment, RuntimeDiedError, environments, missing
 from tests.backends.aws.fake_sqs import FakeSqs
 from tests.infra.ministack import wait_until
+from tests.infra.tools import lacking
 
 from holdfast.backends.aws import create_table
 
@@ -69,7 +69,8 @@ class Function:
 
 @pytest.fixture
 def function(dynamodb: str, tmp_path: Path) -> Iterator[Function]:
-    give_up_if("Lambda's own runtime", lacking())
+    if (lack := missing()) is not None:
+        lacking("Lambda's own runtime", lack)
     with environments() as made, FakeSqs() as sqs:
         prefix = f"rie-{os.getpid()}-{next(NUMBERS)}"
         url = f"aws://{prefix}?region=eu-west-1&endpoint={dynamodb}&sqs_endpoint={sqs.endpoint}"

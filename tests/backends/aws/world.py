@@ -36,7 +36,7 @@ NUMBERS = itertools.count()
 
 def new_table(client: Any) -> str:
     """The name of a table of its own, which is there."""
-    table = f"test-{os.getpid()}-{next(NUMBERS)}-holdfast"
+    table = f"world-{os.getpid()}-{next(NUMBERS)}-holdfast"
     perform(client, "CreateTable", table_definition(table))
     return table
 
