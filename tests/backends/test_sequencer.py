@@ -12,6 +12,8 @@ from holdfast.items import ABSENT, Item, Put
 
 __all__ = ["hangs_after_seconds", "watchdog", "world"]
 
+pytestmark = pytest.mark.not_on_dynamodb("it has many writers")
+
 
 def counted(there):
     return [Put(Item("p", "@", revision=1 if there is None else there.revision + 1))]

@@ -65,7 +65,8 @@ async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
             load(actor)
         while True:
             await receive(actor, host)
-            await run(actor, access, host)
+            if await run(actor, access, host):
+                continue
             await commit_under_way(actor)
             rest = await rest_at_once(actor, host)
             await commit(actor, access, host, rest)
@@ -229,13 +230,15 @@ def _take_in(message: Item, actor: Resident, now: int) -> None:
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
-    """Run the calls that wait, one after another; others get their turn after a while."""
+async def run(actor: Resident, access: ActorAccess, host: Host) -> bool:
+    """Run the calls that wait, one after another; others get their turn after a while. Answers whether there may be
+    more to run before all of it is committed.
+    """
     began = elapsed_seconds()
     while not (actor.lost or actor.redo or actor.halting or host.draining):
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
-            return
+            return False
         suspect = delivery.place in actor.suspects and not delivery.skips
         try:
             if suspect and not await attempt(delivery, actor, access, host):
@@ -247,12 +250,11 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> None:
             raise
         actor.suspects.discard(delivery.place)
         if suspect:
-            return
+            return False
         if elapsed_seconds() - began > host.limits.slice_seconds:
-            if not host.home.billed:
-                return
-            await asyncio.sleep(0)  # each write is paid for, so what waits shares one
-            began = elapsed_seconds()
+            await asyncio.sleep(0)
+            return host.home.billed  # each write is paid for, so what waits shares one
+    return False
 
 
 async def attempt(delivery: Delivery, actor: Resident, access: ActorAccess, host: Host) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -73,7 +72,7 @@ def cloudy(request: pytest.FixtureRequest) -> Callable[[Callable[[Releases], Any
     """``cloudy(story)`` runs ``story(cloud)`` in virtual time, in memory unless ``on_both`` says more."""
     if getattr(request, "param", "memory") == "dynamodb":
         client = request.getfixturevalue("client")
-        database = DynamoDatabase(client, f"versions-{os.getpid()}-{next(NUMBERS)}")
+        database = DynamoDatabase(client)
         open_store: Callable[[str], Any] = database.open
     else:
         data = MemoryData()
