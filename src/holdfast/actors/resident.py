@@ -96,8 +96,9 @@ class Version(Struct, frozen=True):
 
 def next_timer(record: ActorRecord) -> int | None:
     """When the first of an actor's timers is to be run, or tried again, in milliseconds."""
-    times = (max(each.due_at, again_at(timer_place(name), record)) for name, each in record.timers.items())
-    return min(times, default=None)
+    if not record.timers:
+        return None
+    return min(max(each.due_at, again_at(timer_place(name), record)) for name, each in record.timers.items())
 
 
 def again_at(place: str, record: ActorRecord) -> int:

@@ -144,12 +144,12 @@ class OffloadingStore:
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``. One with large bodies is sent when these are stored, so later calls may overtake it."""
         for write in writes:
-            if self._is_large(body_of(write)):
-                return self._write_large(writes)
+            if len(body_of(write)) > self._inline_bytes and (large := self.large_in(writes)):
+                return self._write_large(writes, large)
         return self.answered(self._store.write(*writes))  # sent now: only its answer is waited for
 
-    async def _write_large(self, writes: Sequence[Write]) -> Sequence[Item | None]:
-        references = await self.aside(self.large_in(writes))
+    async def _write_large(self, writes: Sequence[Write], large: set[bytes]) -> Sequence[Item | None]:
+        references = await self.aside(large)
         return await self.answered(self._store.write(*(with_references(write, references) for write in writes)))
 
     def large_in(self, writes: Iterable[Write]) -> set[bytes]:

@@ -70,7 +70,6 @@ class Access:
     async def ended(self, partition: str) -> Ended:
         """Wait until the execution has ended, wherever it runs."""
         patience_seconds = LOOK_AGAIN_SECONDS
-        scatter = Random(f"{partition}/{self.sender.name}")
         while True:
             future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
             self._watch(partition, future)
@@ -81,7 +80,8 @@ class Access:
                 self._unwatch(partition, future)
             if self.home.billed:
                 longer = min(BILLED_GROWTH * patience_seconds, LONGEST_BILLED_SECONDS)
-                patience_seconds = longer * scatter.uniform(1 - SCATTER, 1 + SCATTER)
+                scattered = Random(f"{partition}/{self.sender.name}/{longer}").uniform(1 - SCATTER, 1 + SCATTER)
+                patience_seconds = longer * scattered
             else:
                 patience_seconds *= LOOK_AGAIN_GROWTH
 

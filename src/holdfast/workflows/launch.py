@@ -162,7 +162,7 @@ def _new_head(
         tags=order.tags,
         parent=order.parent,
         deadline_at=None if timeout_ms is None else now + timeout_ms,
-        published=home.versions.own if workflow.is_pinned and home.versions is not None else "",
+        published=home.versions.own if home.versions is not None and workflow.is_pinned else "",
     )
     partition = partition_of(workflow.name, order.id)
     body = encode_record(record)
