@@ -223,9 +223,9 @@ async def test_the_heartbeat_of_an_idle_worker_is_one_statement_a_sweep(world):
         sweeps = []
         sweep = app._worker.sweeper.sweep
 
-        async def counted(horizon_ms):
+        async def counted(horizon_ms, **options):
             before = counts.look()[1]
-            await sweep(horizon_ms)
+            await sweep(horizon_ms, **options)
             sweeps.append((before, counts.look()))
 
         counts = Counts(app)
