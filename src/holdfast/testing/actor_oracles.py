@@ -28,6 +28,7 @@ from holdfast.actors.record import (
 from holdfast.actors.resident import next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import HEAD, Item
+from holdfast.workflows.record import PARTITION_PREFIX as EXECUTION_PREFIX
 
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     None: frozenset({READY, RUNNING, SUSPENDED}),  # by a message, by a call, by an optimistic call
@@ -175,10 +176,11 @@ def rests(head: Item) -> bool:
 
 
 def let_go(item: Item, now: int) -> Item:
-    """An item as it counts at ``now``: an actor whose owner died when nothing had been accepted for it keeps his lease,
-    which has run out, until somebody calls it.
+    """An item as it counts at ``now``: an actor, or an outbox, whose owner died when nothing had been accepted for it
+    keeps his lease, which has run out, until somebody calls it.
     """
-    owned = item.sort == HEAD and is_actor(item) and item.owner is not None and item.due_at is None
+    executes = item.partition.startswith(EXECUTION_PREFIX)
+    owned = item.sort == HEAD and not executes and item.owner is not None and item.due_at is None
     if not owned or (item.lease_until or 0) + CLOCKS_APART_MS >= now:
         return item
     status = SUSPENDED if item.status == RUNNING else item.status
