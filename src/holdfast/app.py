@@ -60,7 +60,7 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
     ``sqlite:///.holdfast/<name>.db`` below the current directory. Caches are shared through the Redis that ``cache``
     names, else ``HOLDFAST_CACHE_URL``; without one each process has its own. It need not answer, now or ever.
-    ``parts`` are other apps: what they have declared by now is this app's too, and they are open whenever it is.
+    ``parts`` are other apps: what they declare is this app's too, and they are open whenever it is, on its home.
 
         async with app:             # a client: start, signal, look, wait
         async with app.worker():    # the same, and this process also works
@@ -118,11 +118,17 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
     def _take_in(self, part: App) -> None:
         if part._access is not None or part._whole is not None or part._has_parts:
             raise InvalidState(f"app {part.name!r} is open, or has parts or is one: it cannot be part of {self.name!r}")
-        part.move_to(self.outbox)
+        if part._seal is not None and part._seal is not self._seal:
+            raise ConfigurationError(
+                f"app {part.name!r} has a seal, and {self.name!r}, whose home it would use, not the same one: what it "
+                "keeps would be there for everybody to read. Give the whole this seal"
+            )
+        part.join(self)
         self.registry.take_in(part.registry)
         for kind in part.actors.values():
             self.add_actor(kind)
-        part._whole = self
+        self.take_in_names(part)
+        part.registry, part.actors, part._whole = self.registry, self.actors, self  # what it declares later is ours too
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -64,6 +64,7 @@ class Messaging:
         """The classes of events that consumers of this app are given, by their names."""
         self.outbox = Outbox(name, self.actor_access)
         self._wanted: list[tuple[str, str]] = []
+        self._is_part = False
         self._for_bus: list[str] = []
         self._from_bus: dict[tuple[str, str], str] = {}
         self._jobs: dict[str, Job] = {}
@@ -78,17 +79,34 @@ class Messaging:
         """The open app, as actors see it."""
         raise NotImplementedError
 
-    def move_to(self, outbox: Outbox) -> None:
-        """Publish through the outbox of another app from now on.
+    def join(self, whole: Messaging) -> None:
+        """Publish through the outbox of another app from now on; what is declared for a bus here is declared there.
 
         Raises ``ConfigurationError`` if this app has consumers or schedules: theirs are named after it.
         """
         if self._wanted or self._jobs:
             raise ConfigurationError(
                 f"app {self.outbox.app!r} has consumers or schedules, so it cannot be part of another: declare them in "
-                f"{outbox.app!r}"
+                f"{whole.outbox.app!r}"
             )
-        self.outbox = outbox
+        for name in self._for_bus:
+            whole._add_for_bus(name)
+        for place, name in self._from_bus.items():
+            whole._add_from_bus(place, name)
+        self._for_bus, self._from_bus, self.outbox = whole._for_bus, whole._from_bus, whole.outbox
+        self._is_part = True
+
+    def _refuse_in_part(self, what: str) -> None:
+        if self._is_part:
+            raise ConfigurationError(f"this app is part of {self.outbox.app!r}: declare its {what} there")
+
+    def _add_for_bus(self, name: str) -> None:
+        if name not in self._for_bus:
+            self._for_bus.append(name)
+
+    def _add_from_bus(self, place: tuple[str, str], name: str) -> None:
+        if self._from_bus.setdefault(place, name) != name:
+            raise DuplicateName(f"{place[1]!r} of {place[0]!r} is declared for two classes of events")
 
     @property
     def consumed(self) -> frozenset[str]:
@@ -126,6 +144,7 @@ class Messaging:
         """
 
         def declare(function: F) -> F:
+            self._refuse_in_part("consumers")
             own = name or function.__name__
             check_name("consumer", own)
             hidden = consumer_name(self.outbox.app, own)
@@ -147,9 +166,7 @@ class Messaging:
 
         A worker needs a home that has a bus, else it raises ``ConfigurationError`` when it starts.
         """
-        name = name_of(event)
-        if name not in self._for_bus:
-            self._for_bus.append(name)
+        self._add_for_bus(name_of(event))
         return event
 
     def from_bus(self, event: type, *, source: str, detail_type: str) -> None:
@@ -160,8 +177,7 @@ class Messaging:
         """
         if source.startswith(SOURCE_PREFIX):
             raise ConfigurationError(f"{source!r} is an app of Holdfast: its events need no declaration")
-        if self._from_bus.setdefault((source, detail_type), name_of(event)) != name_of(event):
-            raise DuplicateName(f"{detail_type!r} of {source!r} is declared for two classes of events")
+        self._add_from_bus((source, detail_type), name_of(event))
 
     async def take_from_bus(self, letter: Letter) -> None:
         """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
@@ -181,6 +197,7 @@ class Messaging:
         schedule, policy = CronSchedule(expression, tz), Missed(missed)
 
         def declare(target: F) -> F:
+            self._refuse_in_part("schedules")
             own: str = name or target.__name__
             check_name("schedule", own)
             if own in self._jobs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.errors import DuplicateName
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.idempotency import Idempotency
 from holdfast.patterns.records import Records
@@ -19,3 +20,25 @@ class Patterns(Idempotency, Records, Sharing):
         Records.__init__(self)
         Sharing.__init__(self)
         self.blobs = BlobShelf(self.opened)
+
+    def take_in_names(self, part: Patterns) -> None:
+        """Have the names of a part's handlers, caches and collections here, too: they are places in one store, and what
+        one has left under a name the other would take for its own. Raises ``DuplicateName``.
+
+        What belongs to the part is closed with this app.
+        """
+        for kind, mine, theirs in (
+            ("idempotent handlers", self._idempotent, part._idempotent),
+            ("cached functions", self._cached, part._cached),
+        ):
+            if twice := sorted(set(mine) & set(theirs)):
+                raise DuplicateName(f"two {kind} are called {twice[0]!r}; give one of them another: name=...")
+        for name, source in part._sources.items():
+            if self._sources.setdefault(name, source) != source:
+                raise DuplicateName(f"two projections are called {name!r}; give one of them another: name=...")
+        self._documents.take_in(part._documents)
+        self._streams.take_in(part._streams)
+        self._idempotent |= part._idempotent
+        self._cached |= part._cached
+        part._belongings = self._belongings
+        part._idempotent, part._cached, part._sources = self._idempotent, self._cached, self._sources

@@ -36,6 +36,15 @@ class Declared(Generic[C]):
         self._by_name[own] = (hint, made)
         return made
 
+    def take_in(self, other: Declared[C]) -> None:
+        """Know the collections of another app, too. Raises ``DuplicateName`` if those of one name hold two types."""
+        for name, (hint, made) in other._by_name.items():
+            if self._by_name.setdefault(name, (hint, made))[0] != hint:
+                raise DuplicateName(
+                    f"two collections of {self._kind}, of two types, are called {name!r}; give one of them another: "
+                    "name=..."
+                )
+
     def _find(self, hint: Any, name: str | None) -> C | None:
         found = [each for own, (held, each) in self._by_name.items() if held == hint and name in {None, own}]
         if len(found) > 1:
