@@ -99,6 +99,8 @@ async def _commit_beside(actor: Resident, access: ActorAccess, host: Host) -> No
     finally:
         actor.committing = None
         actor.wake()
+    if not (actor.lost or actor.redo or actor.broken):
+        begin_commit(actor, access, host)  # what has run meanwhile: whatever runs now may take for ever
 
 
 async def _commit(
@@ -156,7 +158,7 @@ async def _write(
         await _confirm(actor, host)
         return
     rung = int(any(is_message_to(actor.partition, write) for write in others))
-    if rung:
+    if rung or actor.unread:  # who lets go of it says when to look again, and has to have seen what there is
         rest = None
     pause, doubtful = FIRST_PAUSE_SECONDS, False
     update = _update(version, rung, actor, host, rest)
@@ -183,7 +185,9 @@ async def _write(
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     actor.epoch += 1
-    actor.revision += rung
+    if rung:
+        actor.revision += rung
+        actor.look()  # nobody has read yet what it has sent to itself
     if update.due_at is not UNSET:
         actor.due_at = update.due_at
     actor.lease_until = update.lease_until or 0

@@ -274,7 +274,7 @@ async def attempt(delivery: Delivery, actor: Resident, access: ActorAccess, host
 async def wait(actor: Resident, host: Host) -> bool:
     """Wait for something to do; false if nothing comes for a while."""
     if actor.halting or host.draining:
-        return not actor.settled
+        return actor.unread or not actor.settled
     now, due = host.clock.now_ms(), actor.next_due()
     near_seconds = None if due is None else max(0, due - now) / 1000
     linger = patience_seconds(actor, host)
