@@ -1,7 +1,8 @@
 """Events from a bus into an app: those of other apps of Holdfast, and what others say there if it is declared.
 
 A bus delivers at least once and in no order. So each event stands alone, under an id of its own: that of whoever
-published it, or the one that EventBridge gave it; and a mark of how far a sender has come would lose what it overtook.
+published it, with his source, or the one that EventBridge gave it; and a mark of how far a sender has come would lose
+what it overtook.
 """
 
 from __future__ import annotations
@@ -60,4 +61,6 @@ async def take(
         return  # its consumers here have had it from the outbox
     if said.event not in consumed:
         raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
-    await outbox.accept(said.event, bytes(said.data), f"{said.origin}/{check_id(said.id)}")
+    # The source, too: who may put events on a bus can be held by IAM to sources of his own, and to nothing in a detail.
+    id = f"{check_id(letter.source)}/{said.origin}/{check_id(said.id)}"
+    await outbox.accept(said.event, bytes(said.data), id)

@@ -169,6 +169,18 @@ def test_events_of_different_homes_are_different_though_their_ids_are_the_same()
     telling(story)
 
 
+def test_nobody_takes_the_place_of_an_event_under_another_source() -> None:
+    """IAM can hold who puts events on a bus to a source, by ``events:source``, and to nothing of what he says there."""
+
+    async def story(cloud: Cloud, packer: Packer) -> None:
+        forged = placed("forged", "order-1", "production") | {"source": "holdfast.stranger"}
+        await cloud.invoke(forged)
+        await cloud.invoke(placed("paid", "order-1", "production"))
+        assert packer.handled == {"forged": 1, "paid": 1}
+
+    telling(story)
+
+
 def test_what_others_say_is_handled_once_by_the_id_that_the_bus_gave_it() -> None:
     async def story(cloud: Cloud, packer: Packer) -> None:
         for _ in range(3):
@@ -213,7 +225,7 @@ def test_an_event_whose_content_does_not_fit_or_whose_handler_fails_is_parked_wh
         app = cloud.app()
         async with app:
             found = (await app.parked()).items
-        assert sorted(each.key for each in found) == ["aws.s3/e-9", "elsewhere/one"]
+        assert sorted(each.key for each in found) == ["aws.s3/e-9", "holdfast.shop/elsewhere/one"]
         assert packer.files == {}
 
     telling(story)
