@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 from msgspec.structs import replace
 
+from holdfast import ids
 from holdfast.actors.commit import is_message_to
 from holdfast.actors.mail import tell
 from holdfast.actors.model import Actors
@@ -117,7 +118,11 @@ def _left_by(commit: Put | Update, head: Item | None) -> Item:
 def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Put | Update:
     version = actor.version
     assert version is not None
-    body = encode_record(replace(version.record, state=Raw(version.state)))
+    record = replace(version.record, state=Raw(version.state))
+    if head is not None and head.owner is not None:
+        # Its owner may be awake, and in doubt about a commit that would leave just this: that was another one (G4).
+        record = replace(record, left_by=f"{access.home.owner}/{head.epoch}/{ids.new_id()}")
+    body = encode_record(record)
     now = access.clock.now_ms()
     due_at = now if rung else actor.next_due()
     if head is None:
