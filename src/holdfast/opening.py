@@ -45,5 +45,7 @@ def open_shared(url: str, app: str) -> Shared:
     try:
         from holdfast.backends.redis import open_redis  # noqa: PLC0415 - only the backend in use is loaded
     except ImportError as error:
-        raise ConfigurationError("a cache on Redis needs its client: pip install 'holdfast[redis]'") from error
+        raise ConfigurationError(
+            "a cache on Redis needs its client: pip install '.[redis]' in a checkout of Holdfast"
+        ) from error
     return open_redis(url, f"holdfast:{app}:")

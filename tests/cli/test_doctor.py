@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from holdfast.backends.memory import open_memory_home
 from holdfast.backends.sqlite.checkup import Checkup
-from holdfast.cli.checks import OVERDUE_MS, _check_permissions, _check_space, _named, check_file
+from holdfast.cli.checks import OVERDUE_MS, _check_permissions, _check_space, _named, check_file, check_work
+from holdfast.clock import SystemClock
 from holdfast.items import Item, Put, Update
 from holdfast.workflows.record import partition_of
 
@@ -74,6 +76,23 @@ def test_work_without_a_worker_is_a_warning(started):
     found = findings(started)["overdue"]
     assert found["level"] == "warn"
     assert "1 executions should have been looked at" in found["told"]
+
+
+async def doctors(home):
+    return {each.check: each for each in await check_work(home, SystemClock(), None)}
+
+
+async def test_where_processes_are_not_heard_of_only_their_leases_tell():
+    home = open_memory_home()
+    now = SystemClock().now_ms()
+    lapsed = Item(
+        partition=partition_of("approval", "a"), status="RUNNING", owner="elsewhere-1", lease_until=now - OVERDUE_MS
+    )
+    await home.store.write(Put(msgspec.structs.replace(lapsed, due_at=1)))
+    found = await doctors(msgspec.structs.replace(home, billed=True))
+    assert (found["overdue"].level, found["peers"].level) == ("warn", "ok")
+    assert "not heard of here; 1 executions are unfinished" in found["peers"].told
+    assert (await doctors(home))["peers"].level == "warn"
 
 
 def test_work_that_is_due_since_just_now_is_fine(started):

@@ -82,10 +82,27 @@ def test_every_choice_that_there_is_has_an_option():
         (("--prefix", "shop", "--code", "nowhere"), "there is no code in nowhere"),
         (("--prefix", "shop", "--code", "s3://bucket"), "names no object"),
         (("--prefix", "shop", "--batch-size", "11"), "between 1 and 10"),
+        (("--prefix", "shop", "--code", "s3://code/shop.zip", "--log-days", "31"), "they can for: 1, 3, 5, 7, 14, 30,"),
     ],
 )
 def test_what_aws_would_refuse_is_refused_here(shop, arguments, complaint):
     assert complaint in shop.refusal("infra", "template", *arguments)["message"]
+
+
+@pytest.mark.parametrize(
+    "option", [("--url", "iam"), ("--memory-mb", "1024"), ("--env", "A=1"), ("--timeout-seconds", "30")]
+)
+def test_what_is_said_about_a_function_that_is_not_made_is_refused(shop, option):
+    result = shop.invoke("infra", "template", "--prefix", "shop", *option, app=None)
+    assert result.exit_code == 2
+    assert f"{option[0]} is about the function, which is made only with --code" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--key-arn", "--alarm-topic-arn"])
+def test_an_arn_is_given_as_a_whole(shop, option):
+    result = shop.invoke("infra", "template", "--prefix", "shop", option, "mine", app=None)
+    assert result.exit_code == 2
+    assert "begins with arn:" in result.stderr
 
 
 def test_an_environment_is_given_in_pairs(shop):

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from tests.infra.tools import CFN_LINT, bare_environment, environment_or_skip
 
-from holdfast.cli.init import NAME, PROJECT
+from holdfast.cli.init import NAME, PROJECT, REQUIREMENT, requirement_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +47,8 @@ def run(folder: Path, *command: str, **environment: str) -> subprocess.Completed
 
 def test_the_files_are_these(project, shop):
     assert sorted(path.relative_to(project).as_posix() for path in project.rglob("*") if path.is_file()) == FILES
-    assert not [path for path in project.rglob("*") if path.is_file() and NAME in path.read_text()]
+    texts = [path.read_text() for path in project.rglob("*") if path.is_file()]
+    assert not [text for text in texts if NAME in text or REQUIREMENT in text]
     assert len(list(PROJECT.rglob("*.txt"))) == len(FILES)
 
 
@@ -118,6 +120,15 @@ def test_its_template_is_what_aws_takes(project):
     assert f"LAMBDA_PYTHON := {function['Runtime'].removeprefix('python')}\n" in (project / "Makefile").read_text()
     lint = (str(programs / "cfn-lint"), "--ignore-checks", "W3002", "--", "template.json")
     assert run(project, *lint).stdout == ""
+
+
+def test_it_builds_with_the_holdfast_that_is_here_and_not_with_one_of_that_name(project):
+    origin = json.loads(distribution("holdfast").read_text("direct_url.json") or "{}")
+    assert (project / "requirements.txt").read_text() == f"holdfast @ {origin['url']}\n"
+
+
+def test_what_came_from_an_index_is_asked_for_in_its_version():
+    assert requirement_of(None) == f"holdfast=={distribution('holdfast').version}"
 
 
 def test_nothing_is_overwritten(shop, project):

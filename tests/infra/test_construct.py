@@ -23,7 +23,7 @@ def test_without_cdk_the_construct_says_what_it_needs():
     code = "import sys; sys.modules['aws_cdk'] = None\nfrom holdfast.infra import DurableFabric"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
-    assert "pip install 'holdfast[cdk]'" in run.stderr
+    assert "pip install '.[cdk]'" in run.stderr
 
 
 @pytest.fixture(scope="module")

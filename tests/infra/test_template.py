@@ -131,6 +131,18 @@ def test_each_policy_is_no_larger_than_its_task():
         "sqs:DeleteMessage",
         "sqs:ReceiveMessage",
     }
+    assert {action for action in worker if action.startswith(("dynamodb:", "scheduler:", "events:"))} == {
+        "dynamodb:BatchGetItem",
+        "dynamodb:DeleteItem",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "dynamodb:Scan",
+        "dynamodb:UpdateItem",
+        "events:DescribeEventBus",
+        "events:PutEvents",
+        "scheduler:CreateSchedule",
+    }
     writing = ("Create", "Delete", "Put", "Send", "Update", "Pass")
     assert not [action for action in reader if action.partition(":")[2].startswith(writing)]
 

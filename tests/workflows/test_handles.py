@@ -221,6 +221,8 @@ async def test_waiting_for_a_result_can_be_limited_and_the_execution_goes_on(app
         ) as caught:
             await handle.result(timeout="5ms")
         assert isinstance(caught.value, TimeoutError)
+        with pytest.raises(hf.WaitTimeout, match="has not ended within 0.005 s; it goes on"):
+            await handle.result(timeout=0.005)
         await handle.signal("go", "gone")
         assert await handle.result(timeout="5s") == "gone"
 

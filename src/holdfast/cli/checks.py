@@ -128,7 +128,7 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
     findings.append(await _check_halted(home.store))
     findings.append(await _check_parked(home.store))
     findings.append(await _check_overdue(home, clock.now_ms()))
-    findings.append(_check_peers(peers, census))
+    findings.append(_check_peers(peers, census) if _can_hear(home) else _unheard(census))
     return findings
 
 
@@ -234,11 +234,24 @@ async def _check_overdue(home: Home, now: int) -> Finding:
 
 
 def _nobody_has_it(head: Item, home: Home) -> bool:
-    return head.status in CLAIMABLE and (head.owner is None or not home.doorbell.alive(head.owner))
+    is_held = head.owner is not None and _can_hear(home) and home.doorbell.alive(head.owner)
+    return head.status in CLAIMABLE and not is_held
+
+
+def _can_hear(home: Home) -> bool:
+    """Whether the processes of a home are heard of here. Where each write is billed they are on other machines: then
+    the only sign of life of an owner is his lease.
+    """
+    return not home.billed
 
 
 def _look_at(head: Item) -> int:
     return (head.due_at if head.owner is None else head.lease_until) or 0
+
+
+def _unheard(census: Census) -> Finding:
+    waiting = sum(census.workflows.values())
+    return Finding(OK, "peers", f"processes elsewhere are not heard of here; {waiting} executions are unfinished")
 
 
 def _check_peers(peers: Collection[str], census: Census) -> Finding:

@@ -41,13 +41,14 @@ def doctor(session: Session, *, strict: bool) -> None:
     """Examine a home: the file and its settings, and whether the executions on it get on.
 
     Every line is ok, warn or fail; the exit status is 1 if there is a fail (or, with --strict, a warn). The whole file
-    is read, so it takes a while on a large one. With --app it also knows which workflows have no code any more.
+    is read, so it takes a while on a large one; on AWS it is the whole table, twice, which is billed. With --app it
+    also knows which workflows have no code any more.
     """
     app = session.any_app(prefer_code=True)
     try:
         findings = asyncio.run(_examine(app, has_code=session.app_name is not None))
     except StoreError as error:
-        findings = [Finding(FAIL, "file", str(error))]
+        findings = [Finding(FAIL, "file" if app.home_url.startswith("sqlite:") else "store", str(error))]
     level = max((finding.level for finding in findings), key=LEVELS.index)
     report = Report(home=app.home_url, level=level, findings=findings)
     session.answer(report, "\n".join(_as_lines(report)))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.infra import Fabric, Function, local_code, template, uploaded_code
@@ -24,12 +25,19 @@ def _environment(_context: click.Context, _parameter: click.Parameter, pairs: tu
     return dict(pair.split("=", 1) for pair in pairs)
 
 
+def _arn(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not given.startswith("arn:"):
+        raise click.BadParameter(f"{given!r}: write the whole ARN, which begins with arn:")
+    return given
+
+
 @infra.command(
     "template",
     epilog=examples(
         "holdfast infra template --prefix shop --code build > template.json",
         "aws cloudformation package --template-file template.json --s3-bucket mine --output-template-file packed.yaml",
-        "aws cloudformation deploy --template-file packed.yaml --stack-name shop --capabilities CAPABILITY_IAM",
+        "aws cloudformation deploy --template-file packed.yaml --stack-name shop --capabilities CAPABILITY_IAM "
+        "--s3-bucket mine",
     ),
 )
 @click.option("--prefix", metavar="NAME", required=True, help="Names everything; the home is aws://NAME.")
@@ -42,29 +50,44 @@ def _environment(_context: click.Context, _parameter: click.Parameter, pairs: tu
 @click.option("--handler", default="handler.handler", show_default=True, help="Where in the code the handler is.")
 @click.option("--runtime", default="python3.13", show_default=True, help="Lambda's name of the Python.")
 @click.option(
-    "--architecture", type=click.Choice(["arm64", "x86_64"]), default="arm64", show_default=True, help="Of Lambda."
+    "--architecture", type=click.Choice(["arm64", "x86_64"]), default="arm64", show_default=True, help="Its processor."
 )
 @click.option(
     "--memory-mb", type=click.IntRange(128, 10_240), default=512, show_default=True, help="Memory, and with it CPU."
 )
-@click.option("--timeout-seconds", type=int, default=60, show_default=True, help="Of one invocation.")
 @click.option(
-    "--env", "environment", metavar="NAME=VALUE", multiple=True, callback=_environment, help="May be repeated."
+    "--timeout-seconds", type=int, default=60, show_default=True, help="The longest an invocation takes; 1 to 900."
 )
-@click.option("--reserved-concurrency", type=int, help="Keep so many invocations for it, and allow no more.")
+@click.option(
+    "--env",
+    "environment",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_environment,
+    help="A variable of its environment; may be repeated.",
+)
+@click.option("--reserved-concurrency", type=int, help="Keep so many invocations at once for it, and allow no more.")
 @click.option("--log-days", type=int, default=30, show_default=True, help="How long logs are kept.")
-@click.option("--url", type=click.Choice(["off", "iam", "public"]), default="off", show_default=True, help="HTTP.")
-@click.option("--own-table", is_flag=True, help="The table is there already.")
-@click.option("--own-bucket", metavar="NAME", help="A bucket that is there already.")
-@click.option("--key-arn", metavar="ARN", help="Encrypt with this key of KMS.")
 @click.option(
-    "--ordered/--no-ordered", default=True, show_default=True, help="The ordered queue, a source into actors."
+    "--url",
+    type=click.Choice(["off", "iam", "public"]),
+    default="off",
+    show_default=True,
+    help="Make a URL at which it answers HTTP: to who signs, or to everybody.",
 )
-@click.option("--batch-size", type=int, default=10, show_default=True, help="Messages in one invocation.")
-@click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for more.")
-@click.option("--most-at-once", type=int, help="Invocations that the doorbell may cause at the same time.")
-@click.option("--alarm-topic-arn", metavar="ARN", help="Where alarms go.")
-@click.option("--keep-data/--delete-data", default=True, show_default=True, help="When the stack is deleted.")
+@click.option("--own-table", is_flag=True, help="Make no table: it is there already.")
+@click.option("--own-bucket", metavar="NAME", help="Make no bucket: this one is there already.")
+@click.option("--key-arn", metavar="ARN", callback=_arn, help="Encrypt with this key of KMS.")
+@click.option(
+    "--ordered/--no-ordered", default=True, show_default=True, help="Make the ordered queue, a source into actors."
+)
+@click.option("--batch-size", type=int, default=10, show_default=True, help="At most so many messages an invocation.")
+@click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for that many.")
+@click.option("--most-at-once", type=int, help="So many invocations the doorbell may cause at the same time.")
+@click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The topic of SNS that alarms go to.")
+@click.option(
+    "--keep-data/--delete-data", default=True, show_default=True, help="What becomes of it when the stack is deleted."
+)
 @json_option
 @debug_option
 def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool, **options: Any) -> None:  # noqa: ARG001 - it is JSON anyway, and debug is read at the root
@@ -72,9 +95,20 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
 
     The same description is a construct of CDK: holdfast.infra.DurableFabric.
     """
+    if code is None:
+        _check_no_function()
     of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
     function = None if code is None else Function(code=_code(code), **of_function)
     click.echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
+
+
+def _check_no_function() -> None:
+    """What was said about the function must not be lost because none is made."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if is_given and parameter.name in Function.__struct_fields__:
+            raise click.UsageError(f"{parameter.opts[0]} is about the function, which is made only with --code")
 
 
 def _code(place: str) -> Any:

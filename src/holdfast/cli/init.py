@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ PROJECT: Final = Path(__file__).with_name("project")
 """Its files, each with ``.txt`` at the end of its name, so that nobody takes them for ours."""
 
 NAME: Final = "__NAME__"
+REQUIREMENT: Final = "__REQUIREMENT__"
 HIDDEN: Final = {"gitignore": ".gitignore"}
 
 
@@ -61,11 +64,31 @@ def write_project(folder: Path, name: str) -> list[str]:
     if folder.exists() and any(folder.iterdir()):
         raise ConfigurationError(f"{folder} is not empty, and nothing is overwritten: name a new folder")
     written: list[str] = []
+    requirement = requirement_of(distribution("holdfast").read_text("direct_url.json"))
     for source in sorted(PROJECT.rglob("*.txt")):
         path = source.relative_to(PROJECT).with_suffix("")
         path = path.with_name(HIDDEN.get(path.name, path.name))
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         with (folder / path).open("x", encoding="utf-8") as file:
-            file.write(source.read_text(encoding="utf-8").replace(NAME, name))
+            text = source.read_text(encoding="utf-8")
+            file.write(text.replace(NAME, name).replace(REQUIREMENT, requirement))
         written.append(path.as_posix())
     return written
+
+
+def requirement_of(origin: str | None) -> str:
+    """What pip is to install as Holdfast: what is installed here, by the record of where it came from ("Recording the
+    Direct URL Origin of installed distributions", packaging.python.org). The bare name would do only for what came from
+    an index: a public one knows another project by it.
+
+    >>> requirement_of('{"url": "file:///src/holdfast", "dir_info": {}}')
+    'holdfast @ file:///src/holdfast'
+    >>> requirement_of('{"url": "https://example.com/h.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}}')
+    'holdfast @ git+https://example.com/h.git@c0ffee'
+    """
+    if origin is None:
+        return f"holdfast=={distribution('holdfast').version}"
+    found = json.loads(origin)
+    if (vcs := found.get("vcs_info")) is None:
+        return f"holdfast @ {found['url']}"
+    return f"holdfast @ {vcs['vcs']}+{found['url']}@{vcs['commit_id']}"

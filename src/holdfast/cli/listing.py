@@ -46,7 +46,7 @@ def ls(
     limit: int,
     after: str | None,
 ) -> None:
-    """List executions, newest first."""
+    """List executions, newest first; on AWS in no order, and by reading the whole table."""
 
     async def look(app: App) -> StatusPage:
         return await app.executions(workflow, status=status, since=since, tags=dict(tags), after=after, limit=limit)

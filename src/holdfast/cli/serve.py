@@ -81,7 +81,8 @@ def _uvicorn_server() -> Callable[..., bool]:
         from holdfast.http.uvicorn_server import serve as served  # noqa: PLC0415 - only this command needs the extra
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "holdfast serve needs uvicorn: pip install 'holdfast[server]'. Or serve app.asgi() by another ASGI server"
+            "holdfast serve needs uvicorn: pip install '.[server]' in a checkout of Holdfast. Or serve "
+            "app.asgi() by another ASGI server"
         ) from error
     return served
 

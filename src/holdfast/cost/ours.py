@@ -27,7 +27,7 @@ class Used(Struct, frozen=True, kw_only=True):
 
 
 def bill_of(what: str, used: Used, compute: Compute = NO_COMPUTE, prices: PriceList = US_EAST_1) -> Bill:
-    """One of the repetitions. The queue and the functions are assumed: Holdfast has no such workers on AWS yet."""
+    """One of the repetitions. The queue and the functions are assumed: a trial has neither."""
     runs = used.runs
     return Bill(
         what,

@@ -21,7 +21,7 @@ try:
     from aws_cdk import CfnDeletionPolicy, CfnResource, RemovalPolicy, Stack, Token, aws_iam, aws_lambda, aws_s3_assets
     from constructs import Construct
 except ImportError:
-    raise ConfigurationError("DurableFabric needs AWS CDK: pip install 'holdfast[cdk]'") from None
+    raise ConfigurationError("DurableFabric needs AWS CDK: pip install '.[cdk]' in a checkout of Holdfast") from None
 
 LAMBDAS_OWN_TIMEOUT_SECONDS: Final = 3
 """What Lambda gives a function that says nothing."""

@@ -22,6 +22,32 @@ VISIBILITY_PER_TIMEOUT: Final = 6
 
 LONGEST_TIMEOUT_SECONDS: Final = 900
 LONGEST_WINDOW_SECONDS: Final = 300
+LOG_DAYS: Final = (
+    1,
+    3,
+    5,
+    7,
+    14,
+    30,
+    60,
+    90,
+    120,
+    150,
+    180,
+    365,
+    400,
+    545,
+    731,
+    1096,
+    1827,
+    2192,
+    2557,
+    2922,
+    3288,
+    3653,
+)
+"""How long logs may be kept ("PutRetentionPolicy", CloudWatch Logs API reference)."""
+
 LARGEST_BATCH: Final = 10_000
 LARGEST_BATCH_AT_ONCE: Final = 10
 """More than this in one batch wants a window ("Using Lambda with Amazon SQS", developer guide)."""
@@ -43,7 +69,10 @@ class UploadedCode(Struct, frozen=True):
 
 
 class Function(Struct, frozen=True, kw_only=True):
-    """The function that the template makes: it takes rings and ordered messages, sweeps, and answers calls."""
+    """The function that the template makes: it takes rings and ordered messages, sweeps, and answers calls.
+
+    Raises ``ConfigurationError`` for a number of ``log_days`` that CloudWatch does not know.
+    """
 
     code: LocalCode | UploadedCode
     handler: str = "handler.handler"
@@ -55,6 +84,11 @@ class Function(Struct, frozen=True, kw_only=True):
     reserved_concurrency: int | None = None
     log_days: int = 30
     url: Literal["off", "iam", "public"] = "off"
+
+    def __post_init__(self) -> None:
+        if self.log_days not in LOG_DAYS:
+            days = ", ".join(str(each) for each in LOG_DAYS)
+            raise ConfigurationError(f"logs cannot be kept for {self.log_days} days; they can for: {days}")
 
 
 class Existing(Struct, frozen=True, kw_only=True):

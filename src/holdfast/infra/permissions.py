@@ -20,18 +20,17 @@ from holdfast.infra.storage import bucket_arn, index_arn, indexes, table_arn
 Statement = dict[str, Any]
 
 READ: Final = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan")
-WRITE: Final = ("dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+"""In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
+guide)."""
+
 SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
 """The first to learn the ARN by which a schedule calls the queue."""
 
 RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
 ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
-SCHEDULE: Final = (
-    "scheduler:CreateSchedule",
-    "scheduler:DeleteSchedule",
-    "scheduler:GetSchedule",
-    "scheduler:UpdateSchedule",
-)
+SCHEDULE: Final = ("scheduler:CreateSchedule",)
+"""A schedule is made once, and the Scheduler deletes it when it has fired."""
 
 SEAL: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 """What whoever sends to an encrypted queue, or puts into an encrypted bucket, asks of its key."""

@@ -13,7 +13,9 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.items import HEAD
 from holdfast.messaging.arrivals import Letter
 from holdfast.runtime.commands import NO_ARGUMENTS, Command, Sweep
 
@@ -22,9 +24,6 @@ CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
 
 LETTER_KEY: Final = "detail-type"
 """What an event from a bus has, and nothing else."""
-
-INBOX_PREFIX: Final = "i#"
-HEAD: Final = "@"
 
 
 class Message(Struct, frozen=True):

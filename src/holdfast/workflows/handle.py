@@ -109,8 +109,10 @@ class Handle(Generic[R]):
             async with asyncio.timeout(seconds(timeout)):
                 return await access.ended(self._partition)
         except TimeoutError:
-            told = describe_partition(self._partition)
-            raise WaitTimeout(f"{told} has not ended within {timeout}; it goes on") from None
+            told, waited = describe_partition(self._partition), timeout
+            if not isinstance(waited, str):
+                waited = f"{seconds(waited):g} s"
+            raise WaitTimeout(f"{told} has not ended within {waited}; it goes on") from None
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""

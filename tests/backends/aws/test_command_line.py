@@ -125,6 +125,11 @@ def test_a_region_that_is_none_is_told(command: str, dynamodb: str) -> None:
     assert "Give credentials and a region" in refusal("aws", command, f"aws://shop?region=eu+west&endpoint={dynamodb}")
 
 
+def test_an_option_that_is_mistyped_is_named_with_those_there_are() -> None:
+    told = refusal("aws", "create-table", "aws://shop?regoin=eu-west-1")
+    assert "has no option regoin; there are: region, endpoint" in told
+
+
 @pytest.mark.parametrize("command", ["create-table", "clean-up"])
 def test_a_home_that_is_elsewhere_is_refused(command: str) -> None:
     assert "names no home on AWS" in refusal("aws", command, "sqlite:///shop.db")

@@ -22,7 +22,6 @@ WRONG = [
     "aws://",
     "aws:///shop",
     "aws://shop/table",
-    "aws://shop?regoin=eu-west-1",
     "aws://my shop",
     "dynamodb://shop",
     "aws://sh.op",

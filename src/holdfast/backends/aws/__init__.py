@@ -100,12 +100,14 @@ def parse_address(url: str) -> Address:
     """
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = sorted(options.keys() - set(Address.__struct_fields__[1:]))
-    if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/") or unknown:
+    if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/"):
         raise ConfigurationError(
             f"{url!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, digits, - and "
             "_; for an emulator add &endpoint=http://127.0.0.1:8000"
         )
+    known = Address.__struct_fields__[1:]
+    if unknown := sorted(options.keys() - set(known)):
+        raise ConfigurationError(f"{url!r} has no option {', '.join(unknown)}; there are: {', '.join(known)}")
     return Address(prefix=parts.netloc, **{name: value for name, value in options.items() if value})
 
 

@@ -10,14 +10,14 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from holdfast import ids
 from holdfast.backends.aws.connection import Connection
-from holdfast.backends.aws.failures import THROTTLED
+from holdfast.backends.aws.tries import TRIES, code_of, is_hopeless, pause_before, refused_for
 from holdfast.ports import Ring
 
 BATCH: Final = 10
@@ -29,9 +29,6 @@ LONGEST_DELAY_MS: Final = 15 * 60 * 1000
 LAST_LEG_MS: Final = 2 * 60 * 1000
 """A schedule fires within its minute ("Schedule types in EventBridge Scheduler"), so it fires so much earlier, and
 what is left is the delay of a message, which is exact to the second."""
-
-TRIES: Final = 3
-PAUSE_SECONDS: Final = 0.1
 
 
 class RingsLost(Exception):
@@ -77,8 +74,7 @@ class Queue:
         ]
         reason = ""
         for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            await pause_before(attempt)
             try:
                 answer = await self._connection.send(
                     "SendMessageBatch", {"QueueUrl": await self.url(), "Entries": entries}
@@ -114,8 +110,7 @@ class Schedules:
         at = datetime.fromtimestamp((ring.due_at - LAST_LEG_MS) // 1000, UTC)
         reason = ""
         for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            await pause_before(attempt)
             try:
                 await self._connection.send(
                     "CreateSchedule",
@@ -175,23 +170,3 @@ class Bellringer(Struct, frozen=True):
 def body(ring: Ring) -> str:
     """A ring as the body of a message."""
     return json.dumps(msgspec.to_builtins(ring))
-
-
-def code_of(error: Exception) -> str:
-    """What AWS calls it, or the class of an error on the way there."""
-    response: Any = getattr(error, "response", None) or {}
-    return str(response.get("Error", {}).get("Code") or type(error).__name__)
-
-
-def is_hopeless(error: Exception) -> bool:
-    """Whether it would be refused again: no such queue, no right to it, no credentials."""
-    response: Any = getattr(error, "response", None)
-    if response is None:
-        return code_of(error) in {"NoCredentialsError", "NoRegionError", "ConfigurationError", "ParamValidationError"}
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return status < 500 and code_of(error) not in THROTTLED
-
-
-def refused_for(error: Exception) -> str:
-    """Why, in one line."""
-    return f"{code_of(error)}: {error}"

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from holdfast.backends.aws.bellringer import code_of, is_hopeless, refused_for
 from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.tries import TRIES, code_of, is_hopeless, pause_before, refused_for
 from holdfast.ports import BusEvent, NotTaken, Unfit
 
 LARGEST_ENTRIES: Final = 10
@@ -22,9 +22,6 @@ LARGEST_ENTRIES: Final = 10
 LARGEST_BYTES: Final = 1_000_000
 """An event and a request take 1 MB since January 2026 (AWS Compute Blog); it was 256 KB. A little is left for what
 EventBridge adds to an entry when it delivers it ("Calculating PutEvents event entry size", user guide)."""
-
-TRIES: Final = 3
-PAUSE_SECONDS: Final = 0.1
 
 UNFIT: Final = frozenset(
     {"InvalidArgument", "MalformedDetail", "NotAuthorizedForDetailTypeException", "NotAuthorizedForSourceException"}
@@ -77,8 +74,7 @@ class EventBridgeBus:
         verdicts: list[Verdict] = [NotTaken("it was not sent")] * len(events)
         left = list(range(len(events)))
         for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            await pause_before(attempt)
             try:
                 answer = await self._connection.send("PutEvents", {"Entries": [self._entry(events[n]) for n in left]})
             except Exception as error:  # noqa: BLE001 - what AWS or the way there says is an answer here

@@ -102,9 +102,9 @@ def explained(error: Exception, table: str) -> Failure:
     if name in NO_CREDENTIALS:
         return Hopeless(
             StoreUnusable(
-                f"the table {table} cannot be reached: {error}. Give credentials and a region, by the environment "
-                "(AWS_REGION, AWS_ACCESS_KEY_ID …), a profile, or the role of the machine; the region may also stand "
-                "in the home's URL (?region=…)"
+                f"the table {table} cannot be reached: {str(error).rstrip('.')}. Give credentials and a region, by the "
+                "environment (AWS_REGION, AWS_ACCESS_KEY_ID …), a profile, or the role of the machine; the region may "
+                "also stand in the home's URL (?region=…)"
             )
         )
     if name == "ParamValidationError":
@@ -128,7 +128,7 @@ def _refused(response: dict[str, Any], table: str) -> Failure:
         return Hopeless(
             StoreUnusable(
                 f"AWS refuses this process at the table {table} ({told}). Its role needs dynamodb:GetItem, "
-                "BatchGetItem, PutItem, UpdateItem, DeleteItem, Query and Scan on the table, and Query on its indexes"
+                "BatchGetItem, PutItem, UpdateItem, DeleteItem, Query and Scan on the table, and Query on its index"
             )
         )
     if code == "ResourceNotFoundException":

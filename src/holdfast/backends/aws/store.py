@@ -18,8 +18,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from holdfast.backends.aws.due import find_due
 from holdfast.backends.aws.failures import Cancelled, ConditionFailed
-from holdfast.backends.aws.found import find_due
 from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_after
 from holdfast.backends.aws.lanes import Lanes
 from holdfast.backends.aws.layout import Attributes, decode, encode, key, text

@@ -7,11 +7,11 @@ they are published, and a number is never given twice ("Manage Lambda function v
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from holdfast.backends.aws.bellringer import body, code_of, is_hopeless, refused_for
+from holdfast.backends.aws.bellringer import body
 from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.tries import TRIES, code_of, is_hopeless, pause_before, refused_for
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import Ring
 
@@ -20,9 +20,6 @@ BUSY: Final = frozenset({"RecursiveInvocationException", "ResourceConflictExcept
 """Besides what is a throttle everywhere: codes of ``Invoke`` that say "not now". The first is about a long chain of
 calls that cause each other; the next sweep begins a new chain.
 """
-
-TRIES: Final = 3
-PAUSE_SECONDS: Final = 0.1
 
 
 class LambdaVersions:
@@ -37,8 +34,7 @@ class LambdaVersions:
         asked = {"FunctionName": version, "InvocationType": "Event", "Payload": body(ring).encode()}
         reason = ""
         for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
+            await pause_before(attempt)
             try:
                 await self._connection.send("Invoke", asked)
             except Exception as error:  # noqa: BLE001 - botocore's, told apart by name
