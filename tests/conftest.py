@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -21,6 +22,11 @@ HOW_TO_GET_THEM = (
     "On Debian: apt-get install default-jre-headless npm redis-server. The rest is fetched into .tools by the first "
     "run that finds these. CDK (400 MB): make test-cdk. CI, which installs them and leaves out nothing: .ci/run"
 )
+
+EVERYTHING_ON_AWS = "HOLDFAST_TORTURE_AWS"
+ONE_IN_SO_MANY = {"actors": 2, "coordination": 2, "crash": 3, "http": 2, "messaging": 2, "patterns": 2, "workflows": 2}
+"""Of the tests in these folders that run on several homes, one in so many runs on DynamoDB too, always the same ones: an
+emulator takes milliseconds for what memory does in microseconds. ``make torture-aws`` runs them all."""
 
 # A deadline per example would measure the machine, not the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True, derandomize="CI" in os.environ)
@@ -40,6 +46,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
     asyncio.run(test(**arguments))
     return True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample of what runs on DynamoDB besides."""
+    if EVERYTHING_ON_AWS in os.environ:
+        return
+    left_out = [item for item in items if _is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _is_left_out(item)]
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    share = ONE_IN_SO_MANY.get(item.nodeid.split("/")[1], 1)
+    return "dynamodb" in item.nodeid.partition("[")[2] and zlib.crc32(item.nodeid.encode()) % share != 0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
