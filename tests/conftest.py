@@ -25,8 +25,8 @@ HOW_TO_GET_THEM = (
 
 EVERYTHING_ON_AWS = "HOLDFAST_TORTURE_AWS"
 ONE_IN_SO_MANY = {"actors": 2, "coordination": 2, "crash": 3, "http": 2, "messaging": 2, "patterns": 2, "workflows": 2}
-"""Of the tests in these folders that run on several homes, one in so many runs on DynamoDB too, always the same ones: an
-emulator takes milliseconds for what memory does in microseconds. ``make torture-aws`` runs them all."""
+"""Of the tests in these folders that run on several homes, one in so many runs on DynamoDB too, always the same ones:
+an emulator takes milliseconds for what memory does in microseconds. ``make torture-aws`` runs them all."""
 
 # A deadline per example would measure the machine, not the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True, derandomize="CI" in os.environ)
