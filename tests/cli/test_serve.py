@@ -38,7 +38,7 @@ def test_a_file_of_tokens_without_tokens_is_refused(shop):
 def test_without_uvicorn_it_says_what_to_install(shop, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "holdfast.http.uvicorn_server", raising=False)
-    assert "holdfast[server]" in shop.refusal("serve", "--port", "0")["message"]
+    assert ".[server]" in shop.refusal("serve", "--port", "0")["message"]
 
 
 def test_a_port_that_is_taken_is_told(shop):

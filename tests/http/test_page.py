@@ -63,7 +63,7 @@ async def test_the_commands_of_the_page_get_the_answers_it_shows(tmp_path, monke
     async with shop.app.worker():
         for command, shown in curls():
             if "$(cat token)" in command:
-                await eventually(Path("token").exists)
+                await eventually(lambda: Path("token").exists() and Path("token").read_text())
             said = await perform(shop.api, command)
             assert matches(shown, said), f"{command}\nshown: {shown}\nsaid:  {said}"
             count += 1

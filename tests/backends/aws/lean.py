@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import time
 from typing import Any
 
 from botocore.exceptions import ClientError, ConnectionClosedError
@@ -19,6 +20,8 @@ HEADERS = {
     "SignedHeaders=host, Signature=0",
 }
 OK = 200
+IDLE_SECONDS = 5.0
+"""The emulator closes what was not used for half a minute."""
 
 
 class LeanClient:
@@ -26,11 +29,14 @@ class LeanClient:
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
+        self._used_at = 0.0
         self._connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=60)
 
     def _make_api_call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps(parameters, default=_encoded).encode()
         headers = HEADERS | {"X-Amz-Target": f"DynamoDB_20120810.{operation}"}
+        if time.monotonic() - self._used_at > IDLE_SECONDS:
+            self._connection.close()  # the server may just be about to; it opens again by itself
         try:
             self._connection.request("POST", "/", body, headers)
             response = self._connection.getresponse()
@@ -38,6 +44,7 @@ class LeanClient:
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise ConnectionClosedError(endpoint_url=self._endpoint) from error
+        self._used_at = time.monotonic()
         if response.status == OK:
             return answer
         told = {
