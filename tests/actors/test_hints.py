@@ -121,3 +121,22 @@ async def test_a_message_whose_ring_was_lost_is_found_by_an_owner_who_never_rest
         await hf.send(of_client.at("u1").add, "lamp")
         await asyncio.sleep(15)  # a lease
         assert seen == ["lamp"]
+
+
+@virtually
+async def test_a_call_that_comes_with_a_ring_for_nothing_while_an_owner_lets_go_is_run(place):
+    seen, calls = [], []
+    app, store = hooked(place)
+    cart = declare(app, seen)
+
+    async def ring_and_call():
+        app.actor_access().host.look(CART)
+        calls.append(asyncio.create_task(cart.at("u1").add("rug")))
+        await asyncio.sleep(0)
+
+    async with app.worker():
+        store().on_release = ring_and_call
+        await cart.at("u1").add("lamp")
+        await asyncio.sleep(5)
+        assert seen == ["lamp", "rug"]
+        await asyncio.gather(*calls)

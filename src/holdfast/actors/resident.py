@@ -250,7 +250,7 @@ class Resident(Entity):
             self.passed_over = 0
             return self.mail.popleft()
         self.passed_over += mail_waits
-        if not self.calls or self.calls[0].behind > self.looks:
+        if not self.calls or (self.unread and self.calls[0].behind > self.looks):
             return None
         return self.calls.popleft()
 
