@@ -8,7 +8,6 @@ refused; whoever has lost the lease finds out at his next one (G3).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -25,7 +24,6 @@ from holdfast.actors.record import (
     PARKED_PREFIX,
     READY,
     RUNNING,
-    STRANDED,
     SUSPENDED,
     ActorRecord,
     decode_call,
@@ -47,7 +45,7 @@ from holdfast.items import (
     Update,
     place,
 )
-from holdfast.kernel.handover import STRANDED_RECHECK_MS
+from holdfast.kernel.handover import strand
 from holdfast.kernel.program import Stranded
 from holdfast.persist import write_until_known
 
@@ -363,19 +361,3 @@ async def expiry(actor: Resident, host: Host) -> int | None:
         return None
     parked = await host.home.store.query(actor.partition, prefix=PARKED_PREFIX, limit=1)
     return None if parked.items else host.clock.now_ms() + actor.kind.policy.reply_window_ms
-
-
-async def strand(actor: Resident, reason: str, host: Host) -> None:
-    """Let go of an actor whose state the code here cannot read, visibly, and look again once in a while."""
-    host.telemetry.emit("stranded", partition=actor.partition, reason=reason)
-    update = Update(
-        partition=actor.partition,
-        when=OwnerIs(host.home.owner, actor.epoch),
-        status=STRANDED,
-        owner=None,
-        lease_until=None,
-        due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
-    )
-    with contextlib.suppress(StoreError):  # then the lease runs out by itself
-        await host.home.store.write(update)
-    host.forget(actor)

@@ -21,6 +21,7 @@ from holdfast.persist import write_until_known
 from holdfast.ports import Ring
 
 if TYPE_CHECKING:
+    from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
     from holdfast.kernel.journaled import Journaled
 
@@ -83,13 +84,13 @@ async def release(entity: Journaled, host: Host) -> None:
         _let_go(entity, host, look=True)
 
 
-async def strand(entity: Journaled, reason: str, host: Host) -> None:
+async def strand(entity: Entity, reason: str, host: Host) -> None:
     """Let go of an entity that needs other code, visibly, and look again once in a while."""
     host.telemetry.emit("stranded", partition=entity.partition, reason=reason)
     update = Update(
         partition=entity.partition,
         when=OwnerIs(host.home.owner, entity.epoch),
-        status=entity.programs.stranded,
+        status=entity.model.stranded,
         owner=None,
         lease_until=None,
         due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,

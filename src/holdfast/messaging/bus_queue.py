@@ -98,9 +98,12 @@ def announced(app: str, origin: str, entry: Entry) -> BusEvent:
 async def enqueue(store: Store, partition: str, entries: Sequence[Item], now: int, bounds: Bounds | None) -> None:
     """Put entries of the outbox into the queue, in their order; those that are there already stay as they are."""
     puts = [Put(Item(partition=partition, sort=each.sort, body=each.body), ABSENT) for each in entries]
-    ring = Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
     for part in parts_of(puts, bounds):
-        await _put(store, list(part), ring)
+        await _put(store, list(part), _ring(partition, now))
+
+
+def _ring(partition: str, now: int) -> Update:
+    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
 
 
 async def _put(store: Store, puts: list[Write], ring: Write) -> None:
@@ -131,8 +134,7 @@ async def unfit(store: Store, partition: str) -> list[tuple[str, SetAside]]:
 async def put_back(store: Store, partition: str, sort: str, aside: SetAside, now: int) -> None:
     """Have an event that was set aside sent once more."""
     again = Item(partition=partition, sort=ENTRY_PREFIX + sort[len(UNFIT_PREFIX) :], body=encode(aside.entry))
-    ring = Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
-    writes = (Delete(partition, sort, EXISTS), Put(again), ring)
+    writes = (Delete(partition, sort, EXISTS), Put(again), _ring(partition, now))
     try:
         await write_for_caller(store, *writes, ours=lambda _there: False)
     except Refused as refused:

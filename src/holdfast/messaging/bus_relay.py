@@ -6,18 +6,16 @@ head, so that it is one for all processes of the home. What it never will take i
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from holdfast.coordination.lease import Fenced
-from holdfast.errors import Refused
-from holdfast.items import Delete, Item, OwnerIs, Put, Update, Write, parts_of
+from holdfast.items import Delete, Item, Put, Write
 from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, SetAside, announced, decode_head, encode
 from holdfast.messaging.outbox import ENTRY_PREFIX, decode_entry
-from holdfast.messaging.relay import Patience, Relay, claim, settle, wait
-from holdfast.persist import write_until_known
+from holdfast.messaging.relay import Patience, Relay, claim, mark, settle, wait
 from holdfast.ports import EventBus, NotTaken, Unfit
 from holdfast.retry import Retry
 
@@ -131,16 +129,6 @@ async def carry(queue: Departure, model: Departures, host: Host) -> bool:
     host.telemetry.emit("bus_failed", partition=queue.partition, count=len(kept), error=kept[0].reason)
     model.patience.failed(host.clock.now_ms(), host.home.owner)
     return False
-
-
-async def mark(writes: Sequence[Write], queue: Departure, host: Host) -> None:
-    """Note what has become of events, as long as the queue is ours."""
-    still_ours = Update(partition=queue.partition, when=OwnerIs(host.home.owner, queue.epoch))
-    try:
-        for part in parts_of(writes, host.home.bounds):
-            await write_until_known(host.home.store, still_ours, *part, ours=lambda _there: False)
-    except Refused as refused:
-        raise Fenced(f"{queue.partition}: {refused}") from None
 
 
 async def rest(queue: Departure, patience: Patience, host: Host) -> bool:

@@ -187,7 +187,7 @@ async def carry(relay: Relay, access: ActorAccess, host: Host) -> bool:
     messages, leaving = await address(entries.items, relay, host)
     await deliver(messages, access, host)
     await send_off(leaving, relay, host)
-    await mark(entries.items, relay, host)
+    await mark([Delete(relay.partition, item.sort) for item in entries.items], relay, host)
     return True
 
 
@@ -262,12 +262,11 @@ async def _put(partition: str, puts: list[Write], access: ActorAccess, host: Hos
     nudge(partition, host.home, host)
 
 
-async def mark(items: Sequence[Item], relay: Relay, host: Host) -> None:
-    """Take what was delivered out of the outbox."""
+async def mark(writes: Sequence[Write], relay: Relay, host: Host) -> None:
+    """Note what has become of events, as long as they are ours to carry."""
     still_ours = Update(partition=relay.partition, when=OwnerIs(host.home.owner, relay.epoch))
-    deletes = [Delete(relay.partition, item.sort) for item in items]
     try:
-        for part in parts_of(deletes, host.home.bounds):
+        for part in parts_of(writes, host.home.bounds):
             await write_until_known(host.home.store, still_ours, *part, ours=lambda _there: False)
     except Refused as refused:
         raise Fenced(f"{relay.partition}: {refused}") from None
