@@ -7,7 +7,7 @@ import inspect
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
@@ -20,8 +20,11 @@ NOT_TESTED = "NOT TESTED"
 
 HOW_TO_GET_THEM = (
     "On Debian: apt-get install default-jre-headless npm redis-server. The rest is fetched into .tools by the first "
-    "run that finds these. CDK (400 MB): make test-cdk. CI, which installs them and leaves out nothing: .ci/run"
+    "run that finds these, CDK (400 MB) by make test-cdk. CI, which installs all of it and skips nothing: .ci/run"
 )
+
+SKIP_NOTHING = "HOLDFAST_SKIP_NOTHING"
+"""Set it, as CI does, to make each skipped test a failure."""
 
 EVERYTHING_ON_AWS = "HOLDFAST_TORTURE_AWS"
 ON_SEVERAL_HOMES = frozenset({"actors", "coordination", "crash", "http", "messaging", "patterns", "workflows"})
@@ -50,9 +53,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a sample of what runs on DynamoDB besides."""
-    if EVERYTHING_ON_AWS in os.environ:
-        return
+    """Leave out what DynamoDB has not, and most of what runs on DynamoDB besides."""
     left_out = [item for item in items if _is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -60,11 +61,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_left_out(item: pytest.Item) -> bool:
+    path, _, parameters = item.nodeid.partition("[")
+    on_dynamodb = "dynamodb" in parameters
+    if on_dynamodb and item.get_closest_marker("not_on_dynamodb") is not None:
+        return True
+    if EVERYTHING_ON_AWS in os.environ:
+        return False
     if item.get_closest_marker("torture_aws") is not None:
         return True
-    path, _, parameters = item.nodeid.partition("[")
-    on_dynamodb = "dynamodb" in parameters and not ON_SEVERAL_HOMES.isdisjoint(path.split("/")[1:2])
-    return on_dynamodb and zlib.crc32(item.nodeid.encode()) % ONE_IN_SO_MANY != 0
+    besides = on_dynamodb and not ON_SEVERAL_HOMES.isdisjoint(path.split("/")[1:2])
+    return besides and zlib.crc32(item.nodeid.encode()) % ONE_IN_SO_MANY != 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let what was skipped be a failure where nothing may be."""
+    report = yield
+    if report.skipped and SKIP_NOTHING in os.environ:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: {SKIP_NOTHING} is set, and it was skipped: {report.longrepr}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

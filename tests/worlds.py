@@ -101,16 +101,8 @@ def is_on_dynamodb(request: pytest.FixtureRequest) -> bool:
     return callspec is not None and "dynamodb" in callspec.params.values()
 
 
-def excused(request: pytest.FixtureRequest) -> None:
-    """Skip a test that is about what DynamoDB has not."""
-    excuse = request.node.get_closest_marker("not_on_dynamodb")
-    if excuse is not None and is_on_dynamodb(request):
-        pytest.skip(f"not on DynamoDB: {excuse.args[0]}")
-
-
 @pytest.fixture(params=PARAMETERS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    excused(request)
     world = World(request.param, tmp_path)
     yield world
     world.drop()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from holdfast.backends.sqlite import SqliteStore
 from holdfast.ports import Store
-from holdfast.testing.conformance import StoreConformance
+from holdfast.testing.conformance import PurgeConformance, StoreConformance
 
 
-class TestSqliteStore(StoreConformance):
+class TestSqliteStore(StoreConformance, PurgeConformance):
     async def open_store(self, folder: Path) -> Store:
         return SqliteStore.open(str(folder / "home.db"))

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import SKIP_NOTHING
 from tests.infra.tools import CDK, CFN_LINT, bare_environment, environment_or_skip, installed, lacking
 
 from holdfast.cli.init import write_project
 from holdfast.infra import Existing, Fabric, Function, UploadedCode, template
 
-REQUIRED = "HOLDFAST_REQUIRE_CDK"
 SYNTHESISE = Path(__file__).with_name("synthesise.py")
 
 
@@ -29,8 +29,8 @@ def test_without_cdk_the_construct_says_what_it_needs():
 @pytest.fixture(scope="module")
 def cdk() -> Path:
     """The programs of an environment with CDK in it."""
-    if not installed(CDK) and not os.environ.get(REQUIRED):
-        lacking("the construct of CDK", "CDK is large, and only `make test-cdk` installs it", required=REQUIRED)
+    if not installed(CDK) and SKIP_NOTHING not in os.environ:
+        lacking("the construct of CDK", "it is large, and only `make test-cdk` installs it")
     return environment_or_skip(CDK)
 
 

@@ -14,14 +14,13 @@ from typing import NoReturn
 import pytest
 
 TOOLS = Path(__file__).parents[2] / ".tools"
-REQUIRED = "HOLDFAST_REQUIRE_AWS"
 
 CFN_LINT = ("cfn-lint==1.58.0",)
 MINISTACK = ("ministack==1.5.33", "boto3==1.43.106")
 """ministack pins botocore, so it cannot share an environment with a current boto3."""
 
 CDK = ("aws-cdk-lib==2.275.0", "constructs==10.8.1", "msgspec>=0.22")
-"""Large: 400 MB. Only `make test-cdk` installs it."""
+"""Large: 400 MB. Only `make test-cdk` and CI install it."""
 
 
 def environment(requirements: tuple[str, ...], suffix: str = "") -> Path:
@@ -43,7 +42,7 @@ def environment(requirements: tuple[str, ...], suffix: str = "") -> Path:
 
 
 def environment_or_skip(requirements: tuple[str, ...], suffix: str = "") -> Path:
-    """The same; if it cannot be had, a loud skip, or a failure where nothing may be left out."""
+    """The same; if it cannot be had, a loud skip."""
     try:
         return environment(requirements, suffix)
     except subprocess.CalledProcessError as error:
@@ -51,11 +50,9 @@ def environment_or_skip(requirements: tuple[str, ...], suffix: str = "") -> Path
     lacking(f"what {requirements[0]} is for", lack)
 
 
-def lacking(what: str, lack: str, *, required: str = REQUIRED) -> NoReturn:
-    """Skip loudly for what the machine lacks, or fail where nothing may be left out; see `tests/conftest.py`."""
-    if os.environ.get(required):
-        pytest.fail(f"{required} is set, and {lack}")
-    pytest.skip(f"NOT TESTED: {what}: {lack}; set {required}=1 to fail instead")
+def lacking(what: str, lack: str) -> NoReturn:
+    """Skip loudly for what the machine lacks; `tests/conftest.py` makes it a failure where nothing may be skipped."""
+    pytest.skip(f"NOT TESTED: {what}: {lack}")
 
 
 def bare_environment(**more: str) -> dict[str, str]:

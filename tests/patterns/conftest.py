@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.worlds import *
-from tests.worlds import database_named, excused
+from tests.worlds import database_named
 
 import holdfast as hf
 from holdfast.testing import FaultsAt, Process, World, run_virtual
@@ -39,7 +39,6 @@ Story = Callable[[Machines], Coroutine[Any, Any, Any]]
 @pytest.fixture(params=["memory", "sqlite", pytest.param("dynamodb", marks=pytest.mark.aws)])
 def simulate(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
     """``simulate(story)``: run ``story(machines)`` in virtual time."""
-    excused(request)
 
     def run(story: Story, *, seed: int | None = None) -> Any:
         async def main() -> Any:

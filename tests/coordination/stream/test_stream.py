@@ -19,18 +19,17 @@ from tests.coordination.stream.accounts import (
     cents_of,
     withdraw,
 )
-from tests.worlds import is_on_dynamodb
 
 import holdfast as hf
 from holdfast.coordination.stream import handle
 from holdfast.testing import FaultsAt, faulty_home, run_virtual
 from holdfast.testing.faults import Delay, FailBefore, LoseAnswer
 
+unordered = pytest.mark.not_on_dynamodb("its writers do not see each other, so it has no order of all events")
 
-@pytest.fixture(params=[False, True], ids=["apart", "ordered"])
+
+@pytest.fixture(params=[pytest.param(False, id="apart"), pytest.param(True, id="ordered", marks=unordered)])
 def ordered(request):
-    if request.param and is_on_dynamodb(request):
-        pytest.skip("not on DynamoDB: its writers do not see each other, so it has no order of all events")
     return request.param
 
 

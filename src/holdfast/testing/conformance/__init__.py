@@ -6,6 +6,8 @@ A backend's test file is a subclass, and pytest does the rest::
         async def open_store(self, folder: Path) -> Store:
             return await MyStore.open(folder / "data")
 
+A store that has ``holdfast.ports.Purges`` takes ``PurgeConformance`` besides.
+
 The suite is put together from one class per verb; each test is one clause of the contract in ``holdfast.ports``. The
 last class lets Hypothesis make up histories and compares the store with the memory store. Needs ``pytest`` and
 ``hypothesis``.
@@ -15,12 +17,13 @@ from __future__ import annotations
 
 from holdfast.testing.conformance.conditions import Conditions
 from holdfast.testing.conformance.histories import Histories
-from holdfast.testing.conformance.reads import Expiring, Finding, Reading
+from holdfast.testing.conformance.purging import PurgeConformance
+from holdfast.testing.conformance.reads import Finding, Reading
 from holdfast.testing.conformance.writes import AllOrNothing, Writing
 
 
-class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Expiring, Histories):
+class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Histories):
     """Subclass it, name the subclass ``Test…``, and implement ``open_store``."""
 
 
-__all__ = ["StoreConformance"]
+__all__ = ["PurgeConformance", "StoreConformance"]
