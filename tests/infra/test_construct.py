@@ -135,6 +135,11 @@ def test_functions_get_their_policies_and_their_home(synthesised):
     assert urls[0] == urls[1]
     assert "aws://shop?region=" in urls[0]
     assert "SchedulerRole" in urls[0]
+    (calls,) = of("IAM::Policy", "Fabric")["PolicyDocument"]["Statement"]
+    assert calls["Action"] == "lambda:InvokeFunction"
+    assert json.dumps(calls["Resource"]).endswith('":*"]]}')
+    assert of("Lambda::Function", "Worker")["RecursiveLoop"] == "Allow"
+    assert "RecursiveLoop" not in of("Lambda::Function", "Front")
     (version,) = [each for each in resources.values() if each["Type"] == "AWS::Lambda::Version"]
     assert version["DeletionPolicy"] == "Retain"
 

@@ -41,7 +41,8 @@ class DurableFabric(Construct):
         DurableFabric(stack, "Shop", prefix="shop", function=my_function)
 
     code         a folder or zip file, of which the construct makes a function
-    function     or a function of yours: it gets the worker's policy, ``HOLDFAST_URL``, and the alias ``live``
+    function     or a function of yours: it gets the worker's policy, ``HOLDFAST_URL``, the alias ``live``, and may
+                 call its own versions
     bucket, key, alarm_topic  yours, in place of what would be made, of AWS's own keys, and of no notice
     options      those of ``holdfast.infra.Fabric`` and, with ``code``, of ``holdfast.infra.Function``
 
@@ -83,6 +84,7 @@ class DurableFabric(Construct):
         self.home_url: str = Token.as_string(self._translated(home_url(self.fabric)))
         if function is not None:
             self._employ(function, "WorkerPolicy")
+            self._let_call_itself(function)
 
     def add_client(self, function: Any) -> None:
         """Let another function start, call, send and signal, and tell it the home by ``HOLDFAST_URL``."""
@@ -110,6 +112,13 @@ class DurableFabric(Construct):
     def _employ(self, function: Any, policy: str) -> None:
         function.role.add_managed_policy(self._policy(policy, function))
         function.add_environment("HOLDFAST_URL", self.home_url)
+
+    def _let_call_itself(self, function: Any) -> None:
+        """Its old versions, for the executions that are pinned to them; and in circles, as it rings for itself."""
+        calls = aws_iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[f"{function.function_arn}:*"])
+        # Not in the role's own policy: the function comes after that one, and this one after the function.
+        aws_iam.Policy(self, "CallVersions", roles=[function.role], statements=[calls])
+        function.node.default_child.add_property_override("RecursiveLoop", "Allow")
 
     def _policy(self, name: str, whose: Any) -> Any:
         return aws_iam.ManagedPolicy.from_managed_policy_arn(

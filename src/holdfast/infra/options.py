@@ -95,7 +95,7 @@ class Existing(Struct, frozen=True, kw_only=True):
     """A function that is made elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
 
     Whoever made it attaches the worker's policy to its role, lets it invoke its own versions and itself in circles
-    (``RecursiveLoop``), and sets ``HOLDFAST_URL``.
+    (``RecursiveLoop``), and sets ``HOLDFAST_URL``. ``DurableFabric`` does all of it.
     """
 
     name: Any

@@ -140,6 +140,9 @@ class Process:
             return
         self.dead = True
         self.wire.tell("is gone")
+        for each in self._held_back:
+            if isinstance(each, VirtualHandle):
+                each.drop()
         self._held_back.clear()
         if not self.died.done():
             self.died.set_result(None)
@@ -164,6 +167,7 @@ class Process:
     def admits(self, handle: VirtualHandle) -> bool:
         """See ``Scope.admits``."""
         if self.dead:
+            handle.drop()
             return False
         if self.paused:
             self._held_back.append(handle)

@@ -112,6 +112,12 @@ class VirtualHandle:
         """Call it."""
         self.context.run(self._callback, *self._args)
 
+    def drop(self) -> None:
+        """It will never run: what failed, and would have told it so, has nobody to tell."""
+        for each in self._args:
+            if isinstance(each, asyncio.Future) and each.done() and not each.cancelled():
+                each.exception()  # else asyncio complains that nobody has asked
+
     def describe(self) -> str:
         """What it calls, for messages."""
         return getattr(self._callback, "__qualname__", repr(self._callback))

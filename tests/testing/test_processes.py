@@ -1,0 +1,44 @@
+"""Simulated processes: what a dead one leaves behind troubles nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import cast
+
+import pytest
+
+import holdfast as hf
+from holdfast.testing.faults import NO_FAULTS, FaultCounts
+from holdfast.testing.process import Process, ProcessDied
+from holdfast.testing.virtual_time import VirtualTimeLoop, run_virtual
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_failed_as_its_process_died_has_nobody_to_tell(paused: bool, caplog: pytest.LogCaptureFixture) -> None:
+    failed: list[asyncio.Task[None]] = []
+
+    async def main() -> None:
+        loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
+        process = Process("one", loop, NO_FAULTS, FaultCounts(), offset_ms=0, timeline=None)
+        process.app = hf.App("shop")
+
+        async def fail() -> None:
+            (process.pause if paused else process.crash)()
+            raise ValueError("nobody will hear")
+
+        async def work() -> None:
+            failed.append(asyncio.create_task(fail()))
+            await failed[0]
+
+        working = asyncio.create_task(process.call(work))
+        await asyncio.sleep(1)
+        process.crash()
+        with pytest.raises(ProcessDied):
+            await working
+        process.bury()
+
+    run_virtual(main)
+    assert failed.pop().done()
+    gc.collect()
+    assert not caplog.records
