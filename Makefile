@@ -69,12 +69,13 @@ bench: .venv/.dev-installed ## measure, and print the numbers
 swarm: .venv/.dev-installed ## run many seeds of simulated processes under faults
 	@$(BIN)/python -m tests.simulation
 
-torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers
+torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers; and what takes long of the tests
 	@$(BIN)/python -m tests.torture
 	@$(BIN)/python -m tests.messaging.torture
+	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m "torture and not aws"
 
 torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes an hour
-	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE_AWS=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m aws
+	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m aws
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done

@@ -26,11 +26,11 @@ HOW_TO_GET_THEM = (
 SKIP_NOTHING = "HOLDFAST_SKIP_NOTHING"
 """Set it, as CI does, to make each skipped test a failure."""
 
-EVERYTHING_ON_AWS = "HOLDFAST_TORTURE_AWS"
+EVERYTHING = "HOLDFAST_TORTURE"
 ON_SEVERAL_HOMES = frozenset({"actors", "coordination", "crash", "http", "messaging", "patterns", "workflows"})
 ONE_IN_SO_MANY = 6
 """Of the tests in these folders, one in so many runs on DynamoDB too, always the same ones: an emulator takes
-milliseconds for what memory does in microseconds. ``make torture-aws`` runs them all, and what is marked so."""
+milliseconds for what memory does in microseconds. ``make torture-aws`` runs them all."""
 
 # A deadline per example would measure the machine, not the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True, derandomize="CI" in os.environ)
@@ -65,9 +65,9 @@ def _is_left_out(item: pytest.Item) -> bool:
     on_dynamodb = "dynamodb" in parameters
     if on_dynamodb and item.get_closest_marker("not_on_dynamodb") is not None:
         return True
-    if EVERYTHING_ON_AWS in os.environ:
+    if EVERYTHING in os.environ:
         return False
-    if item.get_closest_marker("torture_aws") is not None:
+    if item.get_closest_marker("torture") is not None:
         return True
     besides = on_dynamodb and not ON_SEVERAL_HOMES.isdisjoint(path.split("/")[1:2])
     return besides and zlib.crc32(item.nodeid.encode()) % ONE_IN_SO_MANY != 0

@@ -19,7 +19,7 @@ def run_without_tools(folder: Path, sample: str, **environment: str) -> subproce
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", sample],
         cwd=ROOT,
-        env=kept | {"PATH": str(folder), "HOLDFAST_TORTURE_AWS": "1"} | environment,
+        env=kept | {"PATH": str(folder), "HOLDFAST_TORTURE": "1"} | environment,
         capture_output=True,
         text=True,
         check=False,

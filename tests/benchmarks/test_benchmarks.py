@@ -52,6 +52,7 @@ def test_every_case_is_listed() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.aws
+@pytest.mark.torture
 def test_what_is_asked_of_dynamodb_is_counted_and_the_same_in_every_run(tmp_path: Path) -> None:
     if (lack := missing()) is not None:
         lacking("the benchmarks on DynamoDB", lack)

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.aws
+@pytest.mark.torture
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_short_run_prints_every_function_with_its_ratios() -> None:

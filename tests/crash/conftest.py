@@ -11,7 +11,7 @@ from tests.crash.stage import Stage
 
 from holdfast.testing.crashes import CRASHES
 
-EVERYTHING = "HOLDFAST_TORTURE_AWS"
+EVERYTHING = "HOLDFAST_TORTURE"
 SAMPLED_SHARE = 0.05
 MOST_POINTS = 12
 

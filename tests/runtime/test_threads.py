@@ -52,7 +52,7 @@ def test_an_idle_thread_is_used_again_and_keeps_nothing_alive(threads):
     class Argument:
         pass
 
-    for _ in range(50):
+    for _ in range(5):
         argument = Argument()
         gone = weakref.ref(argument)
         done = threads.submit(type, argument)

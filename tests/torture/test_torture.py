@@ -36,6 +36,7 @@ def test_killed_and_stopped_processes_keep_every_promise(tmp_path: Path) -> None
     assert all(hits["kill"] + hits["stop"] for hits in report["points"].values()), text
 
 
+@pytest.mark.torture
 def test_where_nothing_happens_nothing_is_late(tmp_path: Path) -> None:
     status, _, text = torture(tmp_path, "--kills", "0", "--zombies", "0", "--executions", "150", "--rate", "30")
     assert status == 0, text
@@ -48,7 +49,9 @@ CAUGHT_BY = {
 }
 
 
-@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize(
+    "plant", [each if each == "ack-early" else pytest.param(each, marks=pytest.mark.torture) for each in PLANTS]
+)
 def test_a_planted_bug_is_found(tmp_path: Path, plant: str) -> None:
     status, report, text = torture(tmp_path, "--plant", plant, "--kills", "2", "--zombies", "6", "--healing", "4")
     assert status == 1, text

@@ -26,7 +26,7 @@ async def each_of(many: int, send: Callable[[int], Awaitable[object]]) -> None:
         await asyncio.gather(*(send(number) for number in range(start, min(start + AT_ONCE, many))))
 
 
-@pytest.mark.torture_aws
+@pytest.mark.torture
 async def test_many_messages_for_one_actor_many_events_and_many_signals_for_one_execution(new_url: NewUrl) -> None:
     app = hf.App("shop", home=await new_url())
     handled: list[int] = []

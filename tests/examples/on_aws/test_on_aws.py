@@ -32,7 +32,7 @@ class Silent:
 
 
 @pytest.mark.aws
-@pytest.mark.torture_aws
+@pytest.mark.torture
 @pytest.mark.process
 @pytest.mark.slow
 def test_everything_is_exact_though_environments_are_killed_and_all_is_sent_twice(tmp_path: Path) -> None:

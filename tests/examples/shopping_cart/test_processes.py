@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[3]
 LINES = "/cart/lines"
 
 WHERE = [*((point, "after") for point in POINTS), ("place", "before"), ("charge", "before")]
+EACH_TIME = [("charge", "after"), ("tell", "after"), ("void", "after"), ("place", "before")]
 
 
 class Server:
@@ -90,7 +91,8 @@ async def shop_with(browser, servers, name, wish, card):
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("point", "when"), [*((point, "after") for point in POINTS), ("place", "before"), ("charge", "before")]
+    ("point", "when"),
+    [pytest.param(*each, marks=[] if each in EACH_TIME else [pytest.mark.torture]) for each in WHERE],
 )
 async def test_wherever_a_process_is_killed_another_finishes_the_order(home, point, when):
     mark, is_undone = home / "mark", point in UNDOING
