@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := .venv/bin
 VERSIONS := 3.11 3.12 3.13
-PYTEST_OPTIONS ?= -n 2
+PYTEST_OPTIONS ?= -n 3
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 

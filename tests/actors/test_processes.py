@@ -58,6 +58,7 @@ def test_a_bank_whose_workers_are_killed_loses_and_invents_no_money(tmp_path):
     assert counters["requests sent again"] >= 240
 
 
+@pytest.mark.torture
 def test_a_bank_that_loses_money_is_found_out(tmp_path):
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "tests.actors.bank", "--quick", "--plant", "twice", "--json", str(report)]

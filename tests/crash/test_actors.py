@@ -24,7 +24,7 @@ from holdfast.testing.faults import FailRead, LoseRing, ReadFault, RingFault
 from holdfast.testing.scenarios import ACTOR_SCENARIOS, scenario
 from holdfast.testing.world import User, swift
 
-TWICE = ("requests", "recreated", "optimistic", "timers")
+TWICE = ["requests", "timers", *(pytest.param(each, marks=pytest.mark.torture) for each in ("recreated", "optimistic"))]
 FENCED_AT_LEAST = 200
 READS_AT_LEAST = 200
 SWARM_SEEDS = 60

@@ -18,7 +18,11 @@ from holdfast.testing.crashes import DELAYS
 from holdfast.testing.scenarios import SCENARIOS, scenario
 from holdfast.testing.scenarios.transactions import sql_scenarios
 
-TWICE = ("sequential", "parallel", "sleeping", "callback", "compensated", "failing child")
+TWICE = [
+    "sequential",
+    "callback",
+    *(pytest.param(each, marks=pytest.mark.torture) for each in ("parallel", "sleeping", "compensated", "failing child")),
+]
 FENCED_AT_LEAST = 200
 
 

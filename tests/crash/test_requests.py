@@ -22,7 +22,7 @@ FEW = [
     "events of an actor",
     "transfers between documents",
 ]
-MOST_POINTS = 12
+MOST_POINTS = 6
 
 
 @pytest.mark.aws

@@ -35,7 +35,7 @@ def environment(requirements: tuple[str, ...], suffix: str = "") -> Path:
         if not (folder / "installed").exists():
             shutil.rmtree(folder, ignore_errors=True)
             venv.create(folder, with_pip=True)
-            install = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            install = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check")
             subprocess.run([*install, *requirements], check=True, capture_output=True, text=True)
             (folder / "installed").touch()
     return folder / "bin"

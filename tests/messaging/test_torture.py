@@ -40,6 +40,7 @@ def test_events_survive_the_death_of_their_relay_and_deliveries_that_arrive_twic
     assert counters["deliveries that arrived twice"] > 0
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("plant", "complaint"), [("mark first", r"lost \[\d"), ("no memory", r"applied twice \[\d")])
 def test_a_planted_bug_is_found(tmp_path: Path, plant: str, complaint: str) -> None:
     assert plant in PLANTS

@@ -49,9 +49,8 @@ CAUGHT_BY = {
 }
 
 
-@pytest.mark.parametrize(
-    "plant", [each if each == "ack-early" else pytest.param(each, marks=pytest.mark.torture) for each in PLANTS]
-)
+@pytest.mark.torture
+@pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_is_found(tmp_path: Path, plant: str) -> None:
     status, report, text = torture(tmp_path, "--plant", plant, "--kills", "2", "--zombies", "6", "--healing", "4")
     assert status == 1, text

@@ -32,19 +32,16 @@ from holdfast.actors.record import (
 from holdfast.actors.resident import ELSEWHERE, Delivery, Resident, Version
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, is_released
-from holdfast.coordination.lease import claim as claim_lease
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
 from holdfast.errors import Refused, StoreError
 from holdfast.items import (
     ABSENT,
-    AllOf,
     Item,
-    OwnerIs,
     Put,
-    RevisionIs,
     Update,
     place,
 )
+from holdfast.kernel import hold
 from holdfast.kernel.handover import strand
 from holdfast.kernel.program import Stranded
 from holdfast.persist import write_until_known
@@ -99,20 +96,9 @@ async def fenced(actor: Resident, host: Host) -> None:
 async def claim(actor: Resident, host: Host) -> bool:
     """Become the owner, of a new actor too if somebody here calls it."""
     now = host.clock.now_ms()
-    until = now + host.limits.lease_ms
-    outcome = await claim_lease(
-        host.home.store,
-        actor.partition,
-        owner=host.home.owner,
-        now=now,
-        until=until,
-        claimable=(*CLAIMABLE, DELETED),  # it begins anew; or its owner died before he let go of it
-        running=RUNNING,
-        alive=host.home.doorbell.alive,
-    )
-    match outcome:
+    claimable = (*CLAIMABLE, DELETED)  # it begins anew; or its owner died before he let go of it
+    match await hold.claim(actor, host, claimable=claimable, running=RUNNING):
         case Claimed(item, takeover):
-            host.telemetry.emit("claimed", partition=actor.partition, takeover=takeover)
             if takeover or item.epoch != actor.epoch + 1:
                 actor.committed = None
                 actor.reset()
@@ -120,16 +106,14 @@ async def claim(actor: Resident, host: Host) -> bool:
             actor.hold(item)
             actor.hot = now - actor.left_at <= host.patience_seconds(0.0) * 1000
             return True
-        case Held(_, until):
-            host.later.held(host, actor.partition, until)
         case Closed(None) if actor.calls:
-            if await begin(actor, until, host):
+            if await begin(actor, now + host.limits.lease_ms, host):
                 return True
         case Closed(there) if there is not None and there.status == HALTED:
             for delivery in actor.calls:
                 delivery.fail(halted(actor.partition))
             actor.calls.clear()
-        case Closed():
+        case Held() | Closed():
             pass
     let_go(actor, host)
     return False
@@ -335,20 +319,14 @@ async def settle(actor: Resident, host: Host) -> bool:
     rest = await rest_of(actor, host)
     update = Update(
         partition=actor.partition,
-        when=AllOf((OwnerIs(host.home.owner, actor.epoch), RevisionIs(actor.revision))),
+        when=hold.unchanged(actor, host),
         owner=None,
         lease_until=None,
         due_at=rest.due_at,
         expires_at=rest.expires_at,
         status=rest.status,
     )
-    try:
-        await write_until_known(
-            host.home.store, update, ours=lambda there: is_released(there, actor.epoch, actor.revision)
-        )
-    except Refused as refused:
-        if not is_leased(refused.item, host.home.owner, actor.epoch):
-            raise Fenced(f"{actor.partition}: {refused}") from None
+    if await hold.let_go(actor, update, host=host) is not None:
         actor.look()
         return False
     left(actor, rest.due_at, host)

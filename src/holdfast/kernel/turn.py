@@ -14,11 +14,10 @@ from msgspec import UNSET
 
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, is_released, renewal
-from holdfast.coordination.lease import claim as claim_lease
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
 from holdfast.errors import Refused, StoreError
-from holdfast.items import AllOf, Item, OwnerIs, RevisionIs, Update
-from holdfast.kernel import handover
+from holdfast.items import Item, OwnerIs, Update
+from holdfast.kernel import handover, hold
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
@@ -68,31 +67,17 @@ async def turn(entity: Journaled, host: Host) -> None:
 
 async def claim(entity: Journaled, host: Host) -> bool:
     """Become the owner. What is still in memory stays valid if nobody else was in between."""
-    now = host.clock.now_ms()
-    outcome = await claim_lease(
-        host.home.store,
-        entity.partition,
-        owner=host.home.owner,
-        now=now,
-        until=now + host.limits.lease_ms,
-        claimable=entity.programs.claimable,
-        running=entity.programs.running,
-        alive=host.home.doorbell.alive,
-    )
-    match outcome:
+    programs = entity.programs
+    match await hold.claim(entity, host, claimable=programs.claimable, running=programs.running):
         case Claimed(item, takeover):
-            host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
             if takeover or item.epoch != entity.epoch + 1:
                 entity.forget()
                 entity.taken_over = takeover
             entity.hold(item)
             return True
-        case Held(_, until):
-            host.later.held(host, entity.partition, until)
-        case Closed():
-            pass
-    host.forget(entity)
-    return False
+        case Held() | Closed():
+            host.forget(entity)
+            return False
 
 
 # ── read ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,22 +310,17 @@ async def settle(entity: Journaled, host: Host) -> bool:
     assert entity.program is not None
     update = Update(
         partition=entity.partition,
-        when=_still_ours(entity, host),
+        when=hold.unchanged(entity, host),
         owner=None,
         lease_until=None,
         due_at=due,
         status=UNSET if entity.paused else entity.programs.suspended,
         body=entity.program.unsaved,
     )
-    try:
-        await write_until_known(
-            host.home.store, update, ours=lambda there: is_released(there, entity.epoch, entity.revision)
-        )
-    except Refused as refused:
-        _look_again_if_ours(refused, entity, host)
+    if await hold.let_go(entity, update, host=host) is not None:
+        entity.look()
         return False
     entity.program.saved()
-    entity.held = False
     host.suspended(entity, due)
     return True
 
@@ -359,7 +339,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
     conclusion = program.conclusion(tail, host.clock.now_ms())
     update = Update(
         partition=entity.partition,
-        when=_still_ours(entity, host),
+        when=hold.unchanged(entity, host),
         status=conclusion.status,
         body=conclusion.body,
         owner=None,
@@ -367,27 +347,9 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    try:
-        await write_until_known(
-            host.home.store,
-            update,
-            *others,
-            ours=lambda there: is_released(there, entity.epoch, entity.revision) and there.body == conclusion.body,
-        )
-    except Refused as refused:
+    if await hold.let_go(entity, update, *others, host=host) is not None:
         journal.buffer = tail
-        _look_again_if_ours(refused, entity, host)
+        entity.look()
         return False
     host.concluded(entity, conclusion)
     return True
-
-
-def _still_ours(entity: Journaled, host: Host) -> AllOf:
-    """What a settle depends on: our epoch, and that nobody has rung since we looked."""
-    return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
-
-
-def _look_again_if_ours(refused: Refused, entity: Journaled, host: Host) -> None:
-    if not is_leased(refused.item, host.home.owner, entity.epoch):
-        raise Fenced(f"{entity.partition}: {refused}") from None
-    entity.look()

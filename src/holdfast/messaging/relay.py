@@ -14,10 +14,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from holdfast.actors.mail import ring
 from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.coordination.lease import Claimed, Fenced, Held, is_leased, is_released
-from holdfast.coordination.lease import claim as claim_lease
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import ABSENT, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update, Write, parts_of
+from holdfast.items import ABSENT, Delete, Item, OwnerIs, Put, Update, Write, parts_of
+from holdfast.kernel import hold
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import nudge
 from holdfast.messaging.bus_queue import BUS, enqueue
@@ -149,28 +149,14 @@ async def turn(relay: Relay, access: ActorAccess, patience: Patience, host: Host
 
 async def claim(relay: Relay, host: Host) -> bool:
     """Become the one process that empties this outbox."""
-    now = host.clock.now_ms()
     relay.unread = False
-    outcome = await claim_lease(
-        host.home.store,
-        relay.partition,
-        owner=host.home.owner,
-        now=now,
-        until=now + host.limits.lease_ms,
-        claimable=(WAITING, RELAYING),
-        running=RELAYING,
-        alive=host.home.doorbell.alive,
-    )
-    match outcome:
-        case Claimed(item, takeover):
-            host.telemetry.emit("claimed", partition=relay.partition, takeover=takeover)
+    match await hold.claim(relay, host, claimable=(WAITING, RELAYING), running=RELAYING):
+        case Claimed(item):
             missed = relay.unread
             relay.hold(item)
             relay.unread, relay.full = missed, True  # what is there now is looked at next
             return True
-        case Held(_, until):
-            host.later.held(host, relay.partition, until)
-        case _:
+        case Held() | Closed():
             pass
     host.forget(relay)
     if relay.unread:  # whoever holds it may have let go of it before this came
@@ -294,23 +280,15 @@ async def settle(relay: Relay, host: Host, *, again_at: int | None = None, body:
     due_at = again_at if again_at is not None else now if relay.full else None
     update = Update(
         partition=relay.partition,
-        when=AllOf((OwnerIs(host.home.owner, relay.epoch), RevisionIs(relay.revision))),
+        when=hold.unchanged(relay, host),
         status=WAITING,
         owner=None,
         lease_until=None,
         due_at=due_at,
         body=body,
     )
-    try:
-        await write_until_known(
-            host.home.store, update, ours=lambda there: is_released(there, relay.epoch, relay.revision)
-        )
-    except Refused as refused:
-        there = refused.item
-        if not is_leased(there, host.home.owner, relay.epoch):
-            raise Fenced(f"{relay.partition}: {refused}") from None
+    if (there := await hold.let_go(relay, update, host=host)) is not None:
         relay.revision, relay.full = there.revision, True
         return False
-    relay.held = False
     host.suspended(relay, due_at)
     return True

@@ -56,6 +56,7 @@ def test_a_visit_lasts_while_it_is_used_and_ends_half_an_hour_later(virtually):
     virtually(app, main)
 
 
+@pytest.mark.torture
 def test_a_visit_ends_after_a_month_however_often_it_is_used(virtually):
     async def main():
         ann = Visitor()

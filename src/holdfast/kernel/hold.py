@@ -1,0 +1,66 @@
+"""This process's hold on an entity: how it becomes ours, and how we let go. The same for every programming model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released
+from holdfast.coordination.lease import claim as claim_lease
+from holdfast.errors import Refused
+from holdfast.items import AllOf, OwnerIs, RevisionIs
+from holdfast.persist import write_until_known
+
+if TYPE_CHECKING:
+    from holdfast.items import Item, Update, Write
+    from holdfast.kernel.entity import Entity
+    from holdfast.kernel.host import Host
+
+
+async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
+    """Try to become the owner. What belongs to somebody else is looked at again when his lease ends."""
+    now = host.clock.now_ms()
+    outcome = await claim_lease(
+        host.home.store,
+        entity.partition,
+        owner=host.home.owner,
+        now=now,
+        until=now + host.limits.lease_ms,
+        claimable=claimable,
+        running=running,
+        alive=host.home.doorbell.alive,
+    )
+    match outcome:
+        case Claimed(_, takeover):
+            host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
+        case Held(_, until):
+            host.later.held(host, entity.partition, until)
+        case Closed():
+            pass
+    return outcome
+
+
+def unchanged(entity: Entity, host: Host) -> AllOf:
+    """What letting go depends on: our epoch, and that nobody has rung since we looked."""
+    return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
+
+
+async def let_go(entity: Entity, left: Update, *others: Write, host: Host) -> Item | None:
+    """Write how an entity is left, if it is ``unchanged``. Answers its head if somebody rang meanwhile: then there is
+    more to do. Raises ``Fenced``.
+    """
+
+    def ours(there: Item | None) -> bool:
+        if not is_released(there, entity.epoch, entity.revision):
+            return False
+        return left.body is UNSET or left.body == there.body
+
+    try:
+        await write_until_known(host.home.store, left, *others, ours=ours)
+    except Refused as refused:
+        if not is_leased(refused.item, host.home.owner, entity.epoch):
+            raise Fenced(f"{entity.partition}: {refused}") from None
+        return refused.item
+    entity.held = False
+    return None
