@@ -21,7 +21,7 @@ from holdfast.testing.scenarios.transactions import sql_scenarios
 TWICE = [
     "sequential",
     "callback",
-    *(pytest.param(each, marks=pytest.mark.torture) for each in ("parallel", "sleeping", "compensated", "failing child")),
+    *(pytest.param(one, marks=pytest.mark.torture) for one in ("parallel", "sleeping", "compensated", "failing child")),
 ]
 FENCED_AT_LEAST = 200
 

@@ -15,6 +15,8 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 
+HOW = ("--quiet", "--no-compile", "--disable-pip-version-check")
+
 CFN_LINT = ("cfn-lint==1.58.0",)
 MINISTACK = ("ministack==1.5.33", "boto3==1.43.106")
 """ministack pins botocore, so it cannot share an environment with a current boto3."""
@@ -35,7 +37,7 @@ def environment(requirements: tuple[str, ...], suffix: str = "") -> Path:
         if not (folder / "installed").exists():
             shutil.rmtree(folder, ignore_errors=True)
             venv.create(folder, with_pip=True)
-            install = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check")
+            install = (folder / "bin" / "python", "-m", "pip", "install", *HOW)
             subprocess.run([*install, *requirements], check=True, capture_output=True, text=True)
             (folder / "installed").touch()
     return folder / "bin"
