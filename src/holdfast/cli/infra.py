@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from holdfast.cli.session import debug_option, examples, json_option
-from holdfast.infra import Fabric, Function, local_code, template, uploaded_code
+from holdfast.errors import ConfigurationError
+from holdfast.infra import EventRule, Fabric, Function, local_code, template, uploaded_code
 
 
 @click.group("infra")
@@ -29,6 +31,17 @@ def _arn(_context: click.Context, _parameter: click.Parameter, given: str | None
     if given is not None and not given.startswith("arn:"):
         raise click.BadParameter(f"{given!r}: write the whole ARN, which begins with arn:")
     return given
+
+
+def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[EventRule, ...]:
+    rules: list[EventRule] = []
+    for each in given:
+        bus, _, pattern = each.partition("=")
+        try:
+            rules.append(EventRule(bus, msgspec.json.decode(pattern, type=dict[str, Any])))
+        except (msgspec.DecodeError, ConfigurationError):
+            raise click.BadParameter(f"""{each!r}: write BUS={{"source": ["holdfast.shop"]}}""") from None
+    return tuple(rules)
 
 
 @infra.command(
@@ -84,6 +97,14 @@ def _arn(_context: click.Context, _parameter: click.Parameter, given: str | None
 @click.option("--batch-size", type=int, default=10, show_default=True, help="At most so many messages an invocation.")
 @click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for that many.")
 @click.option("--most-at-once", type=int, help="So many invocations the doorbell may cause at the same time.")
+@click.option(
+    "--event-rule",
+    "event_rules",
+    metavar="BUS=PATTERN",
+    multiple=True,
+    callback=_event_rules,
+    help="Bring the events of this bus that the pattern chooses (JSON) to the consumers; may be repeated.",
+)
 @click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The topic of SNS that alarms go to.")
 @click.option(
     "--keep-data/--delete-data", default=True, show_default=True, help="What becomes of it when the stack is deleted."

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.infra.options import Existing, Fabric, Function, LocalCode, UploadedCode, local_code, uploaded_code
+from holdfast.infra.options import (
+    EventRule,
+    Existing,
+    Fabric,
+    Function,
+    LocalCode,
+    UploadedCode,
+    local_code,
+    uploaded_code,
+)
 from holdfast.infra.template import template
 
 if TYPE_CHECKING:
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DurableFabric",
+    "EventRule",
     "Existing",
     "Fabric",
     "Function",

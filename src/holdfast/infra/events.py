@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from holdfast.backends.aws.names import SWEEP_INPUT, base
-from holdfast.infra.intrinsics import Resources, attribute, resource
+from holdfast.infra.intrinsics import Resources, attribute, ref, resource
 from holdfast.infra.options import Fabric
 from holdfast.infra.permissions import scheduler_role
 
@@ -22,6 +22,28 @@ def bus_and_schedules(fabric: Fabric) -> Resources:
         "Schedules": resource("AWS::Scheduler::ScheduleGroup", {"Name": name}),
         **scheduler_role(fabric),
     }
+
+
+def event_rules(fabric: Fabric) -> Resources:
+    """The rules that bring events of buses into the doorbell's queue; see ``queues`` for who lets them."""
+    own = base(fabric.prefix)
+    made: Resources = {}
+    for number, each in enumerate(fabric.event_rules, 1):
+        target = {
+            "Id": "doorbell",
+            "Arn": attribute("Doorbell", "Arn"),
+            "DeadLetterConfig": {"Arn": attribute("DoorbellDead", "Arn")},
+        }
+        rule = {
+            "Name": f"{own}-events-{number}",
+            "Description": f"Brings events to the consumers of {own}",
+            "EventBusName": ref("Bus") if each.bus == own else each.bus,
+            "EventPattern": each.pattern,
+            "State": "ENABLED",
+            "Targets": [target],
+        }
+        made[f"EventRule{number}"] = resource("AWS::Events::Rule", rule)
+    return made
 
 
 def sweep(fabric: Fabric, target: Any) -> Resources:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -103,6 +104,24 @@ class Existing(Struct, frozen=True, kw_only=True):
     timeout_seconds: int = 60
 
 
+class EventRule(Struct, frozen=True):
+    """Which events of a bus the consumers here get: ``pattern`` is one of EventBridge's, and should name their sources.
+
+    ``bus`` is its name or ARN. The events come by the doorbell's queue, which keeps them until they are taken. Raises
+    ``ConfigurationError``.
+
+    >>> EventRule("shop-holdfast", {"source": ["holdfast.shop"], "detail-type": ["OrderPlaced"]}).bus
+    'shop-holdfast'
+    """
+
+    bus: str
+    pattern: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if not (self.bus and self.pattern):
+            raise ConfigurationError("a rule for events wants a bus, and a pattern that says which events it is for")
+
+
 class Fabric(Struct, frozen=True, kw_only=True):
     """Everything that a home on AWS needs. Raises ``ConfigurationError`` for what AWS would refuse.
 
@@ -115,6 +134,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     batch_size        how many messages one invocation takes at most
     batch_window_seconds  how long to wait for more of them
     most_at_once      how many invocations the doorbell may cause at the same time
+    event_rules       which events of buses come to the consumers of the function
     alarm_topic_arn   where alarms go; without, they only show
     keep_data         deleting the stack leaves table, bucket and queues of dead letters there
 
@@ -131,6 +151,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     batch_size: int = 10
     batch_window_seconds: int = 0
     most_at_once: int | None = None
+    event_rules: Sequence[EventRule] = ()
     alarm_topic_arn: str | None = None
     keep_data: bool = True
 
@@ -139,6 +160,10 @@ class Fabric(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 f"the prefix {self.prefix!r} does not fit the names of AWS: begin with a small letter, and take at "
                 "most 20 small letters, digits and hyphens in all"
+            )
+        if self.event_rules and self.function is None:
+            raise ConfigurationError(
+                "rules bring events to a function, and there is none: give it too, or leave them out"
             )
         for what, value, least, most in (
             ("the time-out of the function", self.timeout_seconds, 1, LONGEST_TIMEOUT_SECONDS),

@@ -52,7 +52,7 @@ def queues(fabric: Fabric) -> Resources:
             kept=kept,
         )
         for each in (logical_id, f"{logical_id}Dead"):
-            made[f"{each}Policy"] = _refusal(each, queue_arn(fabric, name, dead=each != logical_id))
+            made[f"{each}Policy"] = _policy(fabric, name, each, queue_arn(fabric, name, dead=each != logical_id))
     return made
 
 
@@ -78,8 +78,29 @@ def _ordering() -> Properties:
     }
 
 
-def _refusal(logical_id: str, queue: dict[str, Any]) -> dict[str, Any]:
-    statement = {
+def _policy(fabric: Fabric, name: str, logical_id: str, queue: dict[str, Any]) -> dict[str, Any]:
+    statements = [_refusal(queue)]
+    if fabric.event_rules and name == DOORBELL:
+        statements.append(_admission(fabric, queue))
+    document = {"Version": "2012-10-17", "Statement": statements}
+    return resource("AWS::SQS::QueuePolicy", {"Queues": [ref(logical_id)], "PolicyDocument": document})
+
+
+def _admission(fabric: Fabric, queue: dict[str, Any]) -> dict[str, Any]:
+    """EventBridge may bring what our rules choose, and what it cannot deliver of that."""
+    rules = [attribute(f"EventRule{number}", "Arn") for number in range(1, len(fabric.event_rules) + 1)]
+    return {
+        "Sid": "TakeEventsOfRules",
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": queue,
+        "Condition": {"ArnEquals": {"aws:SourceArn": rules}},
+    }
+
+
+def _refusal(queue: dict[str, Any]) -> dict[str, Any]:
+    return {
         "Sid": "RefuseWhatIsNotEncryptedOnItsWay",
         "Effect": "Deny",
         "Principal": "*",
@@ -87,5 +108,3 @@ def _refusal(logical_id: str, queue: dict[str, Any]) -> dict[str, Any]:
         "Resource": queue,
         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
     }
-    document = {"Version": "2012-10-17", "Statement": [statement]}
-    return resource("AWS::SQS::QueuePolicy", {"Queues": [ref(logical_id)], "PolicyDocument": document})
