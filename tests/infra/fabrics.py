@@ -42,7 +42,7 @@ OTHERWISE = Fabric(
     alarm_topic_arn=TOPIC,
     keep_data=False,
 )
-WITHOUT_ORDER = Fabric(prefix="shop", ordered=False, key_arn=KEY, function=Function(code=CODE, url="iam"))
+WITHOUT_ORDER = Fabric(prefix="shop", ordered=False, stream=True, key_arn=KEY, function=Function(code=CODE, url="iam"))
 
 ALL = {
     "plain": PLAIN,

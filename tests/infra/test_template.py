@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.infra.fabrics import ALL, DATA_ONLY, KEY, OTHERWISE, PLAIN, TOPIC, of_type, resources
+from tests.infra.fabrics import ALL, DATA_ONLY, KEY, OTHERWISE, PLAIN, TOPIC, WITHOUT_ORDER, of_type, resources
 
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
@@ -312,7 +312,7 @@ def test_whatever_calls_calls_the_live_version(name):
     fabric = ALL[name]
     target = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionLive"}
     sources = of_type(fabric, "AWS::Lambda::EventSourceMapping")
-    assert len(sources) == (2 if fabric.ordered else 1)
+    assert len(sources) == 1 + fabric.ordered + fabric.stream
     for source in sources.values():
         assert source["FunctionName"] == target
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
@@ -342,6 +342,20 @@ def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
         assert let["Action"] == "sqs:SendMessage"
         assert let["Condition"] == {"ArnEquals": {"aws:SourceArn": sources}}
     assert not [each for owner, each in statements(OTHERWISE) if owner == "OrderedPolicy" and each["Effect"] == "Allow"]
+
+
+def test_the_stream_rings_for_what_is_new_and_the_function_may_read_it():
+    table = of_type(WITHOUT_ORDER, "AWS::DynamoDB::Table")["Table"]
+    assert table["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+    source = of_type(WITHOUT_ORDER, "AWS::Lambda::EventSourceMapping")["StreamSource"]
+    assert source["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}
+    patterns = [json.loads(each["Pattern"]) for each in source["FilterCriteria"]["Filters"]]
+    assert all(each["eventName"] == ["INSERT"] for each in patterns)
+    (let,) = [each for name, each in statements(WITHOUT_ORDER) if name == "WorkerPolicy" and each["Sid"] == "Stream"]
+    assert text_of(let["Resource"][0]).endswith(":table/shop-holdfast/stream/*")
+    assert "StreamOldAlarm" in of_type(WITHOUT_ORDER, "AWS::CloudWatch::Alarm")
+    assert "StreamSpecification" not in of_type(PLAIN, "AWS::DynamoDB::Table")["Table"]
+    assert "StreamSource" not in of_type(PLAIN, "AWS::Lambda::EventSourceMapping")
 
 
 def test_an_ordered_queue_has_neither_window_nor_large_batches():
@@ -504,11 +518,14 @@ def test_numbers_that_aws_would_refuse(wrong):
         Fabric(prefix="shop", **wrong)
 
 
-def test_rules_for_events_that_could_do_nothing():
+def test_rules_and_streams_that_could_do_nothing():
     with pytest.raises(ConfigurationError, match="wants a bus, and a pattern"):
         EventRule("", {"source": ["holdfast.shop"]})
     with pytest.raises(ConfigurationError, match="wants a bus, and a pattern"):
         EventRule("default", {})
+    for wrong in ({"own_table": True, "function": PLAIN.function}, {}):
+        with pytest.raises(ConfigurationError, match="wants both"):
+            Fabric(prefix="shop", stream=True, **wrong)
     with pytest.raises(ConfigurationError, match="there is none"):
         Fabric(prefix="shop", event_rules=[EventRule("default", {"source": ["aws.s3"]})])
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.backends.aws.names import DOORBELL, LIVE, base
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError
 from holdfast.infra.events import sweep
 from holdfast.infra.intrinsics import REGION, Properties, Resources, arn, attribute, joined, ref, resource
 from holdfast.infra.options import Existing, Fabric, Function, LocalCode, UploadedCode, digest_of
 from holdfast.infra.permissions import allow, inline, role
 from holdfast.infra.queues import LOGICAL_IDS, which
+from holdfast.items import HEAD
+from holdfast.messaging.outbox import ENTRY_PREFIX
 
 Resolve = Callable[[Any], Any]
 
 NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurrentExecutions"})
 """Properties that are the function's alone. (Its code is known by its digest.)"""
+
+NEWS: Final[tuple[Properties, ...]] = (
+    {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}, {"prefix": ENTRY_PREFIX}]}}}},
+    {"dynamodb": {"Keys": {"s": {"S": [HEAD]}}, "NewImage": {"o": {"S": [{"exists": False}]}}}},
+)
+"""Messages, events, and heads that nobody owns: what ``runtime.shapes`` looks at. The rest is not called for, and costs
+nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
+
+STREAM_TRIES: Final = 3
+STREAM_AGE_SECONDS: Final = 300
 
 
 def home_url(fabric: Fabric) -> Properties:
@@ -121,7 +135,22 @@ def _callers(fabric: Fabric, target: Any) -> Resources:
                 "ScalingConfig": at_once,
             },
         )
-    return made
+    return made | (_stream(target) if fabric.stream else {})
+
+
+def _stream(target: Any) -> Resources:
+    """What is new in the table, and work for somebody. Only hints: none is tried for long, the sweep finds the rest."""
+    properties = {
+        "EventSourceArn": attribute("Table", "StreamArn"),
+        "FunctionName": target,
+        "StartingPosition": "LATEST",
+        "FilterCriteria": {"Filters": [{"Pattern": json.dumps({"eventName": ["INSERT"], **each})} for each in NEWS]},
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "BisectBatchOnFunctionError": True,
+        "MaximumRetryAttempts": STREAM_TRIES,
+        "MaximumRecordAgeInSeconds": STREAM_AGE_SECONDS,
+    }
+    return {"StreamSource": resource("AWS::Lambda::EventSourceMapping", properties)}
 
 
 def _url(made: Function, target: Any) -> Resources:

@@ -130,6 +130,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     own_table         the table is there already, made by ``create_table`` or another stack
     own_bucket        a bucket that is there already
     key_arn           encrypt with this key of KMS, instead of those that AWS keeps for each service
+    stream            the table's stream rings too: at once, for writers who died before they could ring
     ordered           the ordered queue, a source into actors; an idle one costs a little
     batch_size        how many messages one invocation takes at most
     batch_window_seconds  how long to wait for more of them
@@ -147,6 +148,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     own_table: bool = False
     own_bucket: str | None = None
     key_arn: str | None = None
+    stream: bool = False
     ordered: bool = True
     batch_size: int = 10
     batch_window_seconds: int = 0
@@ -161,6 +163,8 @@ class Fabric(Struct, frozen=True, kw_only=True):
                 f"the prefix {self.prefix!r} does not fit the names of AWS: begin with a small letter, and take at "
                 "most 20 small letters, digits and hyphens in all"
             )
+        if self.stream and (self.own_table or self.function is None):
+            raise ConfigurationError("the stream is of a table that is made here, and for a function: it wants both")
         if self.event_rules and self.function is None:
             raise ConfigurationError(
                 "rules bring events to a function, and there is none: give it too, or leave them out"

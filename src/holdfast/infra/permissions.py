@@ -15,7 +15,7 @@ from holdfast.backends.aws.names import base
 from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
 from holdfast.infra.options import Fabric, Function
 from holdfast.infra.queues import queue_arn, which
-from holdfast.infra.storage import bucket_arn, index_arn, indexes, table_arn
+from holdfast.infra.storage import bucket_arn, index_arn, indexes, stream_arn, table_arn
 
 Statement = dict[str, Any]
 
@@ -23,6 +23,15 @@ READ: Final = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query", "d
 WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 """In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
 guide)."""
+
+FOLLOW: Final = (
+    "dynamodb:DescribeStream",
+    "dynamodb:GetRecords",
+    "dynamodb:GetShardIterator",
+    "dynamodb:ListStreams",
+)
+"""What Lambda asks in the function's name ("IAM policy to allow a Lambda function to access DynamoDB stream records",
+DynamoDB developer guide)."""
 
 SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
 """The first to learn the ARN by which a schedule calls the queue."""
@@ -62,6 +71,7 @@ def worker(fabric: Fabric) -> list[Statement]:
     queues = [queue_arn(fabric, name) for name in which(fabric)]
     return [
         *_table(fabric, (*READ, *WRITE)),
+        *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
         *_schedules(fabric),
         *_versions(fabric),

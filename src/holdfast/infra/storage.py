@@ -26,6 +26,7 @@ def table(fabric: Fabric) -> Resources:
         if fabric.key_arn
         else {"SSEEnabled": True},
         "DeletionProtectionEnabled": fabric.keep_data,
+        "StreamSpecification": {"StreamViewType": "NEW_IMAGE"} if fabric.stream else None,
     }
     return {"Table": resource("AWS::DynamoDB::Table", properties, kept=fabric.keep_data, policy=KEPT_ALWAYS)}
 
@@ -33,6 +34,11 @@ def table(fabric: Fabric) -> Resources:
 def table_arn(fabric: Fabric) -> dict[str, Any]:
     """The table, for policies."""
     return arn("dynamodb", f"table/{base(fabric.prefix)}")
+
+
+def stream_arn(fabric: Fabric) -> dict[str, Any]:
+    """Its stream, for policies; its name is a time that is not known before."""
+    return arn("dynamodb", f"table/{base(fabric.prefix)}/stream/*")
 
 
 def index_arn(fabric: Fabric, index: str) -> dict[str, Any]:

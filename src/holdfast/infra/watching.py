@@ -21,6 +21,7 @@ OLD_RING_SECONDS: Final = 1800
 """A ring may lie for fifteen minutes because it was sent with a delay."""
 
 OLD_MESSAGE_SECONDS: Final = 300
+OLD_RECORD_MS: Final = 60_000
 
 
 class Metric(Struct, frozen=True):
@@ -83,6 +84,13 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
         found[f"{logical_id}Old"] = Alarm(f"The {queue} queue is not being emptied", age, from_value=old, minutes=3)
     if fabric.function is None:
         return found
+    if fabric.stream:
+        found["StreamOld"] = Alarm(
+            "The stream of the table is not being read",
+            _function(fabric, "IteratorAge", "Maximum"),
+            from_value=OLD_RECORD_MS,
+            minutes=3,
+        )
     for name, metric in counted(fabric).items():
         found[name] = Alarm(COUNTED[name].about, metric, minutes=COUNTED[name].minutes)
     return found | {

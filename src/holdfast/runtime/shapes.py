@@ -17,6 +17,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
 from holdfast.messaging.arrivals import Letter
+from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.runtime.commands import NO_ARGUMENTS, Command, Sweep
 
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
@@ -161,7 +162,7 @@ def _ordered(record: dict[str, Any]) -> OrderedMessage:
 
 
 def _changed(record: dict[str, Any]) -> str | None:
-    """The entity to look at because of a change: one that is new and waits, or has got a message.
+    """The entity to look at because of a change: one that is new and waits, or has got a message or an event.
 
     Whatever a turn writes shows in the stream, too. To look for that would never end.
     """
@@ -169,6 +170,6 @@ def _changed(record: dict[str, Any]) -> str | None:
     keys: dict[str, Any] = record["dynamodb"]["Keys"]
     partition, sort = str(keys["p"]["S"]), str(keys["s"]["S"])
     waits = sort == HEAD and "o" not in image and "d" in image
-    if record.get("eventName") == "INSERT" and (waits or sort.startswith(INBOX_PREFIX)):
+    if record.get("eventName") == "INSERT" and (waits or sort.startswith((INBOX_PREFIX, ENTRY_PREFIX))):
         return partition
     return None
