@@ -430,8 +430,10 @@ def test_every_alarm_says_what_it_is_about_and_goes_where_it_should(fabric):
 def test_what_is_watched():
     alarms = of_type(PLAIN, "AWS::CloudWatch::Alarm")
     assert alarms.keys() == {
+        "BusFailedAlarm",
         "DoorbellDeadAlarm",
         "DoorbellOldAlarm",
+        "EventsUnfitAlarm",
         "FunctionErrorsAlarm",
         "FunctionThrottledAlarm",
         "HaltedAlarm",

@@ -57,6 +57,8 @@ class Counted(Struct, frozen=True):
 COUNTED: Final = {
     "Parked": Counted("parked", "A message has failed for good and was set aside: holdfast dlq ls"),
     "Halted": Counted("halted", "An actor has halted at a message that fails for good: holdfast dlq ls"),
+    "EventsUnfit": Counted("event_unfit", "The bus will never take an event, which was set aside: holdfast outbox ls"),
+    "BusFailed": Counted("bus_failed", "The bus takes no events again and again; look into the log", minutes=3),
     "TurnsFailed": Counted("turn_failed", "Turns fail again and again; look into the log", minutes=3),
 }
 """The metrics that are counted in the log, by their names."""
