@@ -72,10 +72,10 @@ swarm: .venv/.dev-installed ## run many seeds of simulated processes under fault
 torture: .venv/.dev-installed ## kill, pause and starve real processes, then compare ledgers; and what takes long of the tests
 	@$(BIN)/python -m tests.torture
 	@$(BIN)/python -m tests.messaging.torture
-	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m "torture and not aws"
+	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m "torture and not aws"
 
 torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes an hour
-	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m aws
+	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m aws
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done
