@@ -76,16 +76,18 @@ async def _never() -> None:
 
 
 class CuttingDatabase(DynamoDatabase):
-    """A table to which the first process has a way that is cut."""
+    """A table to which the first worker has a way that is cut. ``visitors`` came before it."""
 
-    def __init__(self, client: Any, plan: Plan, suffered: Counter[Cut]) -> None:
+    def __init__(self, client: Any, plan: Plan, suffered: Counter[Cut], visitors: int) -> None:
         super().__init__(client, bounds=SMALL)
         self.suffered = suffered
         self.connections: list[CuttingConnection] = []
         self._plan = plan
+        self._visitors = visitors
 
     def connect(self) -> Connection:
-        self.connections.append(CuttingConnection(self, {} if self.connections else self._plan))
+        is_first = len(self.connections) == self._visitors
+        self.connections.append(CuttingConnection(self, self._plan if is_first else {}))
         return self.connections[-1]
 
     async def close(self) -> None:
@@ -97,19 +99,19 @@ def cut_at_every_request(each: Scenario, client: Any, most_points: int | None) -
     sent again because the answer to the first was lost; of more points than ``most_points`` a sample is played. What
     the runs amount to must be the same as if nothing happened. Answers what happened how often.
     """
-    suffered = Counter[Cut]()
+    suffered, visitors = Counter[Cut](), int(each.has_client)
     databases: list[CuttingDatabase] = []
 
     def run(plan: Plan) -> Any:
         def database() -> CuttingDatabase:
-            databases.append(CuttingDatabase(client, plan, suffered))
+            databases.append(CuttingDatabase(client, plan, suffered, visitors))
             return databases[-1]
 
         return run_scenario(replace(each, database=database))
 
     base, in_memory = run({}), run_scenario(each)
     assert [*base.violations, *in_memory.observation.differences(base.observation, each.histories)] == []
-    requests = databases[0].connections[0].changes
+    requests = databases[0].connections[visitors].changes
     plans: list[Plan] = [{number: cut} for number in range(1, requests + 1) for cut in (Cut.BEFORE, Cut.AFTER)]
     plans += [
         {number: Cut.LOST, number + 1: cut} for number in range(1, requests + 1) for cut in (Cut.BEFORE, Cut.AFTER)
