@@ -329,14 +329,15 @@ def test_whatever_calls_calls_the_live_version(name):
 
 def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
     rules = of_type(OTHERWISE, "AWS::Events::Rule")
-    one, other = rules["EventRule1"], rules["EventRule2"]
+    names = [name for name in rules if name.startswith("EventRule")]
+    one, other = (rules[name] for name in names)
     assert (one["EventBusName"], one["EventPattern"]) == ("default", {"source": ["aws.s3"]})
     assert other["EventBusName"] == {"Ref": "Bus"}, "the stack's own bus is there before its rule"
     for rule in (one, other):
         (target,) = rule["Targets"]
         assert target["Arn"] == {"Fn::GetAtt": ["Doorbell", "Arn"]}
         assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": ["DoorbellDead", "Arn"]}}
-    sources = [{"Fn::GetAtt": [name, "Arn"]} for name in ("EventRule1", "EventRule2")]
+    sources = [{"Fn::GetAtt": [name, "Arn"]} for name in names]
     for name in ("DoorbellPolicy", "DoorbellDeadPolicy"):
         (let,) = [each for owner, each in statements(OTHERWISE) if owner == name and each["Effect"] == "Allow"]
         assert let["Action"] == "sqs:SendMessage"
@@ -356,6 +357,12 @@ def test_the_stream_rings_for_what_is_new_and_the_function_may_read_it():
     assert "StreamOldAlarm" in of_type(WITHOUT_ORDER, "AWS::CloudWatch::Alarm")
     assert "StreamSpecification" not in of_type(PLAIN, "AWS::DynamoDB::Table")["Table"]
     assert "StreamSource" not in of_type(PLAIN, "AWS::Lambda::EventSourceMapping")
+
+
+def test_a_rule_that_goes_leaves_the_others_as_they_are():
+    both = of_type(OTHERWISE, "AWS::Events::Rule")
+    one = of_type(msgspec.structs.replace(OTHERWISE, event_rules=OTHERWISE.event_rules[1:]), "AWS::Events::Rule")
+    assert one.items() < both.items()
 
 
 def test_an_ordered_queue_has_neither_window_nor_large_batches():
@@ -521,12 +528,16 @@ def test_numbers_that_aws_would_refuse(wrong):
 
 
 def test_rules_and_streams_that_could_do_nothing():
-    with pytest.raises(ConfigurationError, match="wants a bus, and a pattern"):
-        EventRule("", {"source": ["holdfast.shop"]})
-    with pytest.raises(ConfigurationError, match="wants a bus, and a pattern"):
-        EventRule("default", {})
+    for bus in ("", "a b"):
+        with pytest.raises(ConfigurationError, match="names no bus"):
+            EventRule(bus, {"source": ["holdfast.shop"]})
+    for pattern in ({}, {"source": "holdfast.shop"}, {"source": []}, {"detail": {}}, {"detail": {"app": "shop"}}):
+        with pytest.raises(ConfigurationError, match="says with lists"):
+            EventRule("default", pattern)
+    with pytest.raises(ConfigurationError, match="longer than 2048"):
+        EventRule("default", {"source": ["x" * 2048]})
     for wrong in ({"own_table": True, "function": PLAIN.function}, {}):
-        with pytest.raises(ConfigurationError, match="wants both"):
+        with pytest.raises(ConfigurationError, match="leave out own_table"):
             Fabric(prefix="shop", stream=True, **wrong)
     with pytest.raises(ConfigurationError, match="there is none"):
         Fabric(prefix="shop", event_rules=[EventRule("default", {"source": ["aws.s3"]})])

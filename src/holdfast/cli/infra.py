@@ -91,7 +91,11 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 @click.option("--own-table", is_flag=True, help="Make no table: it is there already.")
 @click.option("--own-bucket", metavar="NAME", help="Make no bucket: this one is there already.")
 @click.option("--key-arn", metavar="ARN", callback=_arn, help="Encrypt with this key of KMS.")
-@click.option("--stream", is_flag=True, help="Let the table's stream ring too, at once, for writers who died early.")
+@click.option(
+    "--stream",
+    is_flag=True,
+    help="Let the table's stream ring too, at once, for writers who died early. Costs an invocation a change.",
+)
 @click.option(
     "--ordered/--no-ordered", default=True, show_default=True, help="Make the ordered queue, a source into actors."
 )

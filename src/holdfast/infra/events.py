@@ -28,21 +28,21 @@ def event_rules(fabric: Fabric) -> Resources:
     """The rules that bring events of buses into the doorbell's queue; see ``queues`` for who lets them."""
     own = base(fabric.prefix)
     made: Resources = {}
-    for number, each in enumerate(fabric.event_rules, 1):
+    for each in fabric.event_rules:
         target = {
             "Id": "doorbell",
             "Arn": attribute("Doorbell", "Arn"),
             "DeadLetterConfig": {"Arn": attribute("DoorbellDead", "Arn")},
         }
         rule = {
-            "Name": f"{own}-events-{number}",
+            "Name": f"{own}-events-{each.digest}",
             "Description": f"Brings events to the consumers of {own}",
             "EventBusName": ref("Bus") if each.bus == own else each.bus,
             "EventPattern": each.pattern,
             "State": "ENABLED",
             "Targets": [target],
         }
-        made[f"EventRule{number}"] = resource("AWS::Events::Rule", rule)
+        made[f"EventRule{each.digest}"] = resource("AWS::Events::Rule", rule)
     return made
 
 

@@ -24,10 +24,15 @@ NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurren
 
 NEWS: Final[tuple[Properties, ...]] = (
     {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}, {"prefix": ENTRY_PREFIX}]}}}},
-    {"dynamodb": {"Keys": {"s": {"S": [HEAD]}}, "NewImage": {"o": {"S": [{"exists": False}]}}}},
+    {
+        "dynamodb": {
+            "Keys": {"s": {"S": [HEAD]}},
+            "NewImage": {"o": {"S": [{"exists": False}]}, "d": {"N": [{"exists": True}]}},
+        }
+    },
 )
-"""Messages, events, and heads that nobody owns: what ``runtime.shapes`` looks at. The rest is not called for, and costs
-nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
+"""Messages, events, and heads that are due and nobody's: what ``runtime.shapes`` looks at. The rest is not called for,
+and costs nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
 
 STREAM_TRIES: Final = 3
 STREAM_AGE_SECONDS: Final = 300

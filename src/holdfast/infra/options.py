@@ -18,6 +18,12 @@ from holdfast.infra.intrinsics import here
 PREFIX: Final = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]|[a-z]")
 """Of twenty characters: a bucket has a name of at most 63, and account and region are in it."""
 
+BUS: Final = re.compile(r"[/.\-_A-Za-z0-9:]{1,1600}")
+"""A name or an ARN ("PutRule", EventBridge API reference)."""
+
+LONGEST_PATTERN: Final = 2048
+"""In characters ("Amazon EventBridge quotas", user guide)."""
+
 VISIBILITY_PER_TIMEOUT: Final = 6
 """How many time-outs of the function a message stays hidden ("Using Lambda with Amazon SQS", developer guide)."""
 
@@ -108,7 +114,7 @@ class EventRule(Struct, frozen=True):
     """Which events of a bus the consumers here get: ``pattern`` is one of EventBridge's, and should name their sources.
 
     ``bus`` is its name or ARN. The events come by the doorbell's queue, which keeps them until they are taken. Raises
-    ``ConfigurationError``.
+    ``ConfigurationError`` for what EventBridge would refuse at first sight.
 
     >>> EventRule("shop-holdfast", {"source": ["holdfast.shop"], "detail-type": ["OrderPlaced"]}).bus
     'shop-holdfast'
@@ -118,8 +124,28 @@ class EventRule(Struct, frozen=True):
     pattern: dict[str, Any]
 
     def __post_init__(self) -> None:
-        if not (self.bus and self.pattern):
-            raise ConfigurationError("a rule for events wants a bus, and a pattern that says which events it is for")
+        if not BUS.fullmatch(self.bus):
+            raise ConfigurationError(f"{self.bus!r} names no bus: take its name, or its ARN")
+        if not self.pattern or not all(_chooses(each) for each in self.pattern.values()):
+            example = '{"source": ["holdfast.shop"]}'
+            raise ConfigurationError(f"a pattern says with lists which values it is for: {example}, not {self.pattern}")
+        if len(json.dumps(self.pattern)) > LONGEST_PATTERN:
+            raise ConfigurationError(f"the pattern of a rule is longer than {LONGEST_PATTERN} characters")
+
+    @property
+    def digest(self) -> str:
+        """What tells it from others: a rule with another bus is another rule, which takes its place."""
+        return digest_of([self.bus, self.pattern])
+
+
+def _chooses(value: Any) -> bool:
+    match value:
+        case {**parts} if parts:
+            return all(_chooses(each) for each in parts.values())
+        case [_, *_]:
+            return True
+        case _:
+            return False
 
 
 class Fabric(Struct, frozen=True, kw_only=True):
@@ -164,7 +190,10 @@ class Fabric(Struct, frozen=True, kw_only=True):
                 "most 20 small letters, digits and hyphens in all"
             )
         if self.stream and (self.own_table or self.function is None):
-            raise ConfigurationError("the stream is of a table that is made here, and for a function: it wants both")
+            raise ConfigurationError(
+                "the stream is of a table that is made here, and for a function: leave out own_table (--own-table), "
+                "and give the function (--code)"
+            )
         if self.event_rules and self.function is None:
             raise ConfigurationError(
                 "rules bring events to a function, and there is none: give it too, or leave them out"

@@ -88,7 +88,7 @@ def _policy(fabric: Fabric, name: str, logical_id: str, queue: dict[str, Any]) -
 
 def _admission(fabric: Fabric, queue: dict[str, Any]) -> dict[str, Any]:
     """EventBridge may bring what our rules choose, and what it cannot deliver of that."""
-    rules = [attribute(f"EventRule{number}", "Arn") for number in range(1, len(fabric.event_rules) + 1)]
+    rules = [attribute(f"EventRule{each.digest}", "Arn") for each in fabric.event_rules]
     return {
         "Sid": "TakeEventsOfRules",
         "Effect": "Allow",

@@ -34,7 +34,7 @@ class Metric(Struct, frozen=True):
 
 
 class Alarm(Struct, frozen=True):
-    """Rings when a metric is at or above ``from_value`` in ``minutes`` minutes one after another.
+    """Rings when a metric is at or above ``from_value`` in each period of ``minutes``.
 
     ``below``: when it is less than that instead, or nothing is heard.
     """
@@ -43,6 +43,7 @@ class Alarm(Struct, frozen=True):
     metric: Metric
     from_value: float = 1
     minutes: int = 1
+    period_minutes: int = 1
     below: bool = False
 
 
@@ -52,13 +53,17 @@ class Counted(Struct, frozen=True):
     event: str
     about: str
     minutes: int = 1
+    period_minutes: int = 1
 
 
 COUNTED: Final = {
     "Parked": Counted("parked", "A message has failed for good and was set aside: holdfast dlq ls"),
     "Halted": Counted("halted", "An actor has halted at a message that fails for good: holdfast dlq ls"),
     "EventsUnfit": Counted("event_unfit", "The bus will never take an event, which was set aside: holdfast outbox ls"),
-    "BusFailed": Counted("bus_failed", "The bus takes no events again and again; look into the log", minutes=3),
+    # It is tried less and less often, at last every five minutes.
+    "BusFailed": Counted(
+        "bus_failed", "The bus takes no events again and again; look into the log", minutes=20, period_minutes=10
+    ),
     "TurnsFailed": Counted("turn_failed", "Turns fail again and again; look into the log", minutes=3),
 }
 """The metrics that are counted in the log, by their names."""
@@ -94,7 +99,8 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
             minutes=3,
         )
     for name, metric in counted(fabric).items():
-        found[name] = Alarm(COUNTED[name].about, metric, minutes=COUNTED[name].minutes)
+        of = COUNTED[name]
+        found[name] = Alarm(of.about, metric, minutes=of.minutes, period_minutes=of.period_minutes)
     return found | {
         "Late": Alarm(
             "Something is due and nobody takes it",
@@ -181,12 +187,12 @@ def _alarm(fabric: Fabric, alarm: Alarm) -> dict[str, Any]:
         "AlarmDescription": f"{names.base(fabric.prefix)}: {alarm.about}",
         "ComparisonOperator": "LessThanThreshold" if alarm.below else "GreaterThanOrEqualToThreshold",
         "Threshold": alarm.from_value,
-        "EvaluationPeriods": alarm.minutes,
+        "EvaluationPeriods": alarm.minutes // alarm.period_minutes,
         "TreatMissingData": "breaching" if alarm.below else "notBreaching",
         "AlarmActions": [fabric.alarm_topic_arn] if fabric.alarm_topic_arn else None,
         "OKActions": [fabric.alarm_topic_arn] if fabric.alarm_topic_arn else None,
     }
-    measured = _source(alarm.metric) | {"Statistic": alarm.metric.statistic, "Period": 60}
+    measured = _source(alarm.metric) | {"Statistic": alarm.metric.statistic, "Period": 60 * alarm.period_minutes}
     return resource("AWS::CloudWatch::Alarm", properties | measured)
 
 

@@ -51,8 +51,7 @@ async def turn(entity: Journaled, host: Host) -> None:
             elif not await wait(entity, host) and await settle(entity, host):
                 return
     except Fenced:
-        host.telemetry.emit("fenced", partition=entity.partition)
-        host.forget(entity)
+        hold.lost(entity, host)
     except Stranded as stranded:
         if entity.uncallable is None and handover.wants_another(stranded, host):
             await handover.release(entity, host)
@@ -76,7 +75,7 @@ async def claim(entity: Journaled, host: Host) -> bool:
             entity.hold(item)
             return True
         case Held() | Closed():
-            host.forget(entity)
+            hold.forget(entity, host)
             return False
 
 
