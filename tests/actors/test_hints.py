@@ -30,18 +30,17 @@ def declare(app, seen):
 
 
 class Hooked:
-    """A store that lets a test take part in one write to the owner of a head."""
+    """A store that lets a test take part in one write to a head's owner."""
 
-    def __init__(self, store, partition):
+    def __init__(self, store):
         self._store = store
-        self._partition = partition
         self.on_claim = self.on_release = None
         self.get, self.query, self.due = store.get, store.query, store.due
         self.scan, self.close, self.purge = store.scan, store.close, store.purge
 
     async def write(self, *writes):
         first = writes[0]
-        if isinstance(first, Update) and first.partition == self._partition:
+        if isinstance(first, Update) and first.partition == CART:
             if isinstance(first.owner, str) and (hook := self.on_claim) is not None:
                 self.on_claim = None
                 try:
@@ -57,16 +56,16 @@ class Hooked:
         return await self._store.write(*writes)
 
 
-def hooked(place, partition=CART):
+def hooked(place, **limits):
     """An app, and the store below it."""
     stores = []
 
     async def open_home():
         home = open_memory_home(data=place.data)
-        stores.append(Hooked(home.store, partition))
+        stores.append(Hooked(home.store))
         return replace(home, store=stores[-1])
 
-    app = hf.App("shop", home=open_home, clock=place.clock, limits=hf.Limits(sweep_seconds=1_000))
+    app = hf.App("shop", home=open_home, clock=place.clock, limits=hf.Limits(sweep_seconds=1_000, **limits))
     return app, lambda: stores[-1]
 
 

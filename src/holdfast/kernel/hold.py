@@ -64,20 +64,3 @@ async def let_go(entity: Entity, left: Update, *others: Write, host: Host) -> It
         return refused.item
     entity.held = False
     return None
-
-
-def lost(entity: Entity, host: Host) -> None:
-    """It belongs to somebody else, or we cannot tell: forget it, and look again soon if somebody rang meanwhile."""
-    host.telemetry.emit("fenced", partition=entity.partition)
-    missed = entity.unread
-    host.forget(entity)
-    if missed:
-        host.look_at(entity.partition, host.clock.now_ms() + int(host.limits.retry_turn_seconds * 1000))
-
-
-def forget(entity: Entity, host: Host) -> None:
-    """Forget one that is not ours, and look at it anew if somebody rang meanwhile: he may have rung for nobody."""
-    missed = entity.unread
-    host.forget(entity)
-    if missed:
-        host.look(entity.partition)

@@ -51,7 +51,8 @@ async def turn(entity: Journaled, host: Host) -> None:
             elif not await wait(entity, host) and await settle(entity, host):
                 return
     except Fenced:
-        hold.lost(entity, host)
+        host.telemetry.emit("fenced", partition=entity.partition)
+        host.forget(entity)
     except Stranded as stranded:
         if entity.uncallable is None and handover.wants_another(stranded, host):
             await handover.release(entity, host)
@@ -75,7 +76,7 @@ async def claim(entity: Journaled, host: Host) -> bool:
             entity.hold(item)
             return True
         case Held() | Closed():
-            hold.forget(entity, host)
+            host.forget(entity)
             return False
 
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from holdfast.coordination.lease import Fenced
 from holdfast.items import Delete, Item, Put, Write
-from holdfast.kernel import hold
 from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, SetAside, announced, decode_head, encode
 from holdfast.messaging.outbox import ENTRY_PREFIX, decode_entry
 from holdfast.messaging.relay import Patience, Relay, claim, mark, settle, wait
@@ -89,7 +88,8 @@ async def turn(queue: Departure, model: Departures, host: Host) -> None:
             if await rest(queue, patience, host):
                 return
     except Fenced:
-        hold.lost(queue, host)
+        host.telemetry.emit("fenced", partition=queue.partition)
+        host.forget(queue)
     except Exception as error:  # noqa: BLE001 - the store's or ours: it comes again, and is not to be tried each moment
         patience.failed(host.clock.now_ms(), host.home.owner)
         host.failed(queue, error, again_at=patience.until_ms)

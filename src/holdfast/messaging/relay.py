@@ -140,7 +140,8 @@ async def turn(relay: Relay, access: ActorAccess, patience: Patience, host: Host
                 patience.got_on()
                 return
     except Fenced:
-        hold.lost(relay, host)
+        host.telemetry.emit("fenced", partition=relay.partition)
+        host.forget(relay)
     except Exception as error:  # noqa: BLE001 - the store's or ours: it comes again, and is not to be tried each moment
         patience.failed(host.clock.now_ms(), host.home.owner)
         host.failed(relay, error, again_at=patience.until_ms)
@@ -156,8 +157,11 @@ async def claim(relay: Relay, host: Host) -> bool:
             relay.unread, relay.full = missed, True  # what is there now is looked at next
             return True
         case Held() | Closed():
-            hold.forget(relay, host)
-            return False
+            pass
+    host.forget(relay)
+    if relay.unread:  # whoever holds it may have let go of it before this came
+        host.look(relay.partition)
+    return False
 
 
 async def carry(relay: Relay, access: ActorAccess, host: Host) -> bool:
