@@ -29,18 +29,21 @@ pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.process]
 HANDLER = """
 import boto3, json, os
 
+def asked(record):
+    if "holdfast" in record:
+        return record["holdfast"]
+    if "dynamodb" in record:  # the stand-in knows no filters, and this function writes into the table, too
+        written = record["dynamodb"]["Keys"]["s"]["S"]
+        return written if written.startswith("i#") else None
+    if record["body"].startswith("{"):
+        return json.loads(record["body"])["detail-type"]
+    return record["eventSourceARN"].rpartition(":")[2]
+
 def handler(event, context):
-    record = event.get("Records", [{}])[0]
-    what = event.get("holdfast") or record["eventSourceARN"].rpartition(":")[2]
-    if "dynamodb" in record:
-        what = record["dynamodb"]["Keys"]["s"]["S"]
-        if not what.startswith("i#"):  # the stand-in knows no filters, and this function writes into the table, too
-            return {"batchItemFailures": []}
-    elif record and record["body"].startswith("{"):
-        what = json.loads(record["body"])["detail-type"]
-    item = {"p": "called", "s": what, "url": os.environ["HOLDFAST_URL"], "code": CODE}
-    item["version"] = context.function_version
-    boto3.resource("dynamodb").Table("shop-holdfast").put_item(Item=item)
+    table = boto3.resource("dynamodb").Table("shop-holdfast")
+    for what in filter(None, map(asked, event.get("Records", [event]))):
+        item = {"p": "called", "s": what, "url": os.environ["HOLDFAST_URL"], "code": CODE}
+        table.put_item(Item=item | {"version": context.function_version})
     return {"batchItemFailures": []}
 """
 
@@ -188,11 +191,10 @@ def test_rings_ordered_messages_and_sweeps_reach_the_function(client):
 
 
 def test_events_that_a_rule_chooses_reach_the_function(client):
-    for source, name in (("other.shop", "OrderPlaced"), ("another.shop", "OrderLost"), ("other.shop", "OrderPaid")):
+    for source, name in (("another.shop", "OrderLost"), ("other.shop", "OrderPlaced"), ("other.shop", "OrderPaid")):
         entry = {"EventBusName": "shop-holdfast", "Source": source, "DetailType": name, "Detail": "{}"}
         assert client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
-    found = wait_until(lambda: found if "OrderPaid" in (found := calls(client)) else None)
-    assert "OrderPlaced" in found
+    found = wait_until(lambda: found if {"OrderPlaced", "OrderPaid"} <= (found := calls(client)).keys() else None)
     assert "OrderLost" not in found
 
 
