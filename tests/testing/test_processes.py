@@ -42,3 +42,30 @@ def test_what_failed_as_its_process_died_has_nobody_to_tell(paused: bool, caplog
     assert failed.pop().done()
     gc.collect()
     assert not caplog.records
+
+
+def test_what_failed_as_the_world_ended_has_nobody_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+    failed: list[asyncio.Task[None]] = []
+
+    async def main() -> None:
+        loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
+        process = Process("one", loop, NO_FAULTS, FaultCounts(), offset_ms=0, timeline=None)
+        process.app = hf.App("shop")
+        ends: asyncio.Future[None] = loop.create_future()
+
+        async def fail() -> None:
+            ends.set_result(None)
+            raise ValueError("nobody will hear")
+
+        async def work() -> None:
+            failed.append(asyncio.create_task(fail()))
+            await failed[0]
+
+        loop.create_task(work(), context=process.context.copy())
+        await ends
+        process.bury()
+
+    run_virtual(main)
+    assert failed.pop().done()
+    gc.collect()
+    assert not caplog.records

@@ -246,6 +246,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         self._closed = True
+        for handle in (*self._ready, *(timer for _, _, timer in self._timers)):
+            handle.drop()
         self._ready.clear()
         self._timers.clear()
 
