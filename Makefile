@@ -74,7 +74,7 @@ torture: .venv/.dev-installed ## kill, pause and starve real processes, then com
 	@$(BIN)/python -m tests.messaging.torture
 	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m "torture and not aws"
 
-torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes an hour
+torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes half an hour
 	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m aws
 
 examples: .venv/.dev-installed ## run every example

@@ -26,7 +26,7 @@ FEW = [
     "events of an actor",
     "transfers between documents",
 ]
-MOST_POINTS = 6
+MOST_POINTS = 12
 
 
 @pytest.mark.aws

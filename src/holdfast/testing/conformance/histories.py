@@ -41,7 +41,7 @@ from holdfast.items import (
 from holdfast.ports import Page, Store
 from holdfast.testing.conformance.suite import Opened, pages
 
-HISTORIES: Final = 30
+HISTORIES: Final = 60
 """How many histories a run of the suite plays."""
 
 STEPS: Final = 40
