@@ -39,8 +39,8 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
         bus, _, pattern = each.partition("=")
         try:
             rules.append(EventRule(bus, msgspec.json.decode(pattern, type=dict[str, Any])))
-        except (msgspec.DecodeError, ConfigurationError):
-            raise click.BadParameter(f"""{each!r}: write BUS={{"source": ["holdfast.shop"]}}""") from None
+        except (msgspec.DecodeError, ConfigurationError) as error:
+            raise click.BadParameter(f"""{each!r}: {error}; write BUS={{"source": ["holdfast.shop"]}}""") from None
     return tuple(rules)
 
 

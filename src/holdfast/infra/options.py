@@ -127,8 +127,7 @@ class EventRule(Struct, frozen=True):
         if not BUS.fullmatch(self.bus):
             raise ConfigurationError(f"{self.bus!r} names no bus: take its name, or its ARN")
         if not self.pattern or not all(_chooses(each) for each in self.pattern.values()):
-            example = '{"source": ["holdfast.shop"]}'
-            raise ConfigurationError(f"a pattern says with lists which values it is for: {example}, not {self.pattern}")
+            raise ConfigurationError(f"a pattern says with lists which values it is for, and {self.pattern} does not")
         if len(json.dumps(self.pattern)) > LONGEST_PATTERN:
             raise ConfigurationError(f"the pattern of a rule is longer than {LONGEST_PATTERN} characters")
 
