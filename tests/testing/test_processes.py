@@ -14,14 +14,19 @@ from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import VirtualTimeLoop, run_virtual
 
 
+def new_process() -> Process:
+    loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
+    process = Process("one", loop, NO_FAULTS, FaultCounts(), offset_ms=0, timeline=None)
+    process.app = hf.App("shop")
+    return process
+
+
 @pytest.mark.parametrize("paused", [False, True])
 def test_what_failed_as_its_process_died_has_nobody_to_tell(paused: bool, caplog: pytest.LogCaptureFixture) -> None:
     failed: list[asyncio.Task[None]] = []
 
     async def main() -> None:
-        loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
-        process = Process("one", loop, NO_FAULTS, FaultCounts(), offset_ms=0, timeline=None)
-        process.app = hf.App("shop")
+        process = new_process()
 
         async def fail() -> None:
             (process.pause if paused else process.crash)()
@@ -48,9 +53,8 @@ def test_what_failed_as_the_world_ended_has_nobody_to_tell(caplog: pytest.LogCap
     failed: list[asyncio.Task[None]] = []
 
     async def main() -> None:
-        loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
-        process = Process("one", loop, NO_FAULTS, FaultCounts(), offset_ms=0, timeline=None)
-        process.app = hf.App("shop")
+        process = new_process()
+        loop = asyncio.get_running_loop()
         ends: asyncio.Future[None] = loop.create_future()
 
         async def fail() -> None:
@@ -61,8 +65,9 @@ def test_what_failed_as_the_world_ended_has_nobody_to_tell(caplog: pytest.LogCap
             failed.append(asyncio.create_task(fail()))
             await failed[0]
 
-        loop.create_task(work(), context=process.context.copy())
+        working = loop.create_task(work(), context=process.context.copy())
         await ends
+        assert not working.done()
         process.bury()
 
     run_virtual(main)
