@@ -326,7 +326,7 @@ async def settle(actor: Resident, host: Host) -> bool:
         expires_at=rest.expires_at,
         status=rest.status,
     )
-    if await hold.let_go(actor, update, host=host) is not None:
+    if await hold.release(actor, update, host=host) is not None:
         actor.look()
         return False
     left(actor, rest.due_at, host)

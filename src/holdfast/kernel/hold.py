@@ -42,11 +42,11 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
 
 
 def unchanged(entity: Entity, host: Host) -> AllOf:
-    """What letting go depends on: our epoch, and that nobody has rung since we looked."""
+    """What a release depends on: our epoch, and that nobody has rung since we looked."""
     return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
 
 
-async def let_go(entity: Entity, left: Update, *others: Write, host: Host) -> Item | None:
+async def release(entity: Entity, left: Update, *others: Write, host: Host) -> Item | None:
     """Write how an entity is left, if it is ``unchanged``. Answers its head if somebody rang meanwhile: then there is
     more to do. Raises ``Fenced``.
     """

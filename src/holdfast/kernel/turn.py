@@ -317,7 +317,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
         status=UNSET if entity.paused else entity.programs.suspended,
         body=entity.program.unsaved,
     )
-    if await hold.let_go(entity, update, host=host) is not None:
+    if await hold.release(entity, update, host=host) is not None:
         entity.look()
         return False
     entity.program.saved()
@@ -347,7 +347,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    if await hold.let_go(entity, update, *others, host=host) is not None:
+    if await hold.release(entity, update, *others, host=host) is not None:
         journal.buffer = tail
         entity.look()
         return False

@@ -287,7 +287,7 @@ async def settle(relay: Relay, host: Host, *, again_at: int | None = None, body:
         due_at=due_at,
         body=body,
     )
-    if (there := await hold.let_go(relay, update, host=host)) is not None:
+    if (there := await hold.release(relay, update, host=host)) is not None:
         relay.revision, relay.full = there.revision, True
         return False
     host.suspended(relay, due_at)
