@@ -30,8 +30,8 @@ class Watching:
         self.looks += 1
         return Used(3.0 * self.looks, 0.5 * self.looks)
 
-    def swept(self, due: int = 0, oldest_seconds: float = 0.0, stranded: int = 0) -> None:
-        self.lines("swept", {"due": due, "oldest_seconds": oldest_seconds, "stranded": stranded})
+    def swept(self, due: int = 0, oldest_seconds: float = 0.0, blocked: int = 0) -> None:
+        self.lines("swept", {"due": due, "oldest_seconds": oldest_seconds, "blocked": blocked})
 
     def told(self) -> list[dict[str, float]]:
         """The values of each line, read as CloudWatch does."""
@@ -58,10 +58,10 @@ def metrics_of(line: str) -> dict[str, float]:
 
 def test_a_sweep_is_a_line_with_every_metric() -> None:
     watching = Watching()
-    watching.swept(due=4, oldest_seconds=7.25, stranded=2)
+    watching.swept(due=4, oldest_seconds=7.25, blocked=2)
     (told,) = watching.told()
     assert told.keys() == UNITS.keys()
-    assert (told["DueHeads"], told["OldestDueSeconds"], told["Stranded"]) == (4, 7.25, 2)
+    assert (told["DueHeads"], told["OldestDueSeconds"], told["Blocked"]) == (4, 7.25, 2)
     assert json.loads(watching.written[0])["_aws"]["Timestamp"] == watching.clock.ms
 
 
@@ -101,7 +101,7 @@ def test_whoever_may_be_frozen_tells_what_is_rare_at_once_and_the_rest_once_a_mi
 
 
 def test_a_line_goes_to_standard_output_in_one_piece(capsys: Any) -> None:
-    to_standard_output(line_of("Holdfast/shop", 1, {"Stranded": 2}))
+    to_standard_output(line_of("Holdfast/shop", 1, {"Blocked": 2}))
     written = capsys.readouterr().out
     assert written.endswith("}\n")
-    assert metrics_of(written.rstrip("\n")) == {"Stranded": 2}
+    assert metrics_of(written.rstrip("\n")) == {"Blocked": 2}

@@ -8,7 +8,7 @@ metrics have no dimensions, so there is one of each for a home, and nothing of w
 |---|---|---|
 | ``OldestDueSeconds`` | a sweep | how late the head is that has been due for longest; 0 if nothing is due |
 | ``DueHeads`` | a sweep | how many heads were due, at the time of the sweep |
-| ``Stranded`` | a sweep | how many heads wait for code that is gone |
+| ``Blocked`` | a sweep | how many heads wait for code that is gone |
 | ``TakenOver`` | since the last line | leases of the dead that this process took over |
 | ``Fenced`` | since the last line | entities that this process lost to a newer owner |
 | ``RingsFailed`` | since the last line | rings that could not be sent |
@@ -29,7 +29,7 @@ from holdfast.ports import Metered, Used
 
 OLDEST_DUE_SECONDS: Final = "OldestDueSeconds"
 DUE_HEADS: Final = "DueHeads"
-STRANDED: Final = "Stranded"
+BLOCKED: Final = "Blocked"
 TAKEN_OVER: Final = "TakenOver"
 FENCED: Final = "Fenced"
 RINGS_FAILED: Final = "RingsFailed"
@@ -39,7 +39,7 @@ READ_UNITS: Final = "ReadUnits"
 UNITS: Final = {
     OLDEST_DUE_SECONDS: "Seconds",
     DUE_HEADS: "Count",
-    STRANDED: "Count",
+    BLOCKED: "Count",
     TAKEN_OVER: "Count",
     FENCED: "Count",
     RINGS_FAILED: "Count",
@@ -48,7 +48,7 @@ UNITS: Final = {
 }
 """Every metric there is, and what CloudWatch calls its unit."""
 
-STATES: Final = (OLDEST_DUE_SECONDS, DUE_HEADS, STRANDED)
+STATES: Final = (OLDEST_DUE_SECONDS, DUE_HEADS, BLOCKED)
 """Those that a sweep tells."""
 
 PAUSE_MS: Final = 60_000
@@ -66,7 +66,7 @@ def to_standard_output(line: str) -> None:
 def line_of(namespace: str, at_ms: int, values: dict[str, float]) -> str:
     """The line that tells these values.
 
-    >>> json.loads(line_of("Holdfast/shop", 1767225600000, {"Stranded": 2}))["Stranded"]
+    >>> json.loads(line_of("Holdfast/shop", 1767225600000, {"Blocked": 2}))["Blocked"]
     2
     """
     metrics = [{"Name": name, "Unit": UNITS[name]} for name in values]
@@ -99,9 +99,7 @@ class MetricLines:
             case "ring_failed":
                 self._counts[RINGS_FAILED] += int(fields["count"])
             case "swept":
-                self._tell(
-                    dict(zip(STATES, (fields["oldest_seconds"], fields["due"], fields["stranded"]), strict=True))
-                )
+                self._tell(dict(zip(STATES, (fields["oldest_seconds"], fields["due"], fields["blocked"]), strict=True)))
             case _:
                 pass
 

@@ -8,8 +8,8 @@
 | ``ended`` | partition, status | an entity ended |
 | ``evicted`` | partition | a waiting entity left memory |
 | ``handed_over`` | partition, version | another published version of the code was called to go on with an entity |
-| ``stranded`` | partition, reason | no code here may continue this entity |
-| ``body_blocked`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
+| ``blocked`` | partition, reason | no code here may continue this entity |
+| ``loop_stalled`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
 | ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
 | ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
@@ -28,7 +28,7 @@
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
 | ``ring_failed`` | count, error | so many rings could not be sent: the sweep finds what they were for |
-| ``swept`` | due, oldest_seconds, stranded | a sweep has looked at all: see ``holdfast.metrics`` |
+| ``swept`` | due, oldest_seconds, blocked | a sweep has looked at all: see ``holdfast.metrics`` |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -49,13 +49,13 @@ LOGGED: Final = {
     "cache_failed": logging.WARNING,
     "resource_failed": logging.WARNING,
     "handed_over": logging.INFO,
-    "stranded": logging.WARNING,
+    "blocked": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,
     "message_mismatched": logging.WARNING,
     "event_unfit": logging.WARNING,
     "bus_failed": logging.WARNING,
-    "body_blocked": logging.WARNING,
+    "loop_stalled": logging.WARNING,
     "store_awaited": logging.WARNING,
     "ring_failed": logging.WARNING,
     "turn_failed": logging.ERROR,

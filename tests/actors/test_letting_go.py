@@ -39,7 +39,7 @@ class Watched:
         return answers
 
     @property
-    def stranded(self) -> list[Item]:
+    def blocked(self) -> list[Item]:
         """The versions in which messages waited and nobody would have looked, had the process died then."""
         return [head for head, waiting in self.heads if waiting and head.due_at is None]
 
@@ -98,7 +98,7 @@ def test_what_an_actor_sends_to_itself_while_its_process_stops_is_found_by_the_n
             telling = asyncio.create_task(desk.at("d").tell("hello"))
             await stop.wait()
         await telling
-        assert not opened[-1].stranded
+        assert not opened[-1].blocked
         async with app.worker():
             await asyncio.sleep(60)
             assert await desk.at("d").said() == ["hello"]
@@ -129,7 +129,7 @@ def test_a_message_that_comes_between_the_commit_and_the_end_of_a_process_is_fou
             sent.set()
             await ending
             await calling
-        assert not any(each.stranded for each in opened)
+        assert not any(each.blocked for each in opened)
 
     run_virtual(main)
 
@@ -165,6 +165,6 @@ def test_a_commit_in_parts_does_not_let_go_of_what_its_first_part_has_sent():
         async with app.worker():
             await asyncio.sleep(60)
             assert (await Desk.at("d").seen()) == 2
-        assert not opened[-1].stranded
+        assert not opened[-1].blocked
 
     run_virtual(main)

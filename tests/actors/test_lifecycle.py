@@ -288,7 +288,7 @@ def broken(_state):
     [({}, "newer code"), ({1: broken, 2: broken, 3: broken, 4: broken}, "no such thing")],
     ids=["older code", "broken upcaster"],
 )
-async def test_a_state_that_the_code_cannot_read_strands_the_actor_visibly_and_harms_nothing(
+async def test_a_state_that_the_code_cannot_read_blocks_the_actor_visibly_and_harms_nothing(
     world, upcasters, told, eventually
 ):
     from_schema = 3
@@ -299,13 +299,13 @@ async def test_a_state_that_the_code_cannot_read_strands_the_actor_visibly_and_h
     other = world.app()
     counter = declare(other, upcasters=upcasters)
 
-    async def stranded():
-        return (await other.actor("Counter", "c").status()).status == "STRANDED"
+    async def blocked():
+        return (await other.actor("Counter", "c").status()).status == "BLOCKED"
 
     async with other.worker():
         with pytest.raises(Exception, match=told):
             await counter.at("c").add()
-        await eventually(stranded)
+        await eventually(blocked)
         with pytest.raises(Exception, match=told):
             await counter.at("c").get()
         await hf.send(counter.at("c").add, 2, request_id="m")

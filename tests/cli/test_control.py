@@ -66,7 +66,7 @@ def test_one_whose_code_is_gone_is_reported_and_moved(shop, worker):
     with old.sync() as run:
         run(tour.start(id="a"))
     shop.json("signal", "tour", "a", "decision", '"yes"')
-    while status_of(shop, "tour") != "STRANDED":
+    while status_of(shop, "tour") != "BLOCKED":
         pass
     assert "(code 1)" in shop.invoke("doctor").output
     assert shop.json("move", "tour", "a")["action"] == "move"

@@ -100,7 +100,7 @@ def test_work_that_is_due_since_just_now_is_fine(started):
     assert findings(started)["overdue"]["level"] == "ok"
 
 
-@pytest.mark.parametrize(("status", "check"), [("STRANDED", "stranded"), ("COMPENSATION_FAILED", "compensation")])
+@pytest.mark.parametrize(("status", "check"), [("BLOCKED", "blocked"), ("COMPENSATION_FAILED", "compensation")])
 def test_what_needs_a_person_is_a_warning(status, check, started):
     change(started, status=status)
     found = findings(started)[check]

@@ -65,8 +65,8 @@ def test_every_alarm_on_a_metric_of_ours_has_data(fabric: Fabric, line: str) -> 
         if not each["Namespace"].startswith("AWS/")
     }
     assert not {name for name, metric in ours.items() if metric not in written(line, fabric)}
-    assert {"LateAlarm", "StrandedAlarm"} <= ours.keys() or fabric.function is None
-    assert "StrandedFilter" not in of_type(fabric, "AWS::Logs::MetricFilter"), "it would be counted twice"
+    assert {"LateAlarm", "BlockedAlarm"} <= ours.keys() or fabric.function is None
+    assert "BlockedFilter" not in of_type(fabric, "AWS::Logs::MetricFilter"), "it would be counted twice"
 
 
 @each_fabric

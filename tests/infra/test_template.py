@@ -449,7 +449,7 @@ def test_what_is_watched():
         "OrderedOldAlarm",
         "ParkedAlarm",
         "SilentAlarm",
-        "StrandedAlarm",
+        "BlockedAlarm",
         "TurnsFailedAlarm",
         "IndexDueThrottledAlarm",
         "TableReadsThrottledAlarm",

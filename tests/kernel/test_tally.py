@@ -14,7 +14,7 @@ from holdfast.items import Item, Put
 from holdfast.kernel.sweep import TALLY_MS
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import crew_of
-from holdfast.workflows.record import STRANDED
+from holdfast.workflows.record import BLOCKED
 
 NOW_MS = 1_767_225_600_000
 
@@ -72,9 +72,9 @@ def head(key: str, **fields: Any) -> Item:
     return Item(f"elsewhere#{key}", **fields)
 
 
-async def test_nothing_is_due_and_nobody_stranded(place: Place) -> None:
+async def test_nothing_is_due_and_nobody_blocked(place: Place) -> None:
     await place.put(head("later", due_at=NOW_MS + 1), head("never"), head("ended", status="COMPLETED"))
-    assert await place.sweep() == {"due": 0, "oldest_seconds": 0.0, "stranded": 0}
+    assert await place.sweep() == {"due": 0, "oldest_seconds": 0.0, "blocked": 0}
 
 
 async def test_the_oldest_is_told_in_seconds_leases_that_have_run_out_among_them(place: Place) -> None:
@@ -85,30 +85,30 @@ async def test_the_oldest_is_told_in_seconds_leases_that_have_run_out_among_them
         head("left", owner="dead", lease_until=NOW_MS - 120_250),
         *(head(f"more{n}", due_at=NOW_MS - n) for n in range(1100)),
     )
-    assert await place.sweep() == {"due": 1103, "oldest_seconds": 120.25, "stranded": 0}
+    assert await place.sweep() == {"due": 1103, "oldest_seconds": 120.25, "blocked": 0}
 
 
-async def test_all_that_are_stranded_are_counted_whenever_they_are_looked_at_again(place: Place) -> None:
+async def test_all_that_are_blocked_are_counted_whenever_they_are_looked_at_again(place: Place) -> None:
     async with place.app().worker() as app:
         for id in "abc":
             await app.registry.workflow("pinned").start(id=id)
     async with asyncio.timeout(10), place.app("2").worker() as other:
         for id in "abc":
             await other.handle("pinned", id).signal("other", "y")
-            while (await other.handle("pinned", id).status()).status != STRANDED:
+            while (await other.handle("pinned", id).status()).status != BLOCKED:
                 await asyncio.sleep(0.001)
         place.clock.ms += 20_000
-    assert await place.sweep("2") == {"due": 0, "oldest_seconds": 0.0, "stranded": 3}
+    assert await place.sweep("2") == {"due": 0, "oldest_seconds": 0.0, "blocked": 3}
     place.clock.ms += 45_000
     told = await place.sweep("2")
-    assert (told["due"], told["stranded"]) == (3, 3), "they are looked at again, and were stranded until now"
+    assert (told["due"], told["blocked"]) == (3, 3), "they are looked at again, and were blocked until now"
 
 
 async def test_an_empty_status_is_no_status(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heads of the outbox have none, and their model knows no entity that could be stranded."""
-    monkeypatch.setattr(Actors, "stranded", "")
+    """Heads of the outbox have none, and their model knows no entity that could be blocked."""
+    monkeypatch.setattr(Actors, "blocked", "")
     await place.put(Item("actor#Cart#u1", due_at=NOW_MS + 1))
-    assert (await place.sweep())["stranded"] == 0
+    assert (await place.sweep())["blocked"] == 0
 
 
 async def test_a_worker_tells_when_it_starts_and_then_once_a_minute(place: Place) -> None:

@@ -17,7 +17,7 @@ STATUSES = {
     ("nap", "n"): "SUSPENDED",
     ("parcel", "p"): "SUSPENDED",
     ("large", "l"): "SUSPENDED",
-    ("pinned", "s"): "STRANDED",
+    ("pinned", "s"): "BLOCKED",
     ("quick", "done"): "COMPLETED",
     ("quick", "bad"): "FAILED",
     ("approval", "stopped"): "TERMINATED",
@@ -81,7 +81,7 @@ async def fill(place: Any, clock: Clock, reaches: Any, eventually: Any) -> tuple
     other = Estate(place, clock, code="2")
     async with other.app.worker():
         await other.app.handle("pinned", "s").signal("other", "x")
-        await reaches(other.app.handle("pinned", "s"), "STRANDED")
+        await reaches(other.app.handle("pinned", "s"), "BLOCKED")
     async with shop.app:  # nobody works any more: what is sent now stays where it is
         await hf.send(shop.cart.at("u1").add, "sku")
         await hf.send(shop.cart.at("fresh").add, "first")

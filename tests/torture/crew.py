@@ -189,7 +189,7 @@ class Crew:
                 if event == "fenced" and process.resumed_unfenced:
                     process.resumed_unfenced = False
                     self.counts["zombies_fenced"] += 1
-                if event in {"turn_failed", "stranded", "unhandled"}:
+                if event in {"turn_failed", "blocked", "unhandled"}:
                     self.complaints.append(f"{event}: {said}")
             case _:
                 pass

@@ -29,7 +29,7 @@ LIMITS: Final = hf.Limits(
     near_seconds=0.05,  # most waits become a suspension
     sweep_seconds=0.3,
     courtesy_ms=20,
-    blocked_seconds=60.0,  # the machine is noisy, not the bodies
+    stalled_seconds=60.0,  # the machine is noisy, not the bodies
     resident=12,  # most resumptions become a replay
     retry_turn_seconds=0.2,
 )

@@ -14,7 +14,7 @@ from tests.torture.shop import app
 from holdfast.runtime.worker import stop_requested
 from holdfast.workflows.operations import child
 
-REPORTED: Final = ("fenced", "stranded", "turn_failed", "unhandled", "ended")
+REPORTED: Final = ("fenced", "blocked", "turn_failed", "unhandled", "ended")
 CHECK_CHILDREN_MS: Final = "HOLDFAST_TORTURE_CHECK_CHILDREN_MS"
 """The environment variable that says how often a parent looks at its children by itself. A child's word to its parent
 is only a hint, which is lost with the process that was to send it; a minute would be too long where many are killed."""

@@ -688,9 +688,9 @@ async def test_running_a_loop_in_a_body_is_refused(app):
 
 
 async def test_blocking_in_a_body_is_reported_by_name(world, caplog):
-    app = world.app(limits=hf.Limits(blocked_seconds=0.01))
+    app = world.app(limits=hf.Limits(stalled_seconds=0.01))
     blocked = []
-    app.telemetry.subscribe(lambda event, fields: blocked.append(fields) if event == "body_blocked" else None)
+    app.telemetry.subscribe(lambda event, fields: blocked.append(fields) if event == "loop_stalled" else None)
 
     @app.workflow
     async def job() -> None:
@@ -699,7 +699,7 @@ async def test_blocking_in_a_body_is_reported_by_name(world, caplog):
     async with app.worker():
         await (await job.start(id="j"))
     assert [each["partition"] for each in blocked] == ["wf#job#j"]
-    assert "body_blocked" in caplog.text
+    assert "loop_stalled" in caplog.text
 
 
 # ── Work nobody here can do ─────────────────────────────────────────────────────────────────────────────────────────

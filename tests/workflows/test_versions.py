@@ -364,8 +364,8 @@ async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, 
 
     with pytest.raises(hf.WaitTimeout):
         first, second = world.app(), world.app()
-        stranded = []
-        second.telemetry.subscribe(lambda event, fields: stranded.append(fields) if event == "stranded" else None)
+        blocked = []
+        second.telemetry.subscribe(lambda event, fields: blocked.append(fields) if event == "blocked" else None)
         before = deploy.code(first, base, versions="pinned")
         after = deploy.code(second, new, versions="pinned")
         async with first.worker():
@@ -373,8 +373,8 @@ async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, 
             await eventually(lambda: ran["waiting"])
         async with second.worker():
             await after.handle("j").signal("go", "gone")
-            await reaches(after.handle("j"), "STRANDED")
-            assert "is pinned to version base; this worker has new" in str(stranded[0])
+            await reaches(after.handle("j"), "BLOCKED")
+            assert "is pinned to version base; this worker has new" in str(blocked[0])
             await after.handle("j").result("10ms")
     third = world.app()
     again = deploy.code(third, base, versions="pinned")
@@ -395,7 +395,7 @@ async def test_a_pinned_execution_can_be_moved_to_other_code(world, deploy, ran,
     async with second.worker():
         handle = after.handle("j")
         await handle.signal("go", "gone")
-        await reaches(handle, "STRANDED")
+        await reaches(handle, "BLOCKED")
         for _ in range(2):
             await handle.move()
         assert await handle.result("5s") == ["a", "b", "gone", "d"]

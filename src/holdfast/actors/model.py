@@ -20,7 +20,7 @@ class Actors(Struct, frozen=True):
     """The programming model of actors. One per worker."""
 
     access: ActorAccess
-    stranded: str = record.STRANDED
+    blocked: str = record.BLOCKED
 
     def serves(self, partition: str) -> bool:
         if not partition.startswith(record.PARTITION_PREFIX):

@@ -32,7 +32,7 @@ from holdfast.items import (
     place,
     updated,
 )
-from holdfast.kernel.program import Stranded
+from holdfast.kernel.program import Blocked
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -57,8 +57,8 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
         actor.head = head or Item(reference.partition)
         try:
             load(actor)
-        except Stranded as stranded:
-            raise SerializationError(str(stranded)) from stranded
+        except Blocked as blocked:
+            raise SerializationError(str(blocked)) from blocked
         await run_one(Delivery(request), actor, access)
         (finished,) = actor.finished
         others = one_per_place(write for write in finished.writes if place(write) != actor.place)

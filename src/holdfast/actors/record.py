@@ -18,11 +18,11 @@ HIDDEN_MARK: Final = "!"
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
-STRANDED: Final = "STRANDED"
+BLOCKED: Final = "BLOCKED"
 HALTED: Final = "HALTED"
 DELETED: Final = "DELETED"
 
-CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, STRANDED)
+CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, BLOCKED)
 LISTENING: Final = (*CLAIMABLE, HALTED)
 """The statuses in which an actor has a mailbox. A deleted one begins anew with its next message."""
 

@@ -42,8 +42,8 @@ from holdfast.items import (
     place,
 )
 from holdfast.kernel import hold
-from holdfast.kernel.handover import strand
-from holdfast.kernel.program import Stranded
+from holdfast.kernel.handover import block
+from holdfast.kernel.program import Blocked
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
         if not actor.lost:
             raise
         await fenced(actor, host)  # `lose` has cancelled whatever ran
-    except Stranded as stranded:
-        await strand(actor, str(stranded), host)
+    except Blocked as blocked:
+        await block(actor, str(blocked), host)
     except StoreError as error:
         await commit_under_way(actor)
         host.failed(actor, error)
@@ -157,7 +157,7 @@ def load(actor: Resident) -> None:
         for delivery in actor.calls:
             delivery.fail(error)
         actor.calls.clear()
-        raise Stranded(str(error)) from error
+        raise Blocked(str(error)) from error
     deleted = bool(actor.head.body) and record.state == NOT_BEGUN
     actor.version = actor.committed = Version(replace(record, schema=kind.schema), state, deleted=deleted)
     actor.halting = record.halted_by is not None  # its owner died before he could say so

@@ -20,11 +20,11 @@ from holdfast.clock import Clock
 from holdfast.items import Item
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
+    BLOCKED,
     CLAIMABLE,
     COMPENSATION_FAILED,
     PARTITION_PREFIX,
     STATUSES,
-    STRANDED,
     decode_record,
     describe_partition,
     pinned_to,
@@ -114,7 +114,7 @@ class Census(Struct):
 
     statuses: Counter[str]
     workflows: Counter[str]
-    stranded: list[str]
+    blocked: list[str]
     broken: list[str]
 
 
@@ -122,7 +122,7 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
     """Whether the executions get on. ``known`` are the workflows that there is code for, if that is known."""
     census = await _census(home.store)
     peers = sorted(peer for peer in home.doorbell.peers() if home.doorbell.alive(peer))
-    findings = [_counted(census), *_check_stranded(census)]
+    findings = [_counted(census), *_check_blocked(census)]
     if known is not None:
         findings.append(_check_known(census, known))
     findings.append(await _check_halted(home.store))
@@ -138,17 +138,17 @@ async def _census(store: Store) -> Census:
         census.statuses[head.status] += 1
         if head.status in CLAIMABLE:
             census.workflows[workflow_of(head.partition)] += 1
-        if head.status == STRANDED:
-            census.stranded.append(_wanting(head))
+        if head.status == BLOCKED:
+            census.blocked.append(_wanting(head))
         elif head.status == COMPENSATION_FAILED:
             census.broken.append(head.partition)
     return census
 
 
-def _wanting(stranded: Item) -> str:
-    record = decode_record(stranded.body)
+def _wanting(blocked: Item) -> str:
+    record = decode_record(blocked.body)
     published = f", published as {record.published}" if record.published else ""
-    return f"{describe_partition(stranded.partition)} (code {pinned_to(record)}{published})"
+    return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published})"
 
 
 async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:
@@ -166,15 +166,15 @@ def _counted(census: Census) -> Finding:
     return Finding(OK, "executions", counts or "none")
 
 
-def _check_stranded(census: Census) -> Iterator[Finding]:
-    if census.stranded:
+def _check_blocked(census: Census) -> Iterator[Finding]:
+    if census.blocked:
         told = (
-            f"{_named(census.stranded, str)} can be continued only by other code than the workers have: run a worker "
+            f"{_named(census.blocked, str)} can be continued only by other code than the workers have: run a worker "
             "with it, or holdfast move"
         )
-        yield Finding(WARN, "stranded", told)
+        yield Finding(WARN, "blocked", told)
     else:
-        yield Finding(OK, "stranded", "none")
+        yield Finding(OK, "blocked", "none")
     if census.broken:
         told = f"an undo of {_named(census.broken)} gave up: look with holdfast show, mend, then holdfast retry"
         yield Finding(WARN, "compensation", told)

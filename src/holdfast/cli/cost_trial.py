@@ -38,7 +38,7 @@ REAL_PATIENCE_SECONDS: Final = 60.0
 REAL_PAUSE_SECONDS: Final = 1.0
 """Longer than an entity that waits stays in memory with its lease (``Limits.linger_seconds``)."""
 
-UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "STRANDED"})
+UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCKED"})
 """One of these has done only part of its work: there is nothing to compare."""
 
 METHOD: Final = "the journal of the first run, priced as they meter it"

@@ -21,7 +21,7 @@ STATUS_COLOURS: Final = {
     "FAILED": "red",
     "TIMED_OUT": "red",
     "COMPENSATION_FAILED": "red",
-    "STRANDED": "red",
+    "BLOCKED": "red",
     "TERMINATED": "magenta",
     "CANCELLED": "magenta",
     "PAUSED": "yellow",

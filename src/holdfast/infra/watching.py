@@ -108,9 +108,7 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
             from_value=LATE_SECONDS,
             minutes=3,
         ),
-        "Stranded": Alarm(
-            "Executions wait for a version of the code that is gone", own_metric(fabric, metrics.STRANDED)
-        ),
+        "Blocked": Alarm("Executions wait for a version of the code that is gone", own_metric(fabric, metrics.BLOCKED)),
         "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
         "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
         "Silent": Alarm(
@@ -217,7 +215,7 @@ def dashboard(fabric: Fabric) -> Resources:
         ("How late (seconds)", (own_metric(fabric, metrics.OLDEST_DUE_SECONDS), *_ages(fabric))),
         (
             "What a person must look at",
-            (own_metric(fabric, metrics.STRANDED), *counted(fabric).values(), *_dead(fabric)),
+            (own_metric(fabric, metrics.BLOCKED), *counted(fabric).values(), *_dead(fabric)),
         ),
         (
             "Messages waiting",

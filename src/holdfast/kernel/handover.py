@@ -1,11 +1,11 @@
-"""Entities that want other code than there is here: another version is called for them, or they are stranded.
+"""Entities that want other code than there is here: another version is called for them, or they are blocked.
 
 Nothing is claimed and nothing is written to hand one over: the head says who is wanted, he is called, and he claims
 it. What made somebody look stays as it is until then, a due head or a message. So a call that fails or is lost is made
 again by the next look, and one that is made twice finds nothing to do (DESIGN idea 4).
 
 It cannot go in circles. A name gets into a head only from a turn on that very version, whose code was the right one
-(or from whoever moved it there); and who finds his own name in a head that he may not go on with strands it.
+(or from whoever moved it there); and who finds his own name in a head that he may not go on with blocks it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, OwnerIs, Update
 from holdfast.kernel.journal import Journal
-from holdfast.kernel.program import Stranded
+from holdfast.kernel.program import Blocked
 from holdfast.persist import write_until_known
 from holdfast.ports import Ring
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.journaled import Journaled
 
-STRANDED_RECHECK_MS: Final = 60_000
+BLOCKED_RECHECK_MS: Final = 60_000
 
 
 async def handed_over(entity: Journaled, host: Host) -> bool:
     """Whether another version was called for it, because only its code may go on. Raises ``StoreUnavailable``.
 
-    False too if no such version can be called: why is noted, and whoever claims the entity strands it.
+    False too if no such version can be called: why is noted, and whoever claims the entity blocks it.
     """
     versions = host.home.versions
     if versions is None or entity.loaded or not entity.programs.pins(entity.partition):
@@ -42,21 +42,21 @@ async def handed_over(entity: Journaled, host: Host) -> bool:
         return False
     try:
         entity.programs.open(head, host)
-    except Stranded as stranded:
-        if not wants_another(stranded, host):
+    except Blocked as blocked:
+        if not wants_another(blocked, host):
             return False
-        entity.uncallable = await versions.call(stranded.published, Ring(entity.partition))
+        entity.uncallable = await versions.call(blocked.published, Ring(entity.partition))
         if entity.uncallable is not None:
             return False
-        host.telemetry.emit("handed_over", partition=entity.partition, version=stranded.published)
+        host.telemetry.emit("handed_over", partition=entity.partition, version=blocked.published)
         _let_go(entity, host, look=entity.unread)
         return True
     return False
 
 
-def wants_another(stranded: Stranded, host: Host) -> bool:
+def wants_another(blocked: Blocked, host: Host) -> bool:
     """Whether a version of another name than ours has the code."""
-    return host.home.versions is not None and stranded.published not in {"", host.home.versions.own}
+    return host.home.versions is not None and blocked.published not in {"", host.home.versions.own}
 
 
 async def release(entity: Journaled, host: Host) -> None:
@@ -84,16 +84,16 @@ async def release(entity: Journaled, host: Host) -> None:
         _let_go(entity, host, look=True)
 
 
-async def strand(entity: Entity, reason: str, host: Host) -> None:
+async def block(entity: Entity, reason: str, host: Host) -> None:
     """Let go of an entity that needs other code, visibly, and look again once in a while."""
-    host.telemetry.emit("stranded", partition=entity.partition, reason=reason)
+    host.telemetry.emit("blocked", partition=entity.partition, reason=reason)
     update = Update(
         partition=entity.partition,
         when=OwnerIs(host.home.owner, entity.epoch),
-        status=entity.model.stranded,
+        status=entity.model.blocked,
         owner=None,
         lease_until=None,
-        due_at=host.clock.now_ms() + STRANDED_RECHECK_MS,
+        due_at=host.clock.now_ms() + BLOCKED_RECHECK_MS,
     )
     with contextlib.suppress(StoreError):  # then the lease runs out by itself
         await host.home.store.write(update)

@@ -35,7 +35,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     entity that waits keeps its lease before it is suspended, ``near_seconds`` how long if it knows that it goes on by
     then. ``resident`` is how many suspended ones stay in memory, ``running`` how many are worked on at once.
     ``sweep_seconds`` is how often overdue heads are looked for, ``purge_seconds`` how often expired ones are deleted.
-    ``blocked_seconds`` is when code that does not let go of the loop is reported, ``slice_seconds`` how long the calls
+    ``stalled_seconds`` is when code that does not let go of the loop is reported, ``slice_seconds`` how long the calls
     of one actor run before others get their turn.
     """
 
@@ -45,7 +45,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     sweep_seconds: float = 5.0
     purge_seconds: float = 60.0
     courtesy_ms: int = 100
-    blocked_seconds: float = 0.1
+    stalled_seconds: float = 0.1
     slice_seconds: float = 0.005
     resident: int = 20_000
     running: int = 2_000

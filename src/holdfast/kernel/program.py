@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
 
 
-class Stranded(Exception):
+class Blocked(Exception):
     """There is code for this entity here, but not of the version it is pinned to. ``published`` is the name of a
     version that has it, if one is known; ``run`` is the entity's.
     """
@@ -149,7 +149,7 @@ class Model(Protocol):
     """A programming model, as the host sees it: which entities are its own, and how one of them moves."""
 
     @property
-    def stranded(self) -> str:
+    def blocked(self) -> str:
         """The status of an entity that the code here may not go on with."""
         ...
 
@@ -189,5 +189,5 @@ class Programs(Model, Protocol):
         ...
 
     def open(self, head: Item, host: Host) -> Program:
-        """The program of one entity, not yet begun. Raises ``Stranded``."""
+        """The program of one entity, not yet begun. Raises ``Blocked``."""
         ...

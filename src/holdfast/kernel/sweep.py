@@ -12,7 +12,7 @@ from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.handover import STRANDED_RECHECK_MS
+from holdfast.kernel.handover import BLOCKED_RECHECK_MS
 from holdfast.kernel.host import Host
 from holdfast.kernel.tally import Tally, due_at
 
@@ -36,7 +36,7 @@ class Sweeper:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
         limits = self._host.limits
         self._peers = self._host.home.doorbell.peers()
-        await self.sweep(max(limits.lease_ms, STRANDED_RECHECK_MS) + 1, just_started=True, tell=self._is_heard())
+        await self.sweep(max(limits.lease_ms, BLOCKED_RECHECK_MS) + 1, just_started=True, tell=self._is_heard())
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
@@ -89,12 +89,12 @@ class Sweeper:
     async def sweep(self, horizon_ms: int, *, just_started: bool = False, tell: bool = False) -> None:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
 
-        Who has just started also looks at stranded heads at once: he may be the code they wait for. With ``tell`` those
-        that are stranded are counted too, and telemetry hears of it all.
+        Who has just started also looks at blocked heads at once: he may be the code they wait for. With ``tell`` those
+        that are blocked are counted too, and telemetry hears of it all.
         """
         now = self._host.clock.now_ms()
         before = now + horizon_ms
-        until = max(before, now + STRANDED_RECHECK_MS) if tell else before
+        until = max(before, now + BLOCKED_RECHECK_MS) if tell else before
         tally = Tally(now)
         after: str | None = None
         living: dict[str, bool] = {}
@@ -108,7 +108,7 @@ class Sweeper:
                 tally.note(head, model)
                 if due_at(head) > before:
                     continue
-                if model is not None and just_started and head.status == model.stranded:
+                if model is not None and just_started and head.status == model.blocked:
                     self._host.look(head.partition)
                 elif model is not None:
                     self._consider(head, living)
@@ -117,7 +117,7 @@ class Sweeper:
         if tell:
             self._told_at_ms = now
             self._host.telemetry.emit(
-                "swept", due=tally.due, oldest_seconds=tally.oldest_seconds, stranded=tally.stranded
+                "swept", due=tally.due, oldest_seconds=tally.oldest_seconds, blocked=tally.blocked
             )
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:

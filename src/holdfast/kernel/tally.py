@@ -9,13 +9,13 @@ from holdfast.kernel.program import Model
 class Tally:
     """Counts heads that a sweep meets, as they were when it met them.
 
-    Whoever strands a head makes it due again a minute later (``STRANDED_RECHECK_MS``). So a sweep that looks so far
-    ahead meets all that are stranded, but for those that somebody looks at in that moment.
+    Whoever blocks a head makes it due again a minute later (``BLOCKED_RECHECK_MS``). So a sweep that looks so far
+    ahead meets all that are blocked, but for those that somebody looks at in that moment.
     """
 
     def __init__(self, now_ms: int) -> None:
         self.due = 0
-        self.stranded = 0
+        self.blocked = 0
         self._now_ms = now_ms
         self._oldest_ms = now_ms
 
@@ -26,8 +26,8 @@ class Tally:
 
     def note(self, head: Item, model: Model | None) -> None:
         """One more. ``model`` is what it is a head of, if its code is here."""
-        # A status that means nothing is empty, and so is that of models whose entities are never stranded.
-        self.stranded += model is not None and head.status != "" and head.status == model.stranded
+        # A status that means nothing is empty, and so is that of models whose entities are never blocked.
+        self.blocked += model is not None and head.status != "" and head.status == model.blocked
         if (when := due_at(head)) <= self._now_ms:
             self.due += 1
             self._oldest_ms = min(self._oldest_ms, when)

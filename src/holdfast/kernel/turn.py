@@ -21,7 +21,7 @@ from holdfast.kernel import handover, hold
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.program import Effect, SqlEffect, Stranded
+from holdfast.kernel.program import Blocked, Effect, SqlEffect
 from holdfast.kernel.transact import transact
 from holdfast.persist import write_until_known
 
@@ -53,11 +53,11 @@ async def turn(entity: Journaled, host: Host) -> None:
     except Fenced:
         host.telemetry.emit("fenced", partition=entity.partition)
         host.forget(entity)
-    except Stranded as stranded:
-        if entity.uncallable is None and handover.wants_another(stranded, host):
+    except Blocked as blocked:
+        if entity.uncallable is None and handover.wants_another(blocked, host):
             await handover.release(entity, host)
         else:
-            await handover.strand(entity, f"{stranded}. {entity.uncallable or ''}".rstrip(" ."), host)
+            await handover.block(entity, f"{blocked}. {entity.uncallable or ''}".rstrip(" ."), host)
     except StoreError as error:
         host.failed(entity, error)
 
@@ -88,9 +88,9 @@ async def read(entity: Journaled, host: Host) -> Program:
     assert entity.head is not None
     try:
         program = entity.programs.open(entity.head, host)
-    except Stranded as stranded:
+    except Blocked as blocked:
         if entity.taken_over:
-            await handover.fence(entity, stranded.run, host)
+            await handover.fence(entity, blocked.run, host)
         raise
     home = host.home
     journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
@@ -103,7 +103,7 @@ async def read(entity: Journaled, host: Host) -> Program:
     began = elapsed_seconds()
     program.begin(journal.entries)
     if not journal.entries:  # a long replay is no fault of the body
-        _report_if_blocked(entity, began, host)
+        _report_if_stalled(entity, began, host)
     journal.entries = []
     entity.program, entity.journal = program, journal
     return program
@@ -169,12 +169,12 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
         _deliver(arrived, entity, program)
     entity.arrivals.clear()
     _gather(entity, program)
-    _report_if_blocked(entity, began, host)
+    _report_if_stalled(entity, began, host)
 
 
-def _report_if_blocked(entity: Journaled, began: float, host: Host) -> None:
-    if (blocked := elapsed_seconds() - began) > host.limits.blocked_seconds:
-        host.telemetry.emit("body_blocked", partition=entity.partition, seconds=round(blocked, 3))
+def _report_if_stalled(entity: Journaled, began: float, host: Host) -> None:
+    if (blocked := elapsed_seconds() - began) > host.limits.stalled_seconds:
+        host.telemetry.emit("loop_stalled", partition=entity.partition, seconds=round(blocked, 3))
 
 
 def _deliver(arrival: Arrival, entity: Journaled, program: Program) -> None:

@@ -56,7 +56,7 @@ class Departures(Struct, frozen=True):
     partition: str
     bus: EventBus
     patience: Patience
-    stranded: str = ""
+    blocked: str = ""
 
     def serves(self, partition: str) -> bool:
         return partition == self.partition

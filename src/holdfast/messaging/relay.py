@@ -103,7 +103,7 @@ class Relays(Struct, frozen=True):
     partition: str
     access: ActorAccess
     patience: Patience
-    stranded: str = ""
+    blocked: str = ""
 
     def serves(self, partition: str) -> bool:
         return partition == self.partition

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.record import (
+    BLOCKED,
     DELETED,
     HALTED,
     HIDDEN_MARK,
@@ -18,7 +19,6 @@ from holdfast.actors.record import (
     READY,
     REPLY_PREFIX,
     RUNNING,
-    STRANDED,
     SUSPENDED,
     actor_of,
     decode_call,
@@ -33,10 +33,10 @@ from holdfast.workflows.record import PARTITION_PREFIX as EXECUTION_PREFIX
 
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     None: frozenset({READY, RUNNING, SUSPENDED}),  # by a message, by a call, by an optimistic call
-    READY: frozenset({RUNNING, SUSPENDED, STRANDED, HALTED, DELETED}),  # its owner may have it still, as one that ended
-    RUNNING: frozenset({READY, SUSPENDED, STRANDED, HALTED, DELETED}),
+    READY: frozenset({RUNNING, SUSPENDED, BLOCKED, HALTED, DELETED}),  # its owner may have it still, as one that ended
+    RUNNING: frozenset({READY, SUSPENDED, BLOCKED, HALTED, DELETED}),
     SUSPENDED: frozenset({RUNNING}),
-    STRANDED: frozenset({RUNNING}),
+    BLOCKED: frozenset({RUNNING}),
     HALTED: frozenset({READY}),
     DELETED: frozenset({READY, RUNNING, SUSPENDED}),
 }
@@ -127,7 +127,7 @@ def _of_head(change: Change) -> Iterator[str]:
     status = None if before is None else before.status
     if head.status != status and head.status not in TRANSITIONS[status]:
         yield f"it went from {status} to {head.status}"
-    if head.status == RUNNING if head.owner is None else head.status in {SUSPENDED, STRANDED, HALTED}:
+    if head.status == RUNNING if head.owner is None else head.status in {SUSPENDED, BLOCKED, HALTED}:
         yield f"it is {head.status} and owned by {head.owner}"
     if before is not None and head.epoch <= before.epoch and (head.epoch, head.body) != (before.epoch, before.body):
         yield f"its state changed under version {before.epoch}, which became {head.epoch} (G3)"

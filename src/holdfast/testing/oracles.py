@@ -19,6 +19,7 @@ from holdfast.ports import Page
 from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
 from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.record import (
+    BLOCKED,
     CANCELLED,
     COMPENSATION_FAILED,
     COMPLETED,
@@ -28,7 +29,6 @@ from holdfast.workflows.record import (
     PAUSED,
     READY,
     RUNNING,
-    STRANDED,
     SUSPENDED,
     TERMINATED,
     TIMED_OUT,
@@ -39,11 +39,11 @@ _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     None: frozenset({READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has come
     READY: frozenset(
-        {RUNNING, SUSPENDED, STRANDED, PAUSED, *ENDED}
+        {RUNNING, SUSPENDED, BLOCKED, PAUSED, *ENDED}
     ),  # its owner may have kept its lease while it was paused
-    RUNNING: frozenset({READY, SUSPENDED, STRANDED, PAUSED, *ENDED}),
+    RUNNING: frozenset({READY, SUSPENDED, BLOCKED, PAUSED, *ENDED}),
     SUSPENDED: _WAITING,
-    STRANDED: _WAITING,
+    BLOCKED: _WAITING,
     PAUSED: frozenset({READY, TERMINATED}),
     COMPLETED: frozenset(),
     FAILED: frozenset({READY}),

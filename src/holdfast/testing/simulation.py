@@ -206,7 +206,7 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
 def _complaints(events: Counter[str], faults: FaultCounts) -> list[str]:
     """What the engine itself complains about, although nobody gave it a reason."""
     reasons = sum(faults.counts[each.__name__] for each in (FailBefore, LoseAnswer, FailRead))
-    alarming = ("beat_failed", "stranded", "unhandled", *(() if reasons else ("turn_failed",)))
+    alarming = ("beat_failed", "blocked", "unhandled", *(() if reasons else ("turn_failed",)))
     return [f"telemetry told {events[each]} times: {each}" for each in alarming if events[each]]
 
 

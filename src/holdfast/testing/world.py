@@ -197,4 +197,4 @@ def is_execution(item: Item) -> bool:
 
 def swift(limits: Limits | None = None) -> Limits:
     """Limits for simulations: the real ones, but code may take its time, since the machine's time is not its own."""
-    return replace(limits or Limits(), blocked_seconds=60.0, slice_seconds=60.0)
+    return replace(limits or Limits(), stalled_seconds=60.0, slice_seconds=60.0)

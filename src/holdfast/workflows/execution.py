@@ -25,7 +25,7 @@ from holdfast.kernel.entries import (
     Tried,
 )
 from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Stranded, Timed
+from holdfast.kernel.program import AnyEffect, Arrival, Asked, Blocked, Conclusion, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
 from holdfast.kernel.turn import turn
@@ -77,7 +77,7 @@ class Workflows(Struct, frozen=True):
     claimable: tuple[str, ...] = records.CLAIMABLE
     running: str = records.RUNNING
     suspended: str = records.SUSPENDED
-    stranded: str = records.STRANDED
+    blocked: str = records.BLOCKED
 
     def serves(self, partition: str) -> bool:
         return (
@@ -100,7 +100,7 @@ class Workflows(Struct, frozen=True):
             return Execution(head.partition, record, workflow, self, host)
         if (wanted := pinned_to(record)) != workflow.version:
             named = f", which {record.published} has" if record.published else ""
-            raise Stranded(
+            raise Blocked(
                 f"{records.describe_partition(head.partition)} is pinned to version {wanted}{named}; this worker has "
                 f"{workflow.version}. Run a worker with the old code, move it, or make the workflow compatible",
                 run=record.run,

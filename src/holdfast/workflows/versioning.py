@@ -18,7 +18,7 @@ CODE_MARK: Final = "!code/"
 
 class VersionPolicy(StrEnum):
     """``COMPATIBLE``: newer code goes on with old executions, matching operations by identity. ``PINNED``: only the
-    version that began an execution may go on with it; others report it as stranded.
+    version that began an execution may go on with it; others report it as blocked.
     """
 
     COMPATIBLE = "compatible"

@@ -135,7 +135,7 @@ def test_two_versions_are_live_at_once(cloudy: Any) -> None:
         assert await ends(cloud, "pinned", "new") == ["blue", "charged by blue", "ann"]
         assert cloud.told_of("handed_over") == [(TWO, ONE)] * 2, "for the signal, and for the timer after it"
         assert cloud.called == {ONE: 2}
-        assert not cloud.told_of("stranded")
+        assert not cloud.told_of("blocked")
         assert ran == {"charge pinned": 1, "charge compatible": 1, "charge new": 1}
 
     cloudy(story)
@@ -294,7 +294,7 @@ def test_a_call_that_goes_wrong_costs_time_and_nothing_else(cloudy: Any, faults:
         assert await ends(cloud, "pinned", "one") == ["red", "charged by red", "ann"]
         assert cloud.met == Counter(faults)
         assert ran == {"charge one": 1}
-        assert not cloud.told_of("stranded")
+        assert not cloud.told_of("blocked")
         assert not cloud.dead
 
     cloudy(story)
@@ -336,7 +336,7 @@ def test_one_that_was_claimed_before_it_was_known_who_is_wanted_is_released(clou
         assert (TWO, "claimed", {"partition": "wf#pinned#one", "takeover": False}) in cloud.events
         assert (cloud.blind, cloud.lost) == (0, 0)
         assert await ends(cloud, "pinned", "one") == ["red", "charged by red", "ann"]
-        assert not cloud.told_of("stranded")
+        assert not cloud.told_of("blocked")
         assert ran == {"charge one": 1}
 
     cloudy(story)
@@ -420,7 +420,7 @@ def test_many_executions_through_many_faults(cloudy: Any) -> None:
             assert await ends(cloud, "pinned", id) == [color, f"charged by {color}", "ann"]
         assert ran == {f"charge {id}": 1 for id in wanted}
         assert min(cloud.met[kind] for kind in kinds) >= 1, cloud.met
-        assert not cloud.told_of("stranded")
+        assert not cloud.told_of("blocked")
 
     cloudy(story)
 
@@ -437,8 +437,8 @@ def test_an_execution_whose_version_is_gone_is_reported_and_can_be_moved(cloudy:
         cloud.deploy(tour(ran, "blue"))
         cloud.delete(first)
         await cloud.invoke(go("pinned", "one"))
-        await reaches(cloud, "pinned", "one", "STRANDED")
-        ((who, reason),) = cloud.told_of("stranded")
+        await reaches(cloud, "pinned", "one", "BLOCKED")
+        ((who, reason),) = cloud.told_of("blocked")
         assert who == TWO
         assert f"pinned to version red, which {ONE} has; this worker has blue" in reason
         assert f"there is no {ONE} any more" in reason
@@ -525,7 +525,7 @@ def test_a_role_that_may_not_call_is_told_of(cloudy: Any) -> None:
         cloud.deploy(tour(ran, "blue"))
         cloud.faults = ["AccessDeniedException"]
         await cloud.invoke(go("pinned", "one"))
-        ((_, reason),) = cloud.told_of("stranded")
+        ((_, reason),) = cloud.told_of("blocked")
         assert f"{ONE} cannot be called: AccessDeniedException" in reason
         cloud.begin_sweeping()
         assert await ends(cloud, "pinned", "one") == ["red", "charged by red", "ann"], "somebody gave it the right"
@@ -544,7 +544,7 @@ def test_a_name_that_is_wrong_leads_to_one_call_and_no_circle(cloudy: Any) -> No
         await cloud.invoke(go("pinned", "one"))
         await asyncio.sleep(50)
         assert cloud.asked == {ONE: 1}
-        ((who, _),) = cloud.told_of("stranded")
+        ((who, _),) = cloud.told_of("blocked")
         assert who == ONE, "it finds its own name, and code that is not its own"
 
     cloudy(story)

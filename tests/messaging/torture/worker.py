@@ -15,7 +15,7 @@ from tests.torture.points import Fault, tell
 
 from holdfast.runtime.worker import stop_requested
 
-REPORTED = ("fenced", "parked", "message_failed", "turn_failed", "stranded", "event_unwanted", "message_mismatched")
+REPORTED = ("fenced", "parked", "message_failed", "turn_failed", "blocked", "event_unwanted", "message_mismatched")
 
 
 def report(event: str, fields: dict[str, Any]) -> None:
