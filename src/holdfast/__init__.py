@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.wait import poll as poll
     from holdfast.workflows.operations.wait import query as query
     from holdfast.workflows.operations.wait import random as random
+    from holdfast.workflows.operations.wait import removed as removed
     from holdfast.workflows.operations.wait import sleep as sleep
     from holdfast.workflows.operations.wait import uuid as uuid
     from holdfast.workflows.operations.wait import wait_for as wait_for
@@ -120,7 +121,7 @@ _ERRORS = (
     "ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName "
     "WaitTimeout"
 )
-_WAITS = "continue_as_new now patched poll query random sleep uuid wait_for"
+_WAITS = "continue_as_new now patched poll query random removed sleep uuid wait_for"
 
 _HOMES = {
     "App": "app",
@@ -270,6 +271,7 @@ __all__ = [
     "query",
     "random",
     "read",
+    "removed",
     "saga",
     "send",
     "signal",

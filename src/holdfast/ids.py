@@ -33,6 +33,25 @@ def new_seed() -> int:
     return int.from_bytes(os.urandom(8), "big")
 
 
+def new_nonce() -> str:
+    """What tells one start from every other start of the same id: 64 random bits as 16 hexadecimal digits."""
+    return os.urandom(8).hex()
+
+
+def derive(*parts: str) -> str:
+    """An identity that follows from others: 160 bits of BLAKE2b as 40 hexadecimal digits, however long the parts are.
+
+    >>> derive("ab", "c") == derive("a", "bc")
+    False
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(4, "big"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
 def fingerprint(data: bytes) -> str:
     """A short digest that tells two inputs apart: 64 bits of BLAKE2b as 16 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()

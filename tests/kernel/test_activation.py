@@ -169,9 +169,9 @@ def test_a_timer_is_asked_for_with_its_due_time_and_never_early(bench):
         await asyncio.sleep(2)
 
     run = bench(body)
-    assert run.timers == {"timer#0": STARTED_MS + 1001}
-    run.deliver(Done("timer#0", STARTED_MS + 1500, "timer"))
-    assert run.timers["timer#1"] == STARTED_MS + 3500
+    assert run.timers == {"sleep#0": STARTED_MS + 1001}
+    run.deliver(Done("sleep#0", STARTED_MS + 1500, "timer"))
+    assert run.timers["sleep#1"] == STARTED_MS + 3500
 
 
 def test_what_the_body_gives_up_is_withdrawn(bench):
@@ -184,13 +184,13 @@ def test_what_the_body_gives_up_is_withdrawn(bench):
         return "in time"
 
     run = bench(body)
-    assert run.asked == ["timer#0", "a#0"]
-    run.deliver(Done("timer#0", STARTED_MS + 1000, "timer"))
+    assert run.asked == ["timeout#0", "a#0"]
+    run.deliver(Done("timeout#0", STARTED_MS + 1000, "timer"))
     assert run.withdrawn == ["a#0"]
     assert run.outcome == Returned("timed out")
     other = bench(body)
     other.answer("a#0")
-    assert other.withdrawn == ["timer#0"]
+    assert other.withdrawn == ["timeout#0"]
     assert other.outcome == Returned("in time")
 
 
@@ -286,7 +286,7 @@ def play(bench, body=busy):
     at = STARTED_MS
     for op, value in [("lane#1/y#0", 1), ("lane#0/x#0", 2), ("lane#1/y#1", 3)]:
         run.answer(op, value, at := at + 100)
-    run.deliver(Done("sleep#0/timer#0", at := at + 900, "timer"))
+    run.deliver(Done("sleep#0/sleep#0", at := at + 900, "timer"))
     run.answer("lane#0/x#1", 4, at := at + 100)
     run.answer("ask#1/fast#0", "fast", at := at + 1)
     run.deliver(Received("1", "m", at + 1, Raw(b'"hello"')))
@@ -404,15 +404,13 @@ def test_other_code_finds_its_entries_wherever_they_are(bench):
     assert run.outcome == Returned([0, 3, 1])
 
 
-def test_a_result_that_the_code_cannot_read_any_more_is_an_error_in_the_body(bench):
-    async def body(run: Bench) -> str:
-        try:
-            await run.ask("a")
-        except ValueError as error:
-            return type(error).__name__
-        return "?"
+def test_a_result_that_the_code_cannot_read_any_more_is_broken(bench):
+    async def body(run: Bench) -> None:
+        await run.ask("a")
 
-    assert bench(body, [Done("a#0", STARTED_MS, "step", Raw(b"no json"))]).outcome == Returned("JSONDecodeError")
+    run = bench(body, [Done("a#0", STARTED_MS, "step", Raw(b"no json"))])
+    assert run.outcome is RUNNING
+    assert "a#0: what is recorded does not fit the code's type any more" in str(run.activation.broken)
 
 
 # ── Leaving memory ──────────────────────────────────────────────────────────────────────────────────────────────────

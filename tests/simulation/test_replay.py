@@ -25,7 +25,7 @@ from msgspec import Raw
 from holdfast.errors import StepFailed
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.activation import Activation
-from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
+from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Pending, Received
 from holdfast.kernel.requests import RUNNING, DueTimer, Raised, Returned
 from holdfast.testing.virtual_time import START_MS
 
@@ -272,6 +272,7 @@ class Schedule:
         self._now = START_MS
         self._body = Body(tree)
         self._activation = begun(self._body, [])
+        self._note()
 
     def run(self) -> None:
         while self._activation.outcome is RUNNING:
@@ -279,6 +280,7 @@ class Schedule:
             self.recorded.append(entry)
             self.counts["deliveries"] += 1
             self._activation.deliver(entry)
+            self._note()
             if self._random.random() < 0.25:
                 self._crash()
         self.counts["schedules"] += 1
@@ -287,6 +289,13 @@ class Schedule:
             self._compare(again, begun(again, self.recorded, strict=strict))
             again.activation.evict()
         self._activation.evict()
+
+    def _note(self) -> None:
+        """Record what the body newly waits for, as the engine does."""
+        if self._activation.outcome is RUNNING and (wants := self._activation.take_wants()) is not None:
+            operations = {each.id: each.fingerprint for each in wants.asked if not isinstance(each, DueTimer)}
+            timers = [each.id for each in wants.asked if isinstance(each, DueTimer)]
+            self.recorded.append(Pending(operations, (*timers, *wants.messages)))
 
     def _crash(self) -> None:
         self.counts["resumptions"] += 1
@@ -440,7 +449,7 @@ def test_wait_for_names_what_it_asks_for_alike_on_every_python() -> None:
     """Journals move to newer Pythons: 3.11 makes a task of what wait_for is given, 3.12 does not."""
     body = Body(Branch("wait_for", 5_000, (Leaf("step", 1),)))
     activation = begun(body, [])
-    assert list(activation.requested) == ["timer#0", "s1#0"]
+    assert list(activation.requested) == ["timeout#0", "s1#0"]
     activation.evict()
 
 

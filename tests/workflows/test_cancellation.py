@@ -320,7 +320,7 @@ async def test_an_execution_in_time_is_not_disturbed(app):
     async with app.worker():
         handle = await job.start(id="j")
         assert await handle == "done"
-        assert [event.name for event in await handle.history()] == ["timer#0"]
+        assert [event.name for event in await handle.history()] == ["sleep#0"]
 
 
 async def test_time_runs_out_although_no_process_is_there(app, do):

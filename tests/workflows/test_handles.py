@@ -306,7 +306,7 @@ async def test_history_is_a_timeline_in_order(app, do, broken):
             await handle
         history, status = await handle.history(), await handle.status()
     found = [(event.kind, event.name, event.outcome) for event in history if event.kind != "signal"]
-    assert found == [("step", "do#0", "done"), ("timer", "timer#0", "done"), ("step", "do#1", "failed")]
+    assert found == [("step", "do#0", "done"), ("timer", "sleep#0", "done"), ("step", "do#1", "failed")]
     assert history[-1].error == "LookupError: b is broken"
     assert [event.at for event in history] == sorted(event.at for event in history)
     assert all(status.created_at <= event.at <= status.ended_at for event in history)

@@ -13,7 +13,7 @@ from holdfast.cli.session import Session, examples, handle_on, on_home
 from holdfast.cli.values import duration, json_text, tag
 from holdfast.clock import SystemClock
 from holdfast.workflows.launch import Launch, launch
-from holdfast.workflows.record import check_id
+from holdfast.workflows.record import check_new_id
 
 timeout_option: Final = click.option(
     "--timeout", metavar="DURATION", type=duration, help="Wait no longer than this, for example 30s."
@@ -55,7 +55,7 @@ def start(
     app = session.app()
     found = app.registry.workflow(workflow)
     order = Launch(
-        id=check_id(id) if id is not None else ids.new_ordered_id(SystemClock().now_ms()),
+        id=check_new_id(id) if id is not None else ids.new_ordered_id(SystemClock().now_ms()),
         input=found.signature.parse(input, f"workflow {workflow!r}"),
         tags=dict(tags),
     )

@@ -20,7 +20,7 @@ from holdfast.http.problems import Problem
 from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.operations.callback import masked
-from holdfast.workflows.record import ENDED, NO_VALUE, check_id, check_tags, decode_result, partition_of
+from holdfast.workflows.record import ENDED, NO_VALUE, check_id, check_new_id, check_tags, decode_result, partition_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -36,7 +36,7 @@ async def start(call: Call) -> Response:
     given = call.names.get("id") or call.own_id(IDEMPOTENCY_KEY)
     timeout = query.one("timeout")
     order = Launch(
-        id=check_id(given) if given is not None else ids.new_ordered_id(access.clock.now_ms()),
+        id=check_new_id(given) if given is not None else ids.new_ordered_id(access.clock.now_ms()),
         input=arguments(workflow.signature, call.request.body, access.limit_bytes),
         tags=check_tags(query.tags("tag")),
         timeout_ms=None if timeout is None else milliseconds(timeout),

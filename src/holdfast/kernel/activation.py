@@ -18,9 +18,23 @@ from msgspec import UNSET, Raw
 
 from holdfast.errors import Evicted, NondeterminismError
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.backlog import Backlog
-from holdfast.kernel.entries import DELIVERIES, Cancelled, Delivery, Done, Entry, Failed, Marked, Received
+from holdfast.kernel.backlog import TIMER, Backlog
+from holdfast.kernel.earlier import EarlierCode, name_of
+from holdfast.kernel.entries import (
+    DELIVERIES,
+    Cancelled,
+    Delivery,
+    Done,
+    Entry,
+    Failed,
+    Marked,
+    Pending,
+    Received,
+    Replayed,
+    Resumed,
+)
 from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.places import calling_place, waiting_place
 from holdfast.kernel.requests import (
     RUNNING,
     Decode,
@@ -30,10 +44,9 @@ from holdfast.kernel.requests import (
     Raised,
     Request,
     Returned,
-    TimerDue,
     Wants,
 )
-from holdfast.kernel.tasks import Handle, Timer
+from holdfast.kernel.tasks import Handle, Timer, timer_name
 
 MOST_REFUSALS: Final = 1_000
 """How often a body that is leaving memory may ask for something and be refused."""
@@ -43,26 +56,48 @@ CANCELLATIONS: Final = 100
 """So often a task that outlives its body, and waits for no operation, is cancelled before it is given up on."""
 
 
+LATE_MS: Final = 50
+"""Waits that a body asks for later than this after what was recorded last count from now on."""
+
+OLD_TIMER_NAME: Final = "timer"
+"""The name of every timer in a journal of the old format."""
+
+
+MOST_TOLD: Final = 10
+"""So many operations an error names."""
+
+REMEDY: Final = (
+    'Bring back what it was, or fork old and new code with hf.patched("name"), or give what is new another name. '
+    "Nothing recorded has changed: the execution goes on by itself when the code fits"
+)
+
+
 class Activation:
     """A body, its loop, what it has asked for and what the journal still holds for it.
 
     ``strict`` says that this very code wrote the journal: then every entry must be wanted exactly in its turn, and
-    anything else is ``NondeterminismError``. Other code is matched by identity instead: steps may have been added,
-    removed or moved, but one that changed its kind or arguments is an error (G13).
+    anything else is ``NondeterminismError``. What other code wrote is matched by identity instead: ``EarlierCode`` says
+    what may have changed (G13). ``untouched``: no process has worked on it before. ``names_timers``: false for a
+    journal of the old format.
     """
 
     __slots__ = (
         "_backlog",
         "_body",
+        "_earlier",
         "_ending",
+        "_fresh_timers",
         "_given_up",
         "_live",
         "_mailboxes",
         "_main",
+        "_names_timers",
         "_old_marks",
         "_patches",
         "_random",
+        "_reached",
         "_refusals",
+        "_resumes",
         "_seed",
         "_wants",
         "broken",
@@ -87,6 +122,8 @@ class Activation:
         seed: str,
         strict: bool,
         rebuild: Callable[[ErrorRecord], Exception],
+        untouched: bool = False,
+        names_timers: bool = True,
     ) -> None:
         # The loop is complete: what it does not implement it refuses by name, which type checkers cannot see.
         self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]
@@ -109,14 +146,19 @@ class Activation:
         self._patches: dict[str, bool] = {}
         self._refusals = 0
         self._live = False
-        deliveries = [entry for entry in recorded if isinstance(entry, DELIVERIES)]
-        self._backlog = Backlog(deliveries, strict=strict) if deliveries else None
+        self._names_timers = names_timers
+        self._fresh_timers: list[DueTimer] = []
+        replayed = [entry for entry in recorded if isinstance(entry, (*DELIVERIES, Resumed))]
+        self._backlog = Backlog(replayed, strict=strict) if replayed else None
         self._old_marks = tuple(entry.id for entry in recorded if isinstance(entry, Marked))
+        self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched)
+        self._reached = frozenset(wait for entry in recorded if isinstance(entry, Pending) for wait in entry.waits)
+        self._resumes = names_timers and (not strict or not replayed or replayed[-1] == Resumed(0))
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self) -> None:
-        """Start the body and replay all that is recorded.
+    def begin(self, now: int | None = None) -> None:
+        """Start the body and replay all that is recorded. ``now`` (milliseconds): the body goes on from there.
 
         ``repeats`` says that some of it is: whatever is recorded, the body has been up to its next wait before.
         ``looking`` says that nothing will come of it.
@@ -124,10 +166,19 @@ class Activation:
         self._main = self.loop.create_task(self._body())
         self.loop.call(self._advance)
         self.repeats = False
+        if now is not None and self._resumes:
+            self._count_waits_from(now)
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
-        """Give the body one new entry and run it until it waits again."""
-        self.loop.call(self._apply_and_advance, entry, value)
+        """Give the body one new entry and run it until it waits again.
+
+        A message waits for what was recorded before it and not delivered yet.
+        """
+        if self._backlog is not None and isinstance(entry, (Received, Cancelled)):
+            self._backlog.append(entry)
+            self.loop.call(self._advance)
+        else:
+            self.loop.call(self._apply_and_advance, entry, value)
 
     @property
     def replaying(self) -> bool:
@@ -198,6 +249,7 @@ class Activation:
         while (entry := self._next_recorded()) is not None:
             self._apply(entry, UNSET)
             self._run()
+        self._check_unasked()
         self._live = True
         self.outcome = self._outcome()
 
@@ -226,32 +278,128 @@ class Activation:
             return Raised(cancelled)
         return Returned(self._main.result()) if error is None else Raised(error)
 
-    def _next_recorded(self) -> Delivery | None:
+    def _next_recorded(self) -> Replayed | None:
         backlog = self._backlog
         if backlog is None or self.broken is not None:
             return None
         entry = backlog.take(self.requested)
+        if entry is None and not backlog.strict and not self._makes_progress() and self._pass_over_timers(backlog):
+            entry = backlog.take(self.requested)
         if backlog.exhausted:
             self._backlog = None
         elif entry is None and backlog.strict:
             self._break_at(backlog.first)
         return entry
 
-    def _break_at(self, entry: Delivery) -> None:
+    def _break_at(self, entry: Replayed) -> None:
         assert isinstance(entry, (Done, Failed))  # the others are always wanted
-        wanted = ", ".join(sorted(self.requested)) or "nothing"
-        ended = " and has ended" if self._main.done() else ""
         self._break(
-            f"the journal says that {entry.op} ({entry.kind}) came next, but the code now waits for {wanted}{ended}. "
-            "The same code took another path: look for random(), time(), environment or global state in the body, and "
-            "use hf.random(), hf.now() or a step instead"
+            f"the journal says that {entry.op} ({entry.kind}) came next, but the code now waits for "
+            f"{self._waits_for()}. The same body took another path: look for random(), time(), environment or global "
+            "state in it and in what it calls, and use hf.random(), hf.now() or a step instead; or for changed code in "
+            "another module that it calls: bring that back"
         )
 
-    def _apply(self, entry: Delivery, value: Any) -> None:
+    def _waits_for(self) -> str:
+        if self._main.done():
+            return "nothing and has ended"
+        wanted = ", ".join(sorted(self.requested)) or "a message"
+        place = waiting_place(self._main.get_coro())
+        return f"{wanted} ({place})" if place else wanted
+
+    # ── Whether it fits what earlier code has done (G13) ────────────────────────────────────────────────────────────
+
+    def _makes_progress(self) -> bool:
+        """Whether the body waits for something that earlier code did not wait for: it may come to the rest by that."""
+        earlier = self._earlier
+        assert earlier is not None
+        return any(not earlier.knows(op) for op in self.requested)
+
+    def _pass_over_timers(self, backlog: Backlog) -> bool:
+        """Leave out timers that the body does not ask for, if nothing else keeps it from what comes behind them."""
+        left = backlog.outcomes()
+        if not left or any(entry.kind != TIMER for entry in left):
+            return False
+        timers = [entry.op for entry in left]
+        assert self._earlier is not None
+        self._earlier.pass_over(timers)
+        backlog.pass_over(timers)
+        return True
+
+    def _check_unasked(self) -> None:
+        """Refuse to go on without an operation that earlier code finished, or has under way."""
+        earlier = self._earlier
+        if earlier is None or self.broken is not None or not (unasked := earlier.unasked()):
+            return
+        is_left = self._backlog is not None and any(entry.kind != TIMER for entry in self._backlog.outcomes())
+        if self._main.done() or (is_left and not self._makes_progress()):
+            told = ", ".join(unasked[:MOST_TOLD]) + (" and others" if len(unasked) > MOST_TOLD else "")
+            names = ", ".join(f'"{name}"' for name in sorted({name_of(op) for op in unasked})[:MOST_TOLD])
+            self._break(
+                f"earlier code finished or began {told}, and this code does not ask for it: it waits for "
+                f"{self._waits_for()}. Bring the call back to its place, or declare with hf.removed({names}) that the "
+                "workflow does without it now"
+            )
+
+    def _admit(self, request: Request) -> None:
+        """Raise if the body asks for what may be another call of earlier code."""
+        earlier = self._earlier
+        if earlier is None:
+            return
+        op = request.id
+        if not earlier.knows(op):
+            if isinstance(request, Operation) and (told := earlier.conflict(op, request.fingerprint)):
+                raise self._break(f"{told} ({calling_place()}). {REMEDY}")
+            return
+        earlier.asks(op)
+        recorded = earlier.fingerprint(op)
+        if isinstance(request, Operation) and recorded not in ("", request.fingerprint):
+            raise self._break(self._changed(op, recorded, request.fingerprint))
+
+    def _changed(self, op: str, recorded: str, fingerprint: str) -> str:
+        return (
+            f"{op}: the journal and the code disagree: it was called with other arguments (digest {recorded}, now "
+            f"{fingerprint}) at {calling_place()}. {REMEDY}"
+        )
+
+    def removed(self, names: Sequence[str]) -> None:
+        """This code does without operations of these names, finished or not."""
+        earlier, backlog = self._earlier, self._backlog
+        if earlier is None:
+            return
+        earlier.remove(names)
+        if backlog is not None:
+            left = (entry.op for entry in backlog.outcomes())
+            backlog.pass_over([op for op in left if op not in self.requested and earlier.is_removed(op)])
+
+    # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _count_waits_from(self, now: int) -> None:
+        """What the body has asked for only now, long after what was recorded last, counts from now on."""
+        late = [timer for timer in self._fresh_timers if not timer.cancelled() and timer.id not in self._reached]
+        if late and now - self.now_ms > LATE_MS:
+            resumed = Resumed(now, tuple(timer.id for timer in late))
+            self._resume(resumed)
+            self._new_wants().notes.append(resumed)
+
+    def _resume(self, resumed: Resumed) -> None:
+        for timer in self._fresh_timers:
+            if timer.id in resumed.waits:
+                timer.count_from(resumed.at)
+
+    def _apply(self, entry: Replayed, value: Any) -> None:
+        if isinstance(entry, Resumed):
+            self._resume(entry)
+            return
+        self._fresh_timers.clear()
         self.loop.now = max(self.loop.now, entry.at / 1000)
         match entry:
             case Done() | Failed():
-                self.requested.pop(entry.op).settle(entry, value, self.rebuild)
+                request = self.requested.pop(entry.op)
+                try:
+                    request.settle(entry, value, self.rebuild)
+                except Exception as unfit:  # noqa: BLE001 - whatever a decoder of the user's raises
+                    self._break(f"{entry.op}: what is recorded does not fit the code's type any more: {unfit}")
             case Received():
                 self.mailbox(entry.name).put_nowait(entry.value)
             case Cancelled():
@@ -264,18 +412,35 @@ class Activation:
             task.cancel("the workflow body has ended")
         self.loop.run_until_quiescent()
 
+    def unfit(self, message: str) -> NondeterminismError:
+        """The code cannot read what is recorded: nothing may come of this body any more. Answers what to raise."""
+        return self._break(message)
+
     def _break(self, message: str) -> NondeterminismError:
         self.broken = self.broken or NondeterminismError(message)
         return self.broken
 
     # ── For operations, called from the body ────────────────────────────────────────────────────────────────────────
 
-    def request(self, kind: str, name: str, command: Any, *, fingerprint: str = "", decode: Decode) -> Operation:
-        """Ask the outside for something. Await what comes back."""
+    def request(
+        self,
+        kind: str,
+        name: str,
+        command: Any,
+        *,
+        fingerprint: str = "",
+        decode: Decode,
+        id: str | None = None,
+    ) -> Operation:
+        """Ask the outside for something. Await what comes back.
+
+        Its identity follows from its place in the body and its name, unless the caller has an ``id`` for it.
+        """
         if self.loop.evicting:
             self._refuse()
             return Operation(self.loop, name, kind, command, fingerprint, decode)  # it is never answered
-        operation = Operation(self.loop, self.loop.current_path(name), kind, command, fingerprint, decode)
+        op = self.loop.current_path(name) if id is None else id
+        operation = Operation(self.loop, op, kind, command, fingerprint, decode)
         operation.withdrawn = self._withdraw
         self._register(operation)
         return operation
@@ -285,6 +450,19 @@ class Activation:
         if name not in self._mailboxes:
             self._mailboxes[name] = asyncio.Queue()
         return self._mailboxes[name]
+
+    def awaits_message(self, name: str) -> None:
+        """The body waits for a message: other code has to know how far it has come."""
+        op = self.loop.current_path(name)
+        earlier = self._earlier
+        if earlier is not None:
+            known = earlier.knows(op)
+            earlier.asks(op)
+            told = earlier.conflicting_signal(op)
+            if told is not None and not known:
+                raise self._break(f"{told} ({calling_place()}). {REMEDY}")
+        if op not in self._reached:
+            self._new_wants().messages.append(op)
 
     def close_callback(self, op: str) -> None:
         """Nobody waits for this callback any more: a later answer is to be refused."""
@@ -297,11 +475,18 @@ class Activation:
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
         if id not in self._patches:
-            live = not self.replaying
-            if live and id not in self._old_marks:
+            is_marked = id in self._old_marks
+            is_new_here = self._is_new_here()
+            if is_new_here and not is_marked:
                 self.mark(id)
-            self._patches[id] = live or id in self._old_marks
+            self._patches[id] = is_new_here or is_marked
         return self._patches[id]
+
+    def _is_new_here(self) -> bool:
+        """Whether no code has come so far before, as far as is recorded."""
+        if self._earlier is None:
+            return not self.replaying
+        return self._backlog is None and not self._earlier.passed and (self._earlier.known or self._live)
 
     @property
     def now_ms(self) -> int:
@@ -318,8 +503,9 @@ class Activation:
     def start_timer(self, when: float, handle: Handle) -> Timer:
         if self.loop.evicting:
             return Timer(when, handle)  # never fires; raising would leave a coroutine of wait_for unawaited
-        due_at = math.ceil(round(when * 1000, 3))
-        timer = DueTimer(when, handle, self.loop, self.loop.current_path("timer"), TimerDue(due_at), self._withdraw)
+        name = timer_name(handle) if self._names_timers else OLD_TIMER_NAME
+        timer = DueTimer(when, handle, self.loop, self.loop.current_path(name), self._withdraw)
+        self._fresh_timers.append(timer)
         self._register(timer)
         return timer
 
@@ -330,27 +516,35 @@ class Activation:
             raise Evicted
 
     def _register(self, request: Request) -> None:
-        self.requested[request.id] = request
         backlog = self._backlog
         entry = None if backlog is None else backlog.of(request.id)
+        if backlog is not None and entry is not None:
+            self._check_same(entry, request)
+            if backlog.is_over(request.id):
+                raise self._break(
+                    f"{request.id} was passed over, and is asked for all the same ({calling_place()}): it was moved "
+                    f"behind what was recorded after it, or hf.removed() names it although it is still called. {REMEDY}"
+                )
+        if self._earlier is not None:
+            self._admit(request)
+        self.requested[request.id] = request
         if backlog is None or entry is None:
             self._new_wants().asked.append(request)
-            return
-        self._check_same(entry, request)
-        backlog.want(request.id)
+        else:
+            backlog.ask(request.id)
 
-    def _check_same(self, entry: Delivery, request: Request) -> None:
-        assert isinstance(entry, (Done, Failed))
+    def _check_same(self, entry: Done | Failed, request: Request) -> None:
         if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
             return
+        if entry.kind == request.kind != TIMER:
+            raise self._break(self._changed(request.id, entry.fingerprint, request.fingerprint))
         changed = (
             f"was a {entry.kind} and is now a {request.kind}"
             if entry.kind != request.kind
-            else f"was called with other arguments (digest {entry.fingerprint}, now {request.fingerprint})"
+            else f"lasted {entry.fingerprint} and now lasts {request.fingerprint}"
         )
         raise self._break(
-            f"{request.id}: the journal and the code disagree: it {changed}. Keep what finished executions' code "
-            'asked for, or fork with hf.patched("name"), or give the changed step a new name'
+            f"{request.id}: the journal and the code disagree: it {changed} ({calling_place()}). {REMEDY}"
         )
 
     def _withdraw(self, request: Request) -> None:

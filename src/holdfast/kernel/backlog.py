@@ -2,66 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from heapq import heappop, heappush
+from typing import Final
 
-from holdfast.kernel.entries import Cancelled, Delivery, Done, Failed, Received
+from holdfast.kernel.entries import Delivery, Done, Failed, Replayed, Resumed
+
+TIMER: Final = "timer"
+"""The kind of an operation that is only a wait: to pass over one that was recorded loses nothing."""
 
 
 class Backlog:
-    """Recorded entries in the order of the journal, waiting for the body to want them.
+    """Recorded entries in the order of the journal, waiting for the body to ask for them.
 
-    ``strict``: each must be wanted exactly in its turn. Otherwise the earliest wanted one comes next.
+    ``strict``: each must be asked for exactly in its turn. Otherwise the earliest one that is asked for comes next; a
+    message, which nobody asks for, comes only after everything that was recorded before it.
     """
 
-    __slots__ = ("_deliverable", "_delivered", "_entries", "_positions", "strict")
+    __slots__ = ("_asked", "_entries", "_first", "_gone", "_positions", "strict")
 
-    def __init__(self, entries: Sequence[Delivery], *, strict: bool) -> None:
+    def __init__(self, entries: Sequence[Replayed], *, strict: bool) -> None:
         self.strict = strict
-        self._entries = entries
+        self._entries = list(entries)
+        self._gone = bytearray(len(entries))
+        self._first = 0
         self._positions: dict[str, int] = {}
-        self._deliverable: list[int] = []
-        self._delivered = 0
+        self._asked: list[int] = []  # a heap; `Resumed` needs no asking
         for position, entry in enumerate(entries):
             if isinstance(entry, (Done, Failed)):
                 self._positions[entry.op] = position
-            else:
-                self._deliverable.append(position)
+            elif isinstance(entry, Resumed):
+                self._asked.append(position)
 
     @property
     def exhausted(self) -> bool:
-        """Whether every entry was delivered."""
-        return self._delivered == len(self._entries)
+        """Whether every entry was delivered or passed over."""
+        return self._first == len(self._entries)
 
     @property
-    def first(self) -> Delivery:
-        """The entry whose turn it is, wanted or not, where the order is strict."""
-        return self._entries[self._delivered]
+    def first(self) -> Replayed:
+        """The earliest entry that was not delivered."""
+        return self._entries[self._first]
 
-    def of(self, op: str) -> Delivery | None:
+    def of(self, op: str) -> Done | Failed | None:
         """The recorded outcome of an operation."""
         position = self._positions.get(op)
-        return None if position is None else self._entries[position]
-
-    def want(self, op: str) -> None:
-        """The body waits for this operation, whose outcome is recorded."""
-        heappush(self._deliverable, self._positions[op])
-
-    def take(self, wanted: Container[str]) -> Delivery | None:
-        """The entry that comes next, counted as delivered; ``None`` if the body waits for none, or for another one."""
-        entry = self._entries[self._delivered] if self.strict else self._earliest(wanted)
-        if entry is None or not _is_wanted(entry, wanted):
+        if position is None:
             return None
-        self._delivered += 1
+        entry = self._entries[position]
+        assert isinstance(entry, (Done, Failed))
         return entry
 
-    def _earliest(self, wanted: Container[str]) -> Delivery | None:
-        while self._deliverable:
-            entry = self._entries[heappop(self._deliverable)]
-            if _is_wanted(entry, wanted):
-                return entry
+    def ask(self, op: str) -> None:
+        """The body waits for this operation, whose outcome is recorded."""
+        heappush(self._asked, self._positions[op])
+
+    def append(self, message: Delivery) -> None:
+        """A message that has just come, and has to wait for what was recorded before it."""
+        self._entries.append(message)
+        self._gone.append(0)
+
+    def take(self, requested: Container[str]) -> Replayed | None:
+        """The entry that comes next, counted as delivered; ``None`` if the body waits for none, or for another one."""
+        if self.exhausted:
+            return None
+        entry = self.first
+        if not isinstance(entry, (Done, Failed)) or entry.op in requested:
+            if self.strict or not isinstance(entry, Resumed):
+                return self._deliver(self._first)
+        elif self.strict:
+            return None
+        while self._asked:
+            position = heappop(self._asked)
+            entry = self._entries[position]
+            if not self._gone[position] and (isinstance(entry, Resumed) or _op(entry) in requested):
+                return self._deliver(position)
         return None
 
+    def outcomes(self) -> list[Done | Failed]:
+        """All outcomes that were not delivered."""
+        left = zip(self._entries[self._first :], self._gone[self._first :], strict=True)
+        return [entry for entry, gone in left if not gone and isinstance(entry, (Done, Failed))]
 
-def _is_wanted(entry: Delivery, wanted: Container[str]) -> bool:
-    return isinstance(entry, (Received, Cancelled)) or entry.op in wanted
+    def pass_over(self, ops: Iterable[str]) -> None:
+        """Do not wait for these operations to be asked for."""
+        for op in ops:
+            self._leave(self._positions[op])
+
+    def is_over(self, op: str) -> bool:
+        """Whether the outcome of an operation was delivered or passed over."""
+        return bool(self._gone[self._positions[op]])
+
+    def _deliver(self, position: int) -> Replayed:
+        self._leave(position)
+        return self._entries[position]
+
+    def _leave(self, position: int) -> None:
+        self._gone[position] = 1
+        while self._first < len(self._entries) and self._gone[self._first]:
+            self._first += 1
+
+
+def _op(entry: Replayed) -> str:
+    return entry.op if isinstance(entry, (Done, Failed)) else ""

@@ -45,13 +45,15 @@ class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
     attempt: int
     error: ErrorRecord
     again_at: int
+    fingerprint: str = ""
 
 
-class Intended(Struct, frozen=True, gc=False, tag="intended"):
+class Intended(Struct, frozen=True, gc=False, tag="intended", omit_defaults=True):
     """An at-most-once operation is about to start (written before its effect, G10)."""
 
     op: str
     at: int
+    fingerprint: str = ""
 
 
 class Progressed(Struct, frozen=True, gc=False, tag="progressed"):
@@ -86,6 +88,27 @@ class Marked(Struct, frozen=True, gc=False, tag="marked"):
     at: int
 
 
+class Pending(Struct, frozen=True, gc=False, tag="pending", omit_defaults=True):
+    """What the body newly waits for: operations with the digests of their arguments, and timers and messages.
+
+    It rides with the next segment, or in the head if the execution is suspended before that. Other code learns from it
+    how far the body had come (G13).
+    """
+
+    operations: dict[str, str] = {}
+    waits: tuple[str, ...] = ()
+
+
+class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
+    """These timers were asked for long after what was recorded before: they count from ``at``.
+
+    With ``at`` 0 it says only that the body goes on from here at another time than that of the entry before.
+    """
+
+    at: int
+    waits: tuple[str, ...] = ()
+
+
 class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=True):
     """Only the first ``keep`` entries before this one still count: the execution was retried from there.
 
@@ -97,11 +120,14 @@ class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=Tr
     afresh: str = ""
 
 
-Entry = Done | Failed | Tried | Intended | Progressed | Received | Cancelled | Marked | Truncated
+Entry = Done | Failed | Tried | Intended | Progressed | Received | Cancelled | Marked | Pending | Resumed | Truncated
 Delivery = Done | Failed | Received | Cancelled
 """The entries that a body waits for; the others are notes that the kernel keeps."""
 
 DELIVERIES: Final = (Done, Failed, Received, Cancelled)
+
+Replayed = Delivery | Resumed
+"""The entries that replay goes through, in the order of the journal."""
 
 encode_entries: Final = msgspec.json.Encoder().encode
 decode_entries: Final = msgspec.json.Decoder(list[Entry]).decode

@@ -13,6 +13,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, OwnerIs, Update
 from holdfast.kernel.journal import Journal
@@ -84,7 +86,17 @@ async def release(entity: Journaled, host: Host) -> None:
         _let_go(entity, host, look=True)
 
 
-async def block(entity: Entity, reason: str, host: Host) -> None:
+async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:
+    """As ``block``; the head says why."""
+    now, body = host.clock.now_ms(), None
+    if entity.program is not None:
+        body = entity.program.blocked(reason, now)
+    elif entity.head is not None:
+        body = entity.programs.blocked_body(entity.head, reason, now)
+    await block(entity, reason, host, body=UNSET if body is None else body)
+
+
+async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetType = UNSET) -> None:
     """Let go of an entity that needs other code, visibly, and look again once in a while."""
     host.telemetry.emit("blocked", partition=entity.partition, reason=reason)
     update = Update(
@@ -94,6 +106,7 @@ async def block(entity: Entity, reason: str, host: Host) -> None:
         owner=None,
         lease_until=None,
         due_at=host.clock.now_ms() + BLOCKED_RECHECK_MS,
+        body=body,
     )
     with contextlib.suppress(StoreError):  # then the lease runs out by itself
         await host.home.store.write(update)

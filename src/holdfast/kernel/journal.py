@@ -7,13 +7,13 @@ taking over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Bounds, Item, OwnerIs, Put, Update, Write, parts_of
-from holdfast.kernel.entries import Entry, decode_entries, encode_entries, standing
+from holdfast.kernel.entries import Entry, Pending, Resumed, decode_entries, encode_entries, standing
 from holdfast.persist import write_until_known
 from holdfast.ports import Store
 
@@ -24,6 +24,9 @@ with this epoch."""
 
 LONGEST_SEGMENT_ENTRIES: Final = 2_000
 """More than this go into several segments; a torn series is only an earlier checkpoint."""
+
+MOST_NOTES_IN_HEAD: Final = 32
+"""More operations and waits than this are noted in a segment: a head is written often."""
 
 
 def segment_sort(run: int, position: int) -> str:
@@ -37,7 +40,21 @@ class Journal:
     ``record`` only buffers; ``commit`` makes the buffer durable. ``entries`` are those loaded from the store.
     """
 
-    __slots__ = ("_bounds", "_owner", "_partition", "_run", "_store", "buffer", "entries", "epoch", "position")
+    __slots__ = (
+        "_bounds",
+        "_owner",
+        "_partition",
+        "_pending",
+        "_resumed",
+        "_run",
+        "_store",
+        "_waits",
+        "buffer",
+        "count",
+        "entries",
+        "epoch",
+        "position",
+    )
 
     def __init__(
         self, store: Store, partition: str, run: int, owner: str, epoch: int, bounds: Bounds | None = None
@@ -49,8 +66,12 @@ class Journal:
         self._bounds = bounds
         self.epoch = epoch
         self.position = 0
+        self.count = 0
         self.entries: list[Entry] = []
         self.buffer: list[Entry] = []
+        self._resumed: list[Resumed] = []
+        self._pending: dict[str, str] = {}
+        self._waits: list[str] = []
 
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
@@ -67,7 +88,11 @@ class Journal:
             self.position += len(page.items)
             if (after := page.cursor) is None:
                 break
-        self.entries = standing(loaded)
+        self._loaded(loaded)
+
+    def _loaded(self, entries: list[Entry]) -> None:
+        self.entries = standing(entries)
+        self.count = len(self.entries)
 
     async def fence(self) -> None:
         """Claim the next place with an empty segment, before anything else is done after a takeover (G3)."""
@@ -79,12 +104,43 @@ class Journal:
                 assert refused.item is not None
                 if refused.item.epoch >= self.epoch:
                     raise Fenced(f"{self._partition} is owned under epoch {refused.item.epoch}") from None
-                self.entries = standing(self.entries + decode_entries(refused.item.body))
+                self._loaded(self.entries + decode_entries(refused.item.body))
                 self.position += 1
 
     def record(self, entry: Entry) -> None:
         """Remember an entry; it becomes durable with the next commit."""
         self.buffer.append(entry)
+
+    # ── Notes: they become durable with what is written anyway, and nothing waits for them ──────────────────────────
+
+    def note(self, entries: Iterable[Entry]) -> None:
+        """Remember what comes before the next entry and is no reason to write."""
+        for entry in entries:
+            match entry:
+                case Pending(operations=operations, waits=waits):
+                    self._pending.update(operations)
+                    self._waits += waits
+                case Resumed():
+                    self._resumed.append(entry)
+                case _:
+                    raise AssertionError(entry)
+
+    def notes(self) -> tuple[Entry, ...]:
+        """What was noted since the last segment."""
+        if not (self._pending or self._waits):
+            return tuple(self._resumed)
+        return (*self._resumed, Pending(self._pending, tuple(self._waits)))
+
+    @property
+    def has_many_notes(self) -> bool:
+        """Whether they are too many to ride in the head."""
+        return len(self._pending) + len(self._waits) > MOST_NOTES_IN_HEAD
+
+    def record_notes(self) -> None:
+        """Make entries of the notes, which the next commit writes: what they say of times first."""
+        resumed, self._resumed = self._resumed, []
+        self.buffer = [*resumed, *self.buffer, *self.notes()]
+        self._pending, self._waits = {}, []
 
     async def commit(self, *others: Write) -> None:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.
@@ -93,6 +149,8 @@ class Journal:
         recognised when it comes again.
         """
         parts = list(parts_of(others, self._bounds))
+        if self.buffer:
+            self.record_notes()
         while self.buffer:
             entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
             try:
@@ -119,13 +177,15 @@ class Journal:
         return Put(item, ABSENT)
 
     def advance(self) -> None:
-        """Count a segment that somebody else wrote for us."""
+        """Count a segment of one entry that somebody else wrote for us."""
         self.position += 1
+        self.count += 1
 
     async def _append(self, entries: Sequence[Entry], *others: Write) -> None:
         put = self.segment(entries)
         await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
         self.position += 1
+        self.count += len(entries)
 
     async def _write_as_owner(self, *others: Write) -> None:
         """Without a segment to be fenced by, the writes depend on the head (G3)."""

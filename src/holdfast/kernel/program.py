@@ -68,11 +68,15 @@ AnyEffect = Effect | SqlEffect
 
 
 class Asked(Struct, frozen=True):
-    """What a program newly wants: effects, timers, what it no longer wants, and notes and writes for the store."""
+    """What a program newly wants: effects, timers, what it no longer wants, and marks and writes for the store.
+
+    ``notes`` are for the journal too, but nothing depends on them: they wait for something else to be written.
+    """
 
     effects: Sequence[AnyEffect] = ()
     timers: Sequence[Timed] = ()
     withdrawn: Sequence[str] = ()
+    marks: Sequence[Entry] = ()
     notes: Sequence[Entry] = ()
     writes: Sequence[Write] = ()
 
@@ -104,8 +108,20 @@ class Program(Protocol):
         """The store has it now."""
         ...
 
-    def begin(self, entries: Sequence[Entry]) -> None:
-        """Start, replaying ``entries``."""
+    def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
+        """Have the head hold these, which no segment holds yet: behind the first ``count`` entries."""
+        ...
+
+    def misfit(self) -> str | None:
+        """Why this code cannot go on with what is recorded; ``None`` if it can (G13)."""
+        ...
+
+    def blocked(self, reason: str, now: int) -> bytes:
+        """The head's body as it shall be while other code is waited for."""
+        ...
+
+    def begin(self, entries: Sequence[Entry], now: int) -> None:
+        """Start, replaying ``entries``, and go on from there ``now`` (milliseconds)."""
         ...
 
     def deliver(self, arrival: Arrival) -> bool:
@@ -190,4 +206,8 @@ class Programs(Model, Protocol):
 
     def open(self, head: Item, host: Host) -> Program:
         """The program of one entity, not yet begun. Raises ``Blocked``."""
+        ...
+
+    def blocked_body(self, head: Item, reason: str, now: int) -> bytes:
+        """As ``Program.blocked``, for an entity that this code cannot open."""
         ...

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.entries import Done, Failed, Marked
+from holdfast.kernel.backlog import TIMER
+from holdfast.kernel.entries import Done, Failed, Marked, Resumed
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 
@@ -42,13 +44,13 @@ class Operation(DurableFuture):
         return was_cancelled
 
     def settle(self, entry: Done | Failed, value: Any, rebuild: Callable[[ErrorRecord], Exception]) -> None:
-        """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already."""
+        """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already.
+
+        Raises what the decoder raises if what was recorded does not fit the code's type any more.
+        """
         match entry:
             case Done():
-                try:
-                    self.set_result(self._decode(bytes(entry.value)) if value is UNSET else value)
-                except Exception as error:  # noqa: BLE001 - what was recorded does not fit the code's type any more
-                    self.set_exception(error)
+                self.set_result(self._decode(bytes(entry.value)) if value is UNSET else value)
             case Failed(error=error):
                 self.set_exception(rebuild(error))
 
@@ -56,10 +58,9 @@ class Operation(DurableFuture):
 class DueTimer(Timer):
     """A durable timer. It is no future: firing it makes a callback of asyncio's ready; cancelling it withdraws it."""
 
-    kind: Final = "timer"
-    fingerprint: Final = ""
+    kind: Final = TIMER
 
-    __slots__ = ("_loop", "_withdrawn", "command", "id")
+    __slots__ = ("_loop", "_withdrawn", "command", "delay_ms", "fingerprint", "id")
 
     def __init__(
         self,
@@ -67,14 +68,19 @@ class DueTimer(Timer):
         handle: Handle,
         loop: DurableLoop,
         id: str,
-        command: TimerDue,
         withdrawn: Callable[[DueTimer], None],
     ) -> None:
         super().__init__(when, handle)
         self.id = id
-        self.command = command
+        self.command = TimerDue(_milliseconds(when))
+        self.delay_ms = _milliseconds(when - loop.now)
+        self.fingerprint = f"{self.delay_ms} ms"
         self._loop = loop
         self._withdrawn = withdrawn
+
+    def count_from(self, at_ms: int) -> None:
+        """Fire as long after ``at_ms`` (milliseconds) as was asked for."""
+        self.command = TimerDue(at_ms + self.delay_ms)
 
     def cancel(self) -> None:
         if not self.cancelled():
@@ -88,15 +94,25 @@ class DueTimer(Timer):
         self._loop.schedule(self._handle)
 
 
+def _milliseconds(seconds: float) -> int:
+    """Rounded up, but for the noise of floating point: no timer fires early (G8)."""
+    return math.ceil(round(seconds * 1000, 3))
+
+
 Request = Operation | DueTimer
 
 
 class Wants(Struct):
-    """What a body newly wants of the outside, and what it does not want any more."""
+    """What a body newly wants of the outside, and what it does not want any more.
+
+    ``messages`` are the waits for messages; ``notes`` are for the journal, and nothing depends on them.
+    """
 
     asked: list[Request] = []
     withdrawn: list[Request] = []
+    messages: list[str] = []
     marked: list[Marked] = []
+    notes: list[Resumed] = []
     closed_callbacks: list[str] = []
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from holdfast.errors import Evicted
 
@@ -32,6 +34,11 @@ class Handle:
 
     def cancelled(self) -> bool:
         return self._cancelled
+
+    @property
+    def callback_name(self) -> str:
+        """The name of the function that it calls."""
+        return str(getattr(self._callback, "__name__", ""))
 
     def run(self) -> None:
         """Call it, once. Frames outlive it: from Python 3.13 on those of an error lead back to here."""
@@ -106,6 +113,32 @@ class Timer:
 
     def cancelled(self) -> bool:
         return self._handle.cancelled()
+
+
+timer_kind: ContextVar[str] = ContextVar("holdfast_timer", default="")
+"""What the timers are for that Holdfast itself starts in a body."""
+
+
+@contextmanager
+def timers_called(name: str) -> Generator[None]:
+    """Give the timers that start inside the block this name."""
+    token = timer_kind.set(name)
+    try:
+        yield
+    finally:
+        timer_kind.reset(token)
+
+
+def timer_name(handle: Handle) -> str:
+    """By what a timer is known: what asked for it. A sleep and a time-out are never taken for each other."""
+    return timer_kind.get() or _TIMER_NAMES.get(handle.callback_name, "timer")
+
+
+_TIMER_NAMES: Final = {
+    "_set_result_unless_cancelled": "sleep",  # asyncio.sleep
+    "_on_timeout": "timeout",  # asyncio.timeout, and wait_for from Python 3.12 on
+    "_release_waiter": "timeout",  # wait_for before that, and asyncio.wait
+}
 
 
 def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T]:

@@ -18,7 +18,7 @@ from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, OwnerIs, Update
 from holdfast.kernel import handover, hold
-from holdfast.kernel.entries import DELIVERIES, Tried
+from holdfast.kernel.entries import DELIVERIES, Marked, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.program import Blocked, Effect, SqlEffect
@@ -54,10 +54,7 @@ async def turn(entity: Journaled, host: Host) -> None:
         host.telemetry.emit("fenced", partition=entity.partition)
         host.forget(entity)
     except Blocked as blocked:
-        if entity.uncallable is None and handover.wants_another(blocked, host):
-            await handover.release(entity, host)
-        else:
-            await handover.block(entity, f"{blocked}. {entity.uncallable or ''}".rstrip(" ."), host)
+        await leave_to_other_code(entity, blocked, host)
     except StoreError as error:
         host.failed(entity, error)
 
@@ -101,7 +98,7 @@ async def read(entity: Journaled, host: Host) -> Program:
         await journal.fence()
     entity.fresh, entity.taken_over, entity.head = False, False, None
     began = elapsed_seconds()
-    program.begin(journal.entries)
+    program.begin(journal.entries, host.clock.now_ms())
     if not journal.entries:  # a long replay is no fault of the body
         _report_if_stalled(entity, began, host)
     journal.entries = []
@@ -157,6 +154,7 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
     """Deliver all that has arrived or fallen due, one by one, each to quiescence; gather what is asked for."""
     began = elapsed_seconds()
     now = host.clock.now_ms()
+    _check_fit(program)
     for op in entity.pop_due(now):
         match program.due(op, now):
             case None:
@@ -169,7 +167,14 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
         _deliver(arrived, entity, program)
     entity.arrivals.clear()
     _gather(entity, program)
+    _check_fit(program)
     _report_if_stalled(entity, began, host)
+
+
+def _check_fit(program: Program) -> None:
+    """Raise ``Blocked`` if this code cannot go on: before anything is made of what it asked for (G13)."""
+    if (reason := program.misfit()) is not None:
+        raise Blocked(reason)
 
 
 def _report_if_stalled(entity: Journaled, began: float, host: Host) -> None:
@@ -195,8 +200,9 @@ def _gather(entity: Journaled, program: Program) -> None:
     if asked is None:
         return
     assert entity.journal is not None
-    for note in asked.notes:
-        entity.journal.record(note)
+    for mark in asked.marks:
+        entity.journal.record(mark)
+    entity.journal.note(asked.notes)
     for timed in asked.timers:
         entity.add_timer(timed.due_at, timed.op)
     for op in asked.withdrawn:
@@ -308,6 +314,11 @@ async def settle(entity: Journaled, host: Host) -> bool:
     """Let go of the lease and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
     due = host.clock.now_ms() if entity.interrupted and not entity.paused else entity.next_due()
     assert entity.program is not None
+    assert entity.journal is not None
+    if entity.journal.has_many_notes:
+        entity.journal.record_notes()
+        await entity.journal.commit()
+    entity.program.keep_notes(entity.journal.notes(), entity.journal.count)
     update = Update(
         partition=entity.partition,
         when=hold.unchanged(entity, host),
@@ -353,3 +364,26 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         return False
     host.concluded(entity, conclusion)
     return True
+
+
+async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -> None:
+    """Let go of an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
+    if entity.uncallable is None and handover.wants_another(blocked, host):
+        await handover.release(entity, host)
+        return
+    reason = f"{blocked}. {entity.uncallable or ''}".rstrip(" .")
+    try:
+        await _keep_what_happened(entity)
+    except Fenced:
+        host.telemetry.emit("fenced", partition=entity.partition)
+        host.forget(entity)
+    except StoreError as error:
+        host.failed(entity, error)
+    else:
+        await handover.block_journaled(entity, reason, host)
+
+
+async def _keep_what_happened(entity: Journaled) -> None:
+    journal = entity.journal
+    if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
+        await journal.commit(*entity.take_others())

@@ -29,7 +29,7 @@ from holdfast.errors import UnknownName
 from holdfast.ports import Ring
 from holdfast.workflows.handle import status_of
 from holdfast.workflows.launch import Launch, launch
-from holdfast.workflows.record import NO_VALUE, check_id, check_tags, decode_result, partition_of
+from holdfast.workflows.record import NO_VALUE, check_new_id, check_tags, decode_result, partition_of
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -180,7 +180,7 @@ async def finish(command: Command, own_id: str, begun: Any, app: Commanded) -> A
 async def _start(command: Start, own_id: str, app: Commanded) -> None:
     workflow, access = app.registry.workflow(command.workflow), app.access()
     order = Launch(
-        id=check_id(command.id or own_id),
+        id=check_new_id(command.id or own_id),
         input=workflow.signature.parse(
             bytes(command.input), f"workflow {command.workflow!r}", limit_bytes=access.limit_bytes
         ),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
-from typing import Any, cast
+from typing import Any, Final, cast
 from unittest import mock
 
 from holdfast import ids
+
+ONE_NONCE: Final = "0" * 16
 
 
 class _SeededSystem:
@@ -25,11 +27,17 @@ class _SeededSystem:
 def seeded_entropy(seed: int) -> Generator[None]:
     """Let ``holdfast.ids`` draw from a generator inside the block. Never for anything that must stay secret.
 
+    Every start gets the same nonce: the keys of an execution follow from its id, so that runs can be compared although
+    they start their executions in another order.
+
     >>> with seeded_entropy(7):
     ...     first = ids.new_id()
     >>> with seeded_entropy(7):
     ...     first == ids.new_id()
     True
     """
-    with mock.patch.object(ids, "os", cast("Any", _SeededSystem(Random(seed)))):
+    with (
+        mock.patch.object(ids, "os", cast("Any", _SeededSystem(Random(seed)))),
+        mock.patch.object(ids, "new_nonce", lambda: ONE_NONCE),
+    ):
         yield

@@ -133,7 +133,7 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
     nudge(partition, access.home, access.host)
     if (parent := record.parent) is not None:
         error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
-        await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error))
+        await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
     asked = (*record.awaited_by, *awaiting(journal.entries), *await _unread_requests(access, partition))
     for by in dict.fromkeys(asked):
         await _tell(access, by, AwaitedEnded(partition))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
@@ -21,7 +22,7 @@ from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.starting import Call, Startable, StartOptions
-from holdfast.workflows.versioning import VersionPolicy, code_version
+from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
 
 if TYPE_CHECKING:
     from holdfast.ports import SqlCursor
@@ -211,13 +212,22 @@ class Workflow(Startable[P, R]):
             )
         self.function: Callable[..., Coroutine[Any, Any, R]] = function
         self.name = name or function.__name__
-        self.version = version or code_version(function)
+        self._named_version = version
         self.policy = policy or WorkflowPolicy()
         self.signature: Signature = signature_of(function, f"workflow {self.name!r}")
         self._connect = connect
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__wrapped__ = function
+
+    @cached_property
+    def version(self) -> str:
+        """The version of its code: its name if it has one, else a digest, taken when all it calls is defined."""
+        return self._named_version or code_version(self.function)
+
+    def is_version(self, version: str) -> bool:
+        """Whether this is the code of that version. Records of the old format have the digest of the body alone."""
+        return version == self.version or (not self._named_version and version == old_code_version(self.function))
 
     @property
     def is_pinned(self) -> bool:

@@ -20,10 +20,12 @@ from holdfast.kernel.entries import (
     Entry,
     Failed,
     Intended,
+    Pending,
     Progressed,
     Received,
     Tried,
 )
+from holdfast.kernel.journal import FIRST_EPOCH
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.program import AnyEffect, Arrival, Asked, Blocked, Conclusion, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
@@ -97,8 +99,8 @@ class Workflows(Struct, frozen=True):
         record = decode_record(head.body)
         workflow = self.registry.workflow(record.workflow)
         if not workflow.is_pinned:
-            return Execution(head.partition, record, workflow, self, host)
-        if (wanted := pinned_to(record)) != workflow.version:
+            return Execution(head, record, workflow, self, host)
+        if not workflow.is_version(wanted := pinned_to(record)):
             named = f", which {record.published} has" if record.published else ""
             raise Blocked(
                 f"{records.describe_partition(head.partition)} is pinned to version {wanted}{named}; this worker has "
@@ -107,9 +109,12 @@ class Workflows(Struct, frozen=True):
                 published=record.published,
             )
         published = record.published if host.home.versions is None else host.home.versions.own or record.published
-        execution = Execution(head.partition, replace(record, published=published), workflow, self, host)
+        execution = Execution(head, replace(record, published=published), workflow, self, host)
         execution.is_saved = published == record.published
         return execution
+
+    def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs
+        return encode_record(replace(decode_record(head.body), blocked=reason))
 
 
 class Execution:
@@ -118,6 +123,8 @@ class Execution:
     __slots__ = (
         "_awaited_by",
         "_deadline_asked",
+        "_head_notes",
+        "_is_untouched",
         "_live",
         "_look_again",
         "_partition",
@@ -130,10 +137,12 @@ class Execution:
     )
 
     def __init__(
-        self, partition: str, record: ExecutionRecord, workflow: Workflow[..., Any], programs: Workflows, host: Host
+        self, head: Item, record: ExecutionRecord, workflow: Workflow[..., Any], programs: Workflows, host: Host
     ) -> None:
         self.run = record.run
-        self._partition = partition
+        self._partition = partition = head.partition
+        self._is_untouched = head.epoch <= FIRST_EPOCH
+        self._head_notes: tuple[Entry, ...] = ()
         self._record = record
         self._workflow = workflow
         self._live = Live(
@@ -161,8 +170,24 @@ class Execution:
     def saved(self) -> None:
         self.is_saved = True
 
-    def begin(self, entries: Sequence[Entry]) -> None:
+    def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
+        record = self._record
+        if not notes or (notes, count) == (record.notes, record.notes_at):
+            return
+        self._record = replace(record, notes=notes, notes_at=count)
+        self.is_saved = False
+
+    def misfit(self) -> str | None:
+        broken = self.activation.broken
+        return None if broken is None else str(broken)
+
+    def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
+        return encode_record(replace(self._record, blocked=reason))
+
+    def begin(self, entries: Sequence[Entry], now: int) -> None:
         record, live = self._record, self._live
+        self._head_notes = record.notes if record.notes_at == len(entries) else ()
+        entries = [*entries, *self._head_notes]
         for entry in entries:
             match entry:
                 case Tried():
@@ -178,8 +203,15 @@ class Execution:
                 case _:
                     pass
         self._awaited_by.update(dict.fromkeys(awaiting(entries)))
-        self.activation = activation_of(self._partition, record, self._workflow, entries, live.registry.errors.rebuild)
-        self.activation.begin()
+        self.activation = activation_of(
+            self._partition,
+            record,
+            self._workflow,
+            entries,
+            live.registry.errors.rebuild,
+            untouched=self._is_untouched,
+        )
+        self.activation.begin(now)
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -211,7 +243,9 @@ class Execution:
                 return Arrival(Cancelled(now, reason))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
                 return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))
-            case ChildEnded(run=run, op=op, value=value, error=error) if run == self.run:
+            case ChildEnded(run=run, op=op, value=value, error=error, nonce=nonce) if (
+                run == self.run and nonce == self._record.nonce
+            ):
                 return self._child_arrival(op, value, error, now)
             case AwaitRequest(by) as request if by not in self._awaited_by:
                 self._awaited_by[by] = None
@@ -260,11 +294,20 @@ class Execution:
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
         wants, deadline, effects = activation.take_wants(), self._ask_for_deadline(), self._ask_again()
+        head_notes, self._head_notes = self._head_notes, ()
         if wants is None:
-            return Asked(timers=deadline, effects=effects) if deadline or effects else None
+            if not (deadline or effects or head_notes):
+                return None
+            return Asked(timers=deadline, effects=effects, notes=head_notes)
         timers = list(deadline)
+        operations: dict[str, str] = {}
+        waits = list(wants.messages)
         for request in wants.asked:
             self._sort_out(request, effects, timers)
+            if isinstance(request, Operation):
+                operations[request.id] = request.fingerprint
+            else:
+                waits.append(request.id)
         for request in wants.withdrawn:
             if isinstance(request, Operation):
                 effects += request.command.withdrawn(request, self._live)
@@ -272,7 +315,8 @@ class Execution:
             effects=effects,
             timers=timers,
             withdrawn=[request.id for request in wants.withdrawn],
-            notes=wants.marked,
+            marks=wants.marked,
+            notes=(*head_notes, *wants.notes, Pending(operations, tuple(waits))),
             writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
 
@@ -301,31 +345,28 @@ class Execution:
         return Put(Item(partition=self._partition, sort=callback_sort(self.run, op), status=USED))
 
     def concluded(self) -> bool:
-        return self.activation.broken is not None or self.activation.outcome is not STILL_RUNNING
+        return self.activation.outcome is not STILL_RUNNING
 
     def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
-        record = replace(self._record, tail=tuple(tail), ended_at=now)
+        record = replace(self._record, tail=tuple(tail), notes=(), blocked="", ended_at=now)
         error: BaseException
-        if self.activation.broken is not None:
-            error = self.activation.broken
-        else:
-            match _ungrouped(self.activation.outcome):
-                case Returned(value):
-                    try:
-                        data, _ = self._workflow.signature.result.copy(
-                            value, f"the result of workflow {record.workflow!r}", self._live.limit_bytes
-                        )
-                        return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
-                    except InvalidInput as unfit:
-                        error = unfit
-                case Raised(ContinueAsNew()) if self.activation.cancelled_late:
-                    error = asyncio.CancelledError()  # the request came between two runs, where no body could see it
-                case Raised(ContinueAsNew(input=input)):
-                    return self._next_run(input, now)
-                case Raised(raised):
-                    error = raised
-                case _:
-                    raise AssertionError(self.activation.outcome)
+        match _ungrouped(self.activation.outcome):
+            case Returned(value):
+                try:
+                    data, _ = self._workflow.signature.result.copy(
+                        value, f"the result of workflow {record.workflow!r}", self._live.limit_bytes
+                    )
+                    return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
+                except InvalidInput as unfit:
+                    error = unfit
+            case Raised(ContinueAsNew()) if self.activation.cancelled_late:
+                error = asyncio.CancelledError()  # the request came between two runs, where no body could see it
+            case Raised(ContinueAsNew(input=input)):
+                return self._next_run(input, now)
+            case Raised(raised):
+                error = raised
+            case _:
+                raise AssertionError(self.activation.outcome)
         status = self._status_of(error)
         if status in (records.CANCELLED, records.TIMED_OUT) and (cancelled := self.activation.cancelled) is not None:
             error = asyncio.CancelledError(cancelled.reason or "nobody said why")
@@ -350,7 +391,7 @@ class Execution:
                 if record.result != NO_VALUE
                 else describe(outcome_error(status, record, self._live.registry.errors))
             )
-            message = ChildEnded(parent.run, parent.op, record.result, failure)
+            message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self._live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
@@ -368,6 +409,8 @@ class Execution:
             run_at=now,
             version=self._workflow.version,
             moved_to="",
+            notes=(),
+            blocked="",
             carried=carried,
             seen=tuple(id for id in self._seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
             awaited_by=tuple(self._awaited_by),

@@ -21,7 +21,7 @@ from holdfast.workflows.record import (
     AWAITED_MARK,
     NO_VALUE,
     READY,
-    check_id,
+    check_new_id,
     describe_partition,
     encode_record,
     partition_of,
@@ -42,14 +42,17 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
     now = access.clock.now_ms()
     record = replace(
         recorded.record,
-        id=check_id(id),
+        id=check_new_id(id),
         created_at=now,
         secret=ids.new_secret(),
+        nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
         seed=seed_of(recorded.record),
         run=0,
         parent=None,
         awaited_by=(),
         tail=(),
+        notes=(),
+        blocked="",
         ended_at=None,
         result=NO_VALUE,
         error=None,

@@ -18,15 +18,17 @@ from holdfast.kernel.entries import (
     Failed,
     Intended,
     Marked,
+    Pending,
     Progressed,
     Received,
+    Resumed,
     Tried,
     Truncated,
     decode_entries,
     standing,
 )
 from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.workflows.record import AWAITED_MARK, ExecutionRecord, decode_record, describe_partition
+from holdfast.workflows.record import AWAITED_MARK, ExecutionRecord, decode_record, describe_partition, recorded_entries
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
@@ -73,12 +75,12 @@ async def load(store: Store, partition: str) -> Recorded:
         segments += len(page.items)
         if (after := page.cursor) is None:
             break
-    return Recorded(head, record, standing([*entries, *record.tail]), segments)
+    return Recorded(head, record, [*recorded_entries(record, standing(entries)), *record.tail], segments)
 
 
 def timeline(entries: Sequence[Entry]) -> list[Event]:
     """The entries as events for people, in order."""
-    return [_event(entry) for entry in entries]
+    return [_event(entry) for entry in entries if not isinstance(entry, (Pending, Resumed))]
 
 
 def _event(entry: Entry) -> Event:
@@ -110,6 +112,8 @@ def _event(entry: Entry) -> Event:
             return Event(at=moment(at), kind="patch", name=id, outcome="marked")
         case Truncated(keep=keep, at=at):
             return Event(at=moment(at), kind="retry", name=f"after {keep} entries", outcome="retried")
+        case Pending() | Resumed():
+            raise AssertionError(entry)
 
 
 def _began(ms: int) -> datetime | None:

@@ -157,6 +157,7 @@ def _new_head(
         fingerprint=ids.fingerprint(order.input),
         created_at=now,
         secret=ids.new_secret(),
+        nonce=ids.new_nonce(),
         run=run,
         run_at=now,
         tags=order.tags,

@@ -13,7 +13,7 @@ from holdfast.failure import describe
 from holdfast.kernel.entries import Done, Entry, Failed, Intended, Tried
 from holdfast.kernel.program import AnyEffect, Arrival
 from holdfast.workflows.messages import send
-from holdfast.workflows.record import Message
+from holdfast.workflows.record import Message, operation_key
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -48,8 +48,8 @@ class Live(Struct, frozen=True):
         return await send(partition, message, self.host.home, self.host, self.sender, self.now_ms())
 
     def operation_key(self, op: str) -> str:
-        """What identifies an operation across all executions, attempts and machines."""
-        return f"{self.partition}/{self.record.run}/{op}"
+        """What identifies an operation across all executions, attempts, machines and homes."""
+        return operation_key(self.partition, self.record, op)
 
     def done(
         self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0

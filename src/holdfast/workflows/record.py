@@ -39,6 +39,19 @@ NO_VALUE: Final = Raw()
 
 LONGEST_ID_CHARACTERS: Final = 500
 
+DERIVED_ID_MARK: Final = "~"
+"""How ids begin that Holdfast derives, those of children say. Nobody else may give an id that begins so."""
+
+
+def check_new_id(id: str) -> str:
+    """An id that a user gives to a new execution."""
+    if check_id(id).startswith(DERIVED_ID_MARK):
+        raise InvalidInput(
+            f"an id that begins with {DERIVED_ID_MARK!r} is one that Holdfast derives, for a child say: "
+            f"give the new execution another id than {id[:60]!r}"
+        )
+    return id
+
 
 def check_id(id: str) -> str:
     """Ids become keys in the store: not empty, bounded, printable."""
@@ -89,12 +102,13 @@ def describe_partition(partition: str) -> str:
     return f"execution {id_of(partition)!r} of workflow {workflow_of(partition)!r}"
 
 
-class Parent(Struct, frozen=True):
-    """The execution, its run and the operation that awaits this one."""
+class Parent(Struct, frozen=True, omit_defaults=True):
+    """The execution, its run, the operation that awaits this one, and the nonce of the execution's start."""
 
     partition: str
     run: int
     op: str
+    nonce: str = ""
 
 
 class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -104,6 +118,12 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     are signals that the run before had received and not used, ``seen`` the ids of the last signals that earlier runs
     received: a repeat is still dropped. ``awaited_by`` are the partitions of those who asked earlier runs to be told of
     the end. ``seed`` is that of the execution this one was forked from, whose journal it shares.
+
+    ``nonce`` was drawn at the start and is part of every identity that is derived from the execution. A record without
+    one is of the old format, in which identities follow from the id alone.
+
+    ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
+    them along. ``blocked`` is why the code could not go on when it was last tried.
 
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
@@ -116,6 +136,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     fingerprint: str
     created_at: int
     secret: str
+    nonce: str = ""
     run: int = 0
     run_at: int
     tags: dict[str, str] = {}
@@ -131,11 +152,37 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     seed: str = ""
     moved_to: str = ""
     published: str = ""
+    notes: tuple[Entry, ...] = ()
+    notes_at: int = 0
+    blocked: str = ""
+
+
+def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
+    """All that is recorded of the run, given what its segments hold: the head may hold notes behind that."""
+    return [*journal, *record.notes] if record.notes_at == len(journal) else journal
 
 
 def pinned_to(record: ExecutionRecord) -> str:
     """The version of the code that may go on with the run, if its workflow is pinned."""
     return record.moved_to or record.version
+
+
+def operation_key(partition: str, record: ExecutionRecord, op: str) -> str:
+    """What identifies an operation for ever: no other start of the same id, home, run or operation has the same key.
+
+    40 hexadecimal digits; in the old format the partition, the run and the operation.
+    """
+    if not record.nonce:
+        return f"{partition}/{record.run}/{op}"
+    return ids.derive(partition, record.nonce, str(record.run), op)
+
+
+def child_id(partition: str, record: ExecutionRecord, op: str) -> str:
+    """The id of an execution that another one starts by an operation: a repeated start finds the same one."""
+    if not record.nonce:
+        run = f".{record.run}" if record.run else ""
+        return f"{record.id}{run}/{op}"
+    return DERIVED_ID_MARK + ids.derive("child", operation_key(partition, record, op))[:32]
 
 
 def seed_of(record: ExecutionRecord) -> str:
@@ -190,6 +237,7 @@ class ChildEnded(Struct, frozen=True, tag="child", omit_defaults=True):
     op: str
     value: Raw = NO_VALUE
     error: ErrorRecord | None = None
+    nonce: str = ""
 
 
 class AwaitRequest(Struct, frozen=True, tag="await"):
@@ -222,9 +270,11 @@ AWAITED_MARK: Final = "!awaited/"
 """Before the partition of one who asked to be told of the end: the name of a mark in the journal."""
 
 
-def await_sort(by: str) -> str:
-    """The inbox place of the one request of ``by``: a repeat finds it taken, and disturbs nobody."""
-    return f"{AWAIT_PREFIX}{ids.fingerprint(by.encode())}"
+def await_sort(by: str, nonce: str) -> str:
+    """The inbox place of the one request of ``by``, as started with ``nonce``: a repeat finds it taken, and disturbs
+    nobody.
+    """
+    return f"{AWAIT_PREFIX}{ids.fingerprint(f'{by}{nonce}'.encode())}"
 
 
 def post(partition: str, sort: str, message: Message, now: int) -> tuple[Put, Update]:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import HoldfastError
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
+from holdfast.kernel.loop import running_activation
 from holdfast.workflows.record import seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
@@ -26,10 +28,12 @@ def activation_of(
     rebuild: Callable[[ErrorRecord], Exception],
     *,
     looking: bool = False,
+    untouched: bool = False,
 ) -> Activation:
     """The activation of one run, not yet begun. Replay is strict if only this very code has worked on it (G13).
 
-    ``looking``: it serves a query, and nothing will come of it.
+    ``entries`` are all that is recorded, notes included. ``looking``: it serves a query, and nothing will come of it.
+    ``untouched``: no process has worked on the execution before.
     """
     mark = CODE_MARK + workflow.version
     marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
@@ -40,6 +44,8 @@ def activation_of(
         seed=seed_of(record),
         strict=record.version == workflow.version and not marks - {mark},
         rebuild=rebuild,
+        untouched=untouched,
+        names_timers=bool(record.nonce),
     )
     activation.repeats = bool(entries)
     activation.looking = looking
@@ -58,5 +64,8 @@ def activation_of(
 
 
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
-    args, kwargs = workflow.signature.unbind(bytes(record.input))
+    try:
+        args, kwargs = workflow.signature.unbind(bytes(record.input))
+    except HoldfastError as unfit:
+        raise running_activation().unfit(str(unfit)) from unfit
     return await workflow.function(*args, **kwargs)

@@ -100,6 +100,7 @@ def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
     return replace(
         record,
         tail=(),
+        notes=(),
         result=NO_VALUE,
         error=None,
         ended_at=None,

@@ -35,6 +35,7 @@ class Current:
     tags: dict[str, str]
     idempotency_key: str
     attempt: int
+    operation: str
     last_heartbeat: Any
 
     @property
@@ -93,14 +94,16 @@ class StepInfo(Current):
     """What ``hf.current()`` tells inside a step.
 
     ``idempotency_key`` is the same for every attempt of this step, on any machine, and different for every other
-    step: hand it to whatever the step changes (G10). ``attempt`` counts from 1. ``workflow`` and ``id`` name the
-    execution it is for. ``last_heartbeat`` is what an earlier attempt reported last.
+    step of any execution in any home: 40 hexadecimal digits. Hand it to whatever the step changes (G10). ``attempt``
+    counts from 1. ``workflow`` and ``id`` name the execution it is for, ``operation`` its place there, as in the
+    history. ``last_heartbeat`` is what an earlier attempt reported last.
     """
 
     idempotency_key: str
     attempt: int
     workflow: str
     id: str
+    operation: str
     last_heartbeat: Any
     _place: ClassVar = "a step"
     _beat: Callable[[Any], None] = field(repr=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from msgspec import Struct
 
 from holdfast.duration import Duration, milliseconds
-from holdfast.workflows.record import check_id, check_tags
+from holdfast.workflows.record import check_new_id, check_tags
 
 if TYPE_CHECKING:
     from holdfast.workflows.handle import Handle
@@ -94,7 +94,7 @@ class Startable(Generic[P, R]):
         Inside a workflow body the new execution is detached: it lives on when its starter ends.
         """
         options = StartOptions(
-            id=None if id is None else check_id(id),
+            id=None if id is None else check_new_id(id),
             tags=check_tags({} if tags is None else tags),
             timeout_ms=None if timeout is None else milliseconds(timeout),
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from types import CodeType, FunctionType
 from typing import Any, Final, cast
 
 from holdfast.errors import InvalidInput
@@ -34,16 +36,67 @@ def policy_named(name: VersionPolicy | str) -> VersionPolicy:
 
 
 def code_version(function: Callable[..., Any]) -> str:
-    """A digest of what the function's body does: comments, docstrings, layout and decorators do not count."""
+    """A digest of what the function does, and of the plain functions of its own module that it calls.
+
+    Comments, docstrings, layout and decorators do not count, nor does the inside of steps.
+    """
+    called = [_described_function(each) for each in _called_functions(function)]
+    own = _described_function(function)
+    return _digest(repr([own, *sorted(called)]) if called else own)
+
+
+def old_code_version(function: Callable[..., Any]) -> str:
+    """The same of the function alone: the version in records of the old format."""
+    return _digest(_described_function(function))
+
+
+def _digest(described: str) -> str:
+    return hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
+
+
+def _described_function(function: Callable[..., Any]) -> str:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         code = function.__code__
-        described = repr((code.co_code, code.co_names, code.co_varnames))
-    else:
-        _strip(tree)
-        described = repr(_described(tree))
-    return hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
+        return repr((code.co_code, code.co_names, code.co_varnames))
+    _strip(tree)
+    return repr(_described(tree))
+
+
+def _called_functions(function: Callable[..., Any]) -> list[FunctionType]:
+    """The functions that one refers to, directly or through others, as far as they are of its module."""
+    found: dict[FunctionType, None] = {}
+    ahead: list[Any] = [function]
+    while ahead:
+        for name, value in _referred(ahead.pop()):
+            if not isinstance(value, FunctionType) or value is function or value in found:
+                continue
+            if value.__module__ == function.__module__ and not name.startswith("__"):
+                found[value] = None
+                ahead.append(value)
+    return list(found)
+
+
+def _referred(function: Any) -> Iterator[tuple[str, Any]]:
+    """What a function's names mean: variables around it, and those of its module."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        with contextlib.suppress(ValueError):  # it has no value yet
+            yield name, cell.cell_contents
+    for name in _names_in(code):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 def _described(node: object) -> object:

@@ -75,7 +75,7 @@ class AwaitExecution(Struct, frozen=True):
 async def _asked_to_be_told(partition: str, live: Live) -> bool:
     """Ask an execution to tell us of its end. False if it has ended, or was asked before."""
     message = AwaitRequest(live.partition)
-    writes = post(partition, await_sort(live.partition), message, live.now_ms())
+    writes = post(partition, await_sort(live.partition, live.record.nonce), message, live.now_ms())
     try:
         await write_for_caller(live.host.home.store, *writes, ours=lambda _there: False)
     except Refused:

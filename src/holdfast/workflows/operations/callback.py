@@ -17,6 +17,7 @@ from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidToken, SerializationError, StepTimeout
 from holdfast.kernel.activation import Activation
+from holdfast.kernel.earlier import name_of
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer
 from holdfast.workflows.scope import BodyScope, activation_for
 
@@ -73,6 +74,7 @@ class Callback(Generic[T]):
 
     async def _wait(self) -> tuple[Any, Exception | None]:
         mailbox = self._activation.mailbox(MAILBOX_PREFIX + self._op)
+        self._activation.awaits_message(f"callback:{name_of(self._op)}")
         try:
             async with asyncio.timeout_at(self._deadline):
                 while True:

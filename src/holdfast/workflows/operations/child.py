@@ -19,6 +19,7 @@ from holdfast.workflows.record import (
     NO_VALUE,
     CancelRequest,
     Parent,
+    child_id,
     decode_record,
     decode_result,
     partition_of,
@@ -73,12 +74,6 @@ async def start_child(
     return id
 
 
-def child_id(live: Live, operation: Operation) -> str:
-    """A child's id follows from its parent's run and operation, so a repeated start finds the same child."""
-    run = f".{live.record.run}" if live.record.run else ""
-    return f"{live.record.id}{run}/{operation.id}"
-
-
 class CallChild(Struct, frozen=True):
     """Start a child if it is not there yet, and wait for its end."""
 
@@ -100,14 +95,14 @@ class CallChild(Struct, frozen=True):
         return check_again(head, operation, live)
 
     def _order(self, operation: Operation, live: Live) -> Launch:
-        parent = Parent(live.partition, live.record.run, operation.id)
-        return Launch(id=child_id(live, operation), input=self.input, tags=live.record.tags, parent=parent)
+        parent = Parent(live.partition, live.record.run, operation.id, live.record.nonce)
+        return Launch(id=_id_of(operation, live), input=self.input, tags=live.record.tags, parent=parent)
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         return (Effect(f"{operation.id}!cancel", partial(self._cancel, operation, live)),)
 
     async def _cancel(self, operation: Operation, live: Live) -> None:
-        partition = partition_of(self.workflow.name, child_id(live, operation))
+        partition = partition_of(self.workflow.name, _id_of(operation, live))
         live.host.watchers.remove(partition, (live.partition, operation.id))
         reason = "its parent no longer waits for it"
         while not await live.send(partition, CancelRequest(reason)):
@@ -131,7 +126,7 @@ class StartDetached(Struct, frozen=True):
 
     async def _start(self, operation: Operation, live: Live) -> Arrival:
         order = Launch(
-            id=self.options.id or child_id(live, operation),
+            id=self.options.id or _id_of(operation, live),
             input=self.input,
             tags=self.options.tags,
             timeout_ms=self.options.timeout_ms,
@@ -144,6 +139,10 @@ class StartDetached(Struct, frozen=True):
 
     def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()
+
+
+def _id_of(operation: Operation, live: Live) -> str:
+    return child_id(live.partition, live.record, operation.id)
 
 
 def check_again(awaited: Item, operation: Operation, live: Live) -> Timed:

@@ -7,6 +7,8 @@ from typing import Any, TypeVar, overload
 
 from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
+from holdfast.kernel.earlier import SIGNAL_PREFIX
+from holdfast.kernel.tasks import timers_called
 from holdfast.workflows.record import check_text
 from holdfast.workflows.scope import activation_for
 
@@ -23,7 +25,10 @@ async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None)
     Signals sent before this point wait in order. ``TimeoutError`` if none comes in time. A value of another type
     raises ``SerializationError`` here; the signal is used up.
     """
-    mailbox = activation_for("hf.signal").mailbox(check_text("a signal's name", name))
-    async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-        value = await mailbox.get()
+    activation = activation_for("hf.signal")
+    mailbox = activation.mailbox(check_text("a signal's name", name))
+    activation.awaits_message(SIGNAL_PREFIX + name)
+    with timers_called("signal-timeout"):
+        async with asyncio.timeout(None if timeout is None else seconds(timeout)):
+            value = await mailbox.get()
     return codec_for(type).decode(bytes(value), f"the value of signal {name!r}")

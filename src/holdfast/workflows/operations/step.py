@@ -64,7 +64,7 @@ class CallStep(Struct, frozen=True):
         policy = self.step.policy
         if policy.transactional:
             return _sql_effect(self, operation, live)
-        intent = Intended(operation.id, live.now_ms()) if policy.at_most_once else None
+        intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
         if policy.at_most_once and operation.id in live.intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
         if intent is not None:
@@ -112,7 +112,7 @@ def _failure(
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
     delay = policy.retry.delay_seconds(attempt, Random(f"{live.record.secret}/{operation.id}/{attempt}"))
-    tried = Tried(operation.id, now, attempt, describe(error), now + int(delay * 1000))
+    tried = Tried(operation.id, now, attempt, describe(error), now + int(delay * 1000), operation.fingerprint)
     live.tried[operation.id] = tried
     return Arrival(tried)
 
@@ -126,6 +126,7 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
             attempt=attempt,
             workflow=live.record.workflow,
             id=live.record.id,
+            operation=operation.id,
             last_heartbeat=pulse.last(),
             _beat=pulse.beat,
         )

@@ -12,6 +12,7 @@ from uuid import UUID
 from holdfast.clock import moment
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
+from holdfast.kernel.tasks import timers_called
 from holdfast.kernel.unit import current_unit
 from holdfast.workflows.scope import BodyScope, activation_for, current_activation, refuse_in_step
 
@@ -52,7 +53,8 @@ class poll:  # noqa: N801  it reads as a verb: poll(every="10s")(check, order)
         activation_for("hf.poll")
         interval = self._every
         while not (answer := await check(*args, **kwargs)):
-            await asyncio.sleep(interval)
+            with timers_called("poll"):
+                await asyncio.sleep(interval)
             interval = min(interval * self._backoff, self._max_interval)
         return answer
 
@@ -85,6 +87,17 @@ def patched(id: str) -> bool:
     Write ``if hf.patched("fraud-check"): new() else: old()``. When no old execution is left, drop the old branch.
     """
     return activation_for("hf.patched").patched(id)
+
+
+def removed(*names: str) -> None:
+    """Declare that this code does without steps, children or other operations of these names.
+
+    An execution in which earlier code has finished one of them, or has it under way, goes on all the same; without the
+    declaration it is blocked (G13). A name is that of a step (``"charge"``) or the whole identity of an operation, as
+    the history shows it (``"ship#0/charge#0"``). Call it first thing in the body; drop it when no old execution is
+    left.
+    """
+    activation_for("hf.removed").removed(names)
 
 
 def query(function: Callable[[], T]) -> Callable[[], T]:
