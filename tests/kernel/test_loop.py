@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import DeterminismError, IOOutsideStep
 from holdfast.kernel.loop import DurableLoop
-from holdfast.kernel.requests import DueTimer, TimerDue
+from holdfast.kernel.requests import DueTimer
 from holdfast.kernel.tasks import Handle, Timer
 
 
@@ -26,7 +26,7 @@ class Clockwork:
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         self.timers.append((when, handle))
-        return DueTimer(when, handle, self.loop, "timer", TimerDue(0), lambda _: self.cancelled.append(when))
+        return DueTimer(when, handle, self.loop, "timer", lambda _: self.cancelled.append(when))
 
     def run(self, coroutine: Any) -> asyncio.Task[Any]:
         task = self.loop.create_task(coroutine)

@@ -241,9 +241,7 @@ def repeated_signal() -> AbstractContextManager[object]:
 def another_child() -> AbstractContextManager[object]:
     """A child gets a new id each time it is started."""
     child_id = children.child_id
-    return mock.patch.object(
-        children, "child_id", lambda live, operation: f"{child_id(live, operation)} {ids.new_id()}"
-    )
+    return mock.patch.object(children, "child_id", lambda *operation: f"{child_id(*operation)} {ids.new_id()}")
 
 
 def unrecognised_start() -> AbstractContextManager[object]:

@@ -25,7 +25,7 @@ from msgspec import Raw
 from holdfast.errors import StepFailed
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.activation import Activation
-from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Pending, Received
+from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
 from holdfast.kernel.requests import RUNNING, DueTimer, Raised, Returned
 from holdfast.testing.virtual_time import START_MS
 
@@ -293,9 +293,7 @@ class Schedule:
     def _note(self) -> None:
         """Record what the body newly waits for, as the engine does."""
         if self._activation.outcome is RUNNING and (wants := self._activation.take_wants()) is not None:
-            operations = {each.id: each.fingerprint for each in wants.asked if not isinstance(each, DueTimer)}
-            timers = [each.id for each in wants.asked if isinstance(each, DueTimer)]
-            self.recorded.append(Pending(operations, (*timers, *wants.messages)))
+            self.recorded.append(wants.pending())
 
     def _crash(self) -> None:
         self.counts["resumptions"] += 1

@@ -18,6 +18,7 @@ from tests.torture.points import open_tortured_home
 
 import holdfast as hf
 from holdfast.kernel.entries import Intended, decode_entries
+from holdfast.workflows.record import decode_record
 
 FOLDER: Final = "HOLDFAST_TORTURE_FOLDER"
 """The environment variable that names the run's folder."""
@@ -66,9 +67,18 @@ def _step() -> hf.StepInfo:
     return info
 
 
-def root_of(id: str) -> str:
-    """The id of the execution that a client started: a child's begins with its parent's."""
-    return id.split("/", 1)[0]
+_BODY: Final = "SELECT body FROM holdfast_heads WHERE partition = ?"
+
+
+def root_of(info: hf.StepInfo) -> str:
+    """The id of the execution that a client started, of the step's own or of the one above all its parents."""
+    partition = f"wf#{info.workflow}#{info.id}"
+    while True:
+        ((body,),) = _home_reader().execute(_BODY, (partition,)).fetchall()
+        record = decode_record(body)
+        if record.parent is None:
+            return record.id
+        partition = record.parent.partition
 
 
 def effect(label: str, after: str = "") -> str:
@@ -76,7 +86,7 @@ def effect(label: str, after: str = "") -> str:
     info = _step()
     if after and not _recorded(info, after):
         ledger().violation("gate", f"{info.idempotency_key} began before {after} was durable (G7)")
-    return ledger().perform(info.idempotency_key, root_of(info.id), label, info.attempt)
+    return ledger().perform(info.idempotency_key, root_of(info), label, info.attempt)
 
 
 _RECORDED: Final = """
@@ -99,7 +109,7 @@ def _intent_recorded(info: hf.StepInfo) -> bool:
     bodies = _home_reader().execute(_JOURNAL, (f"wf#{info.workflow}#{info.id}",)).fetchall()
     entries = [each for (body,) in bodies if isinstance(body, bytes) for each in decode_entries(body)]
     intended = {each.op for each in entries if isinstance(each, Intended)}
-    return any(info.idempotency_key.endswith(op) for op in intended)
+    return info.operation in intended
 
 
 # ── Steps ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +130,7 @@ async def release(hold: str) -> str:
 def charge(hold: str, failures: int) -> str:  # a plain def: it runs in a thread
     info = _step()
     if info.attempt <= failures:
-        ledger().attempted(info.idempotency_key, root_of(info.id), "charge", info.attempt)
+        ledger().attempted(info.idempotency_key, root_of(info), "charge", info.attempt)
         raise ConnectionError("the bank is away")
     return effect("charge")
 
@@ -144,7 +154,7 @@ async def refuse(payment: str) -> str:
 
 @app.step
 async def ask(token: str) -> str:
-    ledger().hand_out(root_of(_step().id), token)
+    ledger().hand_out(root_of(_step()), token)
     return effect("ask")
 
 

@@ -18,7 +18,7 @@ from holdfast.cli.values import now
 from holdfast.kernel.entries import Done, Entry, Progressed, Received
 from holdfast.workflows.control import TERMINATOR
 from holdfast.workflows.handle import Status, status_of
-from holdfast.workflows.history import Event, load, timeline
+from holdfast.workflows.history import Event, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import NO_VALUE, partition_of
 
@@ -78,7 +78,7 @@ async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -
     home = app.access().home
     recorded = await load(home.store, partition_of(workflow, id))
     head, record = recorded.head, recorded.record
-    pairs = zip(recorded.entries, timeline(recorded.entries), strict=True)
+    pairs = zip(told(recorded.entries), timeline(recorded.entries), strict=True)
     lines = [_line(entry, event, payloads=payloads) for entry, event in pairs]
     for handover in reversed(await handovers_of(home.store, head.partition, record.run)):
         lines.insert(handover.place, _handover_line(handover))

@@ -205,6 +205,7 @@ class Activation:
             self.requested.clear()
         wants, self._wants = self._wants, None
         if wants is not None:
+            wants.begun = wants.asked
             wants.asked = [request for request in wants.asked if request.id in self.requested]
         return wants
 

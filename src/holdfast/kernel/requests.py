@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.backlog import TIMER
-from holdfast.kernel.entries import Done, Failed, Marked, Resumed
+from holdfast.kernel.entries import Done, Failed, Marked, Pending, Resumed
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 
@@ -105,15 +105,22 @@ Request = Operation | DueTimer
 class Wants(Struct):
     """What a body newly wants of the outside, and what it does not want any more.
 
-    ``messages`` are the waits for messages; ``notes`` are for the journal, and nothing depends on them.
+    ``begun`` is all it has asked for since, and ``asked`` what of that it still wants. ``messages`` are the waits for messages; ``notes`` are for the journal, and nothing depends on them.
     """
 
+    begun: list[Request] = []
     asked: list[Request] = []
     withdrawn: list[Request] = []
     messages: list[str] = []
     marked: list[Marked] = []
     notes: list[Resumed] = []
     closed_callbacks: list[str] = []
+
+    def pending(self) -> Pending:
+        """What other code has to know of it."""
+        operations = {each.id: each.fingerprint for each in self.begun if isinstance(each, Operation)}
+        timers = [each.id for each in self.begun if isinstance(each, DueTimer)]
+        return Pending(operations, (*self.messages, *timers))
 
 
 class Running(Struct, frozen=True):

@@ -10,7 +10,7 @@ from unittest import mock
 
 from holdfast import ids
 
-ONE_NONCE: Final = "0" * 16
+ONE_NONCE: Final = "nonce"
 
 
 class _SeededSystem:
@@ -27,8 +27,8 @@ class _SeededSystem:
 def seeded_entropy(seed: int) -> Generator[None]:
     """Let ``holdfast.ids`` draw from a generator inside the block. Never for anything that must stay secret.
 
-    Every start gets the same nonce: the keys of an execution follow from its id, so that runs can be compared although
-    they start their executions in another order.
+    Every start gets the same nonce, and derived identities can be read: the keys of an execution follow from its id, so
+    that runs can be compared although they start their executions in another order.
 
     >>> with seeded_entropy(7):
     ...     first = ids.new_id()
@@ -39,5 +39,6 @@ def seeded_entropy(seed: int) -> Generator[None]:
     with (
         mock.patch.object(ids, "os", cast("Any", _SeededSystem(Random(seed)))),
         mock.patch.object(ids, "new_nonce", lambda: ONE_NONCE),
+        mock.patch.object(ids, "derive", lambda *parts: "/".join(parts)),
     ):
         yield

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from msgspec import Struct
 
 from holdfast.testing.virtual_time import current_scope
-from holdfast.workflows.scope import step_scope
+from holdfast.workflows.scope import StepInfo, current
 
 T = TypeVar("T")
 
@@ -27,12 +27,11 @@ class Watch(Protocol):
 
 
 class Attempt(Struct, frozen=True):
-    """One call of the ledger: when (virtual seconds), by which process, under which key, from which operation."""
+    """One call of the ledger: when (virtual seconds), by which process, under which key."""
 
     at: float
     process: str
     key: str
-    operation: str = ""
 
 
 class Ledger:
@@ -62,16 +61,12 @@ class Ledger:
 
     def attempt(self, *, key: str | None = None) -> str | None:
         """Count an attempt without an effect. Answers its key, or ``None`` if the process that tries is dead."""
-        step = step_scope.get()
-        assert step is not None or key is not None, "outside of a step an effect needs a key"
-        name = step.idempotency_key if step is not None and key is None else cast("str", key)
+        name = cast("StepInfo", current()).idempotency_key if key is None else key
         process: Any = current_scope.get()
         if process is not None and process.dead:
             return None
         self.attempts[name] += 1
-        self.log.append(
-            Attempt(asyncio.get_running_loop().time(), str(process), name, "" if step is None else step.operation)
-        )
+        self.log.append(Attempt(asyncio.get_running_loop().time(), str(process), name))
         if self._watch is not None and process is not None:
             self._watch(name, str(process), excused=process.late)
         return name
@@ -83,4 +78,4 @@ class Ledger:
 
     def attempts_of(self, step: str) -> int:
         """How often a step of this name was attempted, in all executions together."""
-        return sum(f"/{attempt.operation}".rpartition("#")[0].endswith(f"/{step}") for attempt in self.log)
+        return sum(count for key, count in self.attempts.items() if f"/{step}#" in key)

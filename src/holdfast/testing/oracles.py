@@ -195,11 +195,11 @@ class WatchedStore(MemoryStore):
 
 
 def _parts_of(key: str) -> tuple[str, int, str]:
-    """The partition, run and operation in an idempotency key: ``wf#name#id/run/op``. Ids may hold slashes too."""
+    """The partition, run and operation in an idempotency key: ``wf#name#id/nonce/run/op``. Ids may hold slashes too."""
     parts = key.split("/")
     for index, part in enumerate(parts[1:], start=1):
         if part.isdigit():
-            return "/".join(parts[:index]), int(part), "/".join(parts[index + 1 :])
+            return "/".join(parts[: index - 1]), int(part), "/".join(parts[index + 1 :])
     return key, 0, ""
 
 

@@ -300,14 +300,8 @@ class Execution:
                 return None
             return Asked(timers=deadline, effects=effects, notes=head_notes)
         timers = list(deadline)
-        operations: dict[str, str] = {}
-        waits = list(wants.messages)
         for request in wants.asked:
             self._sort_out(request, effects, timers)
-            if isinstance(request, Operation):
-                operations[request.id] = request.fingerprint
-            else:
-                waits.append(request.id)
         for request in wants.withdrawn:
             if isinstance(request, Operation):
                 effects += request.command.withdrawn(request, self._live)
@@ -316,7 +310,7 @@ class Execution:
             timers=timers,
             withdrawn=[request.id for request in wants.withdrawn],
             marks=wants.marked,
-            notes=(*head_notes, *wants.notes, Pending(operations, tuple(waits))),
+            notes=(*head_notes, *wants.notes, wants.pending()),
             writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
 

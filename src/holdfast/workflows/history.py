@@ -80,7 +80,12 @@ async def load(store: Store, partition: str) -> Recorded:
 
 def timeline(entries: Sequence[Entry]) -> list[Event]:
     """The entries as events for people, in order."""
-    return [_event(entry) for entry in entries if not isinstance(entry, (Pending, Resumed))]
+    return [_event(entry) for entry in told(entries)]
+
+
+def told(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that are told: notes of the engine itself are left out."""
+    return [entry for entry in entries if not isinstance(entry, (Pending, Resumed))]
 
 
 def _event(entry: Entry) -> Event:

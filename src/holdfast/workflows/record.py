@@ -182,7 +182,7 @@ def child_id(partition: str, record: ExecutionRecord, op: str) -> str:
     if not record.nonce:
         run = f".{record.run}" if record.run else ""
         return f"{record.id}{run}/{op}"
-    return DERIVED_ID_MARK + ids.derive("child", operation_key(partition, record, op))[:32]
+    return DERIVED_ID_MARK + ids.derive("child", operation_key(partition, record, op))
 
 
 def seed_of(record: ExecutionRecord) -> str:
