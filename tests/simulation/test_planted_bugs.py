@@ -92,7 +92,7 @@ PLANTS = (
     Plant(plants.born_twice, delays("sequential"), "performed again after its outcome was recorded (G2)"),
     Plant(plants.blind_sweep, swarm, "(G1)"),
     Plant(plants.early_timer, swarm, "(G8)"),
-    Plant(plants.shuffled_replay, swarm, "NondeterminismError"),
+    Plant(plants.shuffled_replay, swarm, "is still BLOCKED"),
     Plant(plants.lost_outcome, swarm, "performed again after its outcome was recorded (G2)"),
     Plant(plants.repeated_signal, swarm, "the user got [1, 1, "),
     Plant(plants.another_child, swarm, "effects are"),

@@ -20,7 +20,6 @@ from holdfast.kernel.entries import (
     Entry,
     Failed,
     Intended,
-    Pending,
     Progressed,
     Received,
     Tried,
