@@ -43,6 +43,11 @@ class Operation(DurableFuture):
             self.withdrawn(self)
         return was_cancelled
 
+    def fail(self, error: Exception) -> None:
+        if self.withdrawn is not None:
+            self.withdrawn(self)
+        super().fail(error)
+
     def settle(self, entry: Done | Failed, value: Any, rebuild: Callable[[ErrorRecord], Exception]) -> None:
         """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already.
 

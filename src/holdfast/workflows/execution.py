@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -211,6 +212,7 @@ class Execution:
             live.registry.errors.rebuild,
             untouched=self._is_untouched,
         )
+        self.activation.wake = partial(live.host.look, self._partition)
         self.activation.begin(now)
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,6 +293,7 @@ class Execution:
 
     def asked(self) -> Asked | None:
         activation = self.activation
+        activation.interrupt()
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
         wants, deadline, effects = activation.take_wants(), self._ask_for_deadline(), self._ask_again()
