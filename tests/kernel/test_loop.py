@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import DeterminismError, IOOutsideStep, Runaway
 from holdfast.kernel.loop import DurableLoop
-from holdfast.kernel.requests import DueTimer, TimerDue
+from holdfast.kernel.requests import DueTimer
 from holdfast.kernel.tasks import DurableTask, Handle, Timer
 
 
@@ -31,7 +31,7 @@ class Clockwork:
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         self.timers.append((when, handle))
-        return DueTimer(when, handle, self.loop, "timer", TimerDue(0), lambda _: self.cancelled.append(when))
+        return DueTimer(when, handle, self.loop, "timer", lambda _: self.cancelled.append(when))
 
     def run(self, coroutine: Any) -> asyncio.Task[Any]:
         tasks: list[asyncio.Task[Any]] = []
