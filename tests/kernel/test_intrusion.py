@@ -98,7 +98,7 @@ def test_a_future_of_another_library_is_an_error_however_soon_it_is_done(bench, 
     run = bench(body)
     if when == "after":
         in_a_thread(lambda: future.set_result(42))
-    error_of(run)
+    assert line_of(body, 1) in str(error_of(run))
 
 
 def test_a_future_that_the_hosts_loop_sets_is_an_error(bench):

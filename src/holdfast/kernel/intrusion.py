@@ -51,11 +51,15 @@ class Intrusion(Struct, frozen=True):
         """What to tell a caller from elsewhere."""
         return IOOutsideStep(f"loop.{self.called} of a workflow body was called from outside of it. {_WHAT_TO_DO}")
 
-    def fail_futures(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have whoever waits for one of them in the body get the error."""
+    def refuse(self, loop: asyncio.AbstractEventLoop) -> IOOutsideStep:
+        """The error for the body that calls it itself. Whoever waits for a future that it is about gets it too."""
+        task = asyncio.current_task(loop)
+        place = waiting_place(task.get_coro()) if task is not None else "a callback"
+        error = IOOutsideStep(f"the workflow body called loop.{self.called} at {place}. {_WHAT_TO_DO}")
         for future in self.futures(loop):
             if not future.done():
-                fail(future, self.error)
+                fail(future, error)
+        return error
 
     def raise_in(self, tasks: Sequence[asyncio.Task[Any]], loop: Any) -> None:
         """Raise ``IOOutsideStep`` in the task that waits for what would come, or in the first of them."""

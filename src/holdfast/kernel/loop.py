@@ -90,8 +90,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """
         intrusion = Intrusion("call_soon_threadsafe", callback, args, context)
         if _running_loop() is self:
-            intrusion.fail_futures(self)
-            raise intrusion.error
+            raise intrusion.refuse(self)
         self._keep_out(intrusion)
         if not self.evicting and not intrusion.futures(self):
             raise intrusion.error
