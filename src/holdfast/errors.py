@@ -33,6 +33,7 @@
     ├── DeterminismError
     │   ├── NondeterminismError      the code asks for other things than the journal holds (G13)
     │   ├── IOOutsideStep            the workflow body touched the world outside a step
+    │   ├── Runaway                  the workflow body runs and runs, and never waits
     │   └── NestedDurableCall        a step called a durable operation
     └── StoreError                   the store refused or failed
         ├── Refused                  a condition did not hold; carries the item as it is
@@ -301,6 +302,12 @@ class IOOutsideStep(DeterminismError):
     """The workflow body touched sockets, threads, files or processes. Put that in a step."""
 
     code = "io_outside_step"
+
+
+class Runaway(DeterminismError):
+    """The workflow body goes round and round without waiting for anything. Await what it is to wait for."""
+
+    code = "runaway"
 
 
 class NestedDurableCall(DeterminismError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from holdfast.errors import Evicted, NondeterminismError
+from holdfast.errors import Evicted, NondeterminismError, Runaway
 from holdfast.failure import ErrorRegistry, describe
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Marked, Received
@@ -90,6 +91,83 @@ def bench():
 
 async def two_steps(bench: Bench) -> list[Any]:
     return [await bench.ask("a"), await bench.ask("b")]
+
+
+# ── Bodies that nothing wakes ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_body_that_waits_for_what_nothing_can_wake_says_where(bench):
+    async def body(run: Bench) -> None:
+        await run.ask("a")
+        await asyncio.Event().wait()  # the line to be named
+
+    run = bench(body)
+    assert run.activation.stuck() is None
+    run.answer("a#0")
+    assert f"waits at {__file__}:{body.__code__.co_firstlineno + 2} for" in run.activation.stuck()
+    assert run.outcome is RUNNING
+
+
+def test_tasks_that_wait_for_each_other_say_where(bench):
+    async def first(lock: asyncio.Lock) -> None:
+        async with lock:
+            await asyncio.Event().wait()
+
+    async def body(_: Bench) -> None:
+        lock = asyncio.Lock()
+        await asyncio.gather(first(lock), first(lock))
+
+    stuck = bench(body).activation.stuck()
+    start = first.__code__.co_firstlineno
+    assert f"{__file__}:{start + 1}" in stuck
+    assert f"{__file__}:{start + 2}" in stuck
+
+
+@pytest.mark.parametrize("wait", ["operation", "timer", "message"])
+def test_a_body_that_something_can_wake_is_not_stuck(bench, wait):
+    async def body(run: Bench) -> None:
+        match wait:
+            case "operation":
+                waker = asyncio.create_task(run.ask("a"))
+            case "timer":
+                waker = asyncio.create_task(asyncio.sleep(1))
+            case "message":
+                waker = asyncio.create_task(run.activation.mailbox("m").get())
+        await asyncio.Event().wait()
+        await waker
+
+    assert bench(body).activation.stuck() is None
+
+
+def test_a_message_that_nobody_waits_for_any_more_wakes_nobody(bench):
+    async def body(run: Bench) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(run.activation.mailbox("m").get(), 1)
+        await asyncio.Event().wait()
+
+    run = bench(body)
+    assert run.activation.stuck() is None
+    run.answer("timeout#0")
+    assert run.activation.stuck() is not None
+
+
+def test_a_body_that_has_ended_is_not_stuck(bench):
+    async def body(_: Bench) -> None:
+        return None
+
+    assert bench(body).activation.stuck() is None
+
+
+def test_a_body_that_never_waits_is_broken_and_leaves_memory(bench):
+    async def body(_: Bench) -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    run = bench(body)
+    assert isinstance(run.activation.broken, Runaway)
+    assert run.activation.stuck() is None
+    run.close()
+    assert run.activation.loop.live_tasks() == []
 
 
 # ── Live ────────────────────────────────────────────────────────────────────────────────────────────────────────────

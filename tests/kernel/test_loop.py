@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import sys
 import weakref
@@ -10,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import DeterminismError, IOOutsideStep
+from holdfast.errors import DeterminismError, IOOutsideStep, Runaway
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.requests import DueTimer
-from holdfast.kernel.tasks import Handle, Timer
+from holdfast.kernel.tasks import DurableTask, Handle, Timer
 
 
 class Clockwork:
@@ -23,15 +24,20 @@ class Clockwork:
         self.loop = DurableLoop(1000.0, self)  # type: ignore[abstract]
         self.timers: list[tuple[float, Handle]] = []
         self.cancelled: list[float] = []
+        self.woken = 0
+
+    def wake(self) -> None:
+        self.woken += 1
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         self.timers.append((when, handle))
         return DueTimer(when, handle, self.loop, "timer", lambda _: self.cancelled.append(when))
 
     def run(self, coroutine: Any) -> asyncio.Task[Any]:
-        task = self.loop.create_task(coroutine)
+        tasks: list[asyncio.Task[Any]] = []
+        self.loop.call(lambda: tasks.append(self.loop.create_task(coroutine)))
         self.loop.run_until_quiescent()
-        return task
+        return tasks[0]
 
     def fire(self) -> None:
         """Let the earliest timer fire."""
@@ -86,7 +92,7 @@ async def test_it_runs_within_another_loop(clockwork):
 
 async def test_an_error_out_of_a_callback_is_told_and_leaves_the_other_loop_as_it_was(clockwork, caplog):
     loop = asyncio.get_running_loop()
-    clockwork.loop.call_soon(lambda: 1 // 0)
+    clockwork.loop.call(clockwork.loop.call_soon, lambda: 1 // 0)
     clockwork.loop.run_until_quiescent()
     assert asyncio.get_running_loop() is loop
     assert "ZeroDivisionError" in caplog.text
@@ -98,6 +104,104 @@ def test_the_end_of_the_process_is_no_business_of_a_body(clockwork):
 
     task = clockwork.run(main())
     assert isinstance(task.exception(), SystemExit)
+
+
+class Ended(BaseException):
+    """An error that `except Exception` does not catch."""
+
+
+@pytest.mark.parametrize("error", [Ended(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), ValueError()])
+def test_whatever_a_callback_raises_the_callbacks_behind_it_run(clockwork, error):
+    seen = []
+
+    def fail() -> None:
+        raise error
+
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(fail)
+        loop.call_soon(seen.append, 1)
+        await asyncio.sleep(0)
+        return "done"
+
+    assert clockwork.run(main()).result() == "done"
+    assert seen == [1]
+
+
+def test_an_error_of_the_users_own_kind_is_the_tasks_alone(clockwork):
+    async def fail() -> None:
+        raise Ended
+
+    async def main() -> str:
+        failed = asyncio.create_task(fail())
+        await asyncio.wait([failed])
+        return type(failed.exception()).__name__
+
+    assert clockwork.run(main()).result() == "Ended"
+
+
+def test_a_person_may_end_the_process(clockwork):
+    async def main() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clockwork.run(main())
+
+
+# ── Bodies that never wait ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_body_that_asks_again_and_again_is_stopped_at_the_line_where_it_does(clockwork):
+    async def main() -> None:
+        other = asyncio.create_task(asyncio.Event().wait())
+        while not other.done():
+            await asyncio.sleep(0)  # the line to be named
+
+    with pytest.raises(Runaway, match=rf"{__file__}:{main.__code__.co_firstlineno + 3}"):
+        clockwork.run(main())
+
+
+def test_a_body_that_makes_task_after_task_is_stopped(clockwork, monkeypatch):
+    monkeypatch.setattr("holdfast.kernel.loop.FREE_CALLBACKS", 1_000)
+    monkeypatch.setattr("holdfast.kernel.loop.MOST_CALLBACKS", 10_000)
+    made = 0
+
+    async def main() -> None:
+        nonlocal made
+        while True:
+            await asyncio.create_task(asyncio.sleep(0))
+            made += 1
+
+    with pytest.raises(Runaway):
+        clockwork.run(main())
+    assert 1_000 < made < 10_000
+
+
+def test_a_callback_that_calls_itself_is_stopped(clockwork):
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.Event().wait()
+
+    with pytest.raises(Runaway, match="a callback that calls itself again"):
+        clockwork.run(main())
+
+
+def test_a_hundred_thousand_tasks_are_none_too_many(clockwork):
+    async def one(lock: asyncio.Semaphore) -> int:
+        async with lock:
+            await asyncio.sleep(0)
+            return 1
+
+    async def main() -> int:
+        lock = asyncio.Semaphore(10)
+        return sum(await asyncio.gather(*[one(lock) for _ in range(100_000)]))
+
+    assert clockwork.run(main()).result() == 100_000
 
 
 def test_time_stands_still_while_it_runs(clockwork):
@@ -131,8 +235,8 @@ def test_timers_are_handed_out_and_taken_back(clockwork):
 
 def test_a_timer_in_the_past_is_ready_at_once(clockwork):
     seen = []
-    clockwork.loop.call_later(0, seen.append, 1)
-    clockwork.loop.call_at(5.0, seen.append, 2)
+    clockwork.loop.call(clockwork.loop.call_later, 0, seen.append, 1)
+    clockwork.loop.call(clockwork.loop.call_at, 5.0, seen.append, 2)
     clockwork.loop.run_until_quiescent()
     assert seen == [1, 2]
     assert clockwork.timers == []
@@ -140,11 +244,15 @@ def test_a_timer_in_the_past_is_ready_at_once(clockwork):
 
 def test_a_cancelled_callback_is_not_called(clockwork):
     seen = []
-    handle = clockwork.loop.call_soon(seen.append, 1)
-    handle.cancel()
+
+    def begin() -> None:
+        handle = clockwork.loop.call_soon(seen.append, 1)
+        handle.cancel()
+        assert handle.cancelled()
+
+    clockwork.loop.call(begin)
     clockwork.loop.run_until_quiescent()
     assert seen == []
-    assert handle.cancelled()
 
 
 # ── Names and sets ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -175,6 +283,26 @@ def test_tasks_know_their_path(clockwork):
         "step#1",
         "step#2",
     ]
+
+
+def test_what_a_callback_starts_is_named_as_if_the_body_had_started_it(clockwork):
+    paths = []
+
+    async def ask() -> None:
+        paths.append(clockwork.loop.current_path("step"))
+
+    async def main() -> None:
+        await ask()
+        loop = asyncio.get_running_loop()
+        for _ in range(2):
+            loop.call_soon(lambda: tasks.append(loop.create_task(ask())))
+        await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        await ask()
+
+    tasks: list[asyncio.Task[None]] = []
+    clockwork.run(main())
+    assert paths == ["step#0", "step#1", "step#2", "step#3"]
 
 
 def test_sets_of_tasks_and_futures_iterate_in_the_order_of_their_making(clockwork):
@@ -218,8 +346,8 @@ def test_as_completed_takes_tasks_and_refuses_bare_coroutines(clockwork):
 # ── The world ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 KEPT = {
-    "call_soon", "call_later", "call_at", "time", "create_future", "create_task", "get_debug", "is_running",
-    "is_closed", "call_exception_handler",
+    "call_soon", "call_later", "call_at", "time", "create_future", "create_task", "get_debug", "get_task_factory",
+    "is_running", "is_closed", "call_exception_handler", "call_soon_threadsafe",
 }  # fmt: skip
 
 
@@ -286,6 +414,51 @@ def test_nothing_keeps_an_evicted_loop_alive(clockwork):
     found = start()
     gc.collect()
     assert found() is None
+
+
+def test_a_body_sees_its_own_tasks_and_no_other_sees_them(clockwork):
+    other = Clockwork()
+
+    async def child() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> list[str]:
+        for _ in range(3):
+            asyncio.create_task(child())  # noqa: RUF006 - the loop holds them
+        return sorted(task.get_name() for task in asyncio.all_tasks())
+
+    assert other.run(child()).done() is False
+    assert clockwork.run(main()).result() == ["", "child#0/", "child#1/", "child#2/"]
+    assert len(asyncio.all_tasks(clockwork.loop)) == 3
+    other.loop.evict()
+
+
+def test_the_tasks_of_many_bodies_do_not_get_into_each_others_way():
+    """Those that were started first in their bodies sort alike there, and must not in asyncio's own set."""
+
+    class Counted(DurableTask):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return self is other
+
+        __hash__ = DurableTask.__hash__
+
+    async def main() -> None:
+        """It ends at once; its task is kept."""
+
+    tasks = []
+
+    def start(loop: DurableLoop) -> None:
+        tasks.append(Counted(main(), loop=loop, path="", context=contextvars.copy_context()))
+
+    for _ in range(2_000):
+        body = Clockwork()
+        body.loop.call(start, body.loop)
+        body.loop.run_until_quiescent()
+    assert {hash(task) for task in tasks} == {1}
+    assert Counted.compared < 2_000
 
 
 def test_many_ended_tasks_are_not_kept(clockwork):

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw
 
-from holdfast.errors import Evicted, NondeterminismError
+from holdfast.errors import DeterminismError, Evicted, NondeterminismError, Runaway
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.backlog import TIMER, Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
@@ -33,7 +33,9 @@ from holdfast.kernel.entries import (
     Replayed,
     Resumed,
 )
+from holdfast.kernel.intrusion import in_our_words
 from holdfast.kernel.loop import DurableLoop
+from holdfast.kernel.mailbox import Mailbox
 from holdfast.kernel.places import calling_place, waiting_place
 from holdfast.kernel.requests import (
     RUNNING,
@@ -47,6 +49,7 @@ from holdfast.kernel.requests import (
     Wants,
 )
 from holdfast.kernel.tasks import Handle, Timer, timer_name
+from holdfast.kernel.waiting import stuck
 
 MOST_REFUSALS: Final = 1_000
 """How often a body that is leaving memory may ask for something and be refused."""
@@ -70,6 +73,10 @@ REMEDY: Final = (
     'Bring back what it was, or fork old and new code with hf.patched("name"), or give what is new another name. '
     "Nothing recorded has changed: the execution goes on by itself when the code fits"
 )
+
+
+def _nobody() -> None:
+    """Nobody drives it further: it is looked at, or tested."""
 
 
 class Activation:
@@ -111,6 +118,7 @@ class Activation:
         "rebuild",
         "repeats",
         "requested",
+        "wake",
     )
 
     def __init__(
@@ -132,17 +140,18 @@ class Activation:
         self.cancelled: Cancelled | None = None
         self.cancelled_late = False
         self._ending = self._given_up = False
-        self.broken: NondeterminismError | None = None
+        self.broken: DeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
         self.looking = False
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
+        self.wake: Callable[[], object] = _nobody
         self._wants: Wants | None = None
         self._body = body
         self._seed = seed
         self._random: Random | None = None
-        self._mailboxes: dict[str, asyncio.Queue[Raw]] = {}
+        self._mailboxes: dict[str, Mailbox] = {}
         self._patches: dict[str, bool] = {}
         self._refusals = 0
         self._live = False
@@ -163,8 +172,7 @@ class Activation:
         ``repeats`` says that some of it is: whatever is recorded, the body has been up to its next wait before.
         ``looking`` says that nothing will come of it.
         """
-        self._main = self.loop.create_task(self._body())
-        self.loop.call(self._advance)
+        self.loop.call(self._start)
         self.repeats = False
         if now is not None and self._resumes:
             self._count_waits_from(now)
@@ -179,6 +187,11 @@ class Activation:
             self.loop.call(self._advance)
         else:
             self.loop.call(self._apply_and_advance, entry, value)
+
+    def interrupt(self) -> None:
+        """Raise in the body what came to its loop from elsewhere since, if anything did. ``wake`` is called then."""
+        if self.loop.intruded and self.outcome is RUNNING and self.broken is None:
+            self.loop.call(self._interrupt)
 
     @property
     def replaying(self) -> bool:
@@ -223,13 +236,15 @@ class Activation:
 
     def unread_messages(self) -> list[tuple[str, Raw]]:
         """The messages nobody has taken, by name. They stay where they are: who asks may have to ask again."""
-        unread: list[tuple[str, Raw]] = []
-        for name, box in self._mailboxes.items():
-            for _ in range(box.qsize()):
-                message = box.get_nowait()
-                box.put_nowait(message)
-                unread.append((name, message))
-        return unread
+        return [(name, message) for name, box in self._mailboxes.items() for message in box.unread]
+
+    def stuck(self) -> str | None:
+        """Why nothing from outside can ever wake the body, if it waits and nothing can."""
+        if self.outcome is not RUNNING or self.broken is not None or self.requested or self._backlog is not None:
+            return None
+        if self.loop.intruded or any(mailbox.waiting for mailbox in self._mailboxes.values()):
+            return None
+        return stuck(self.loop.live_tasks())
 
     def evict(self) -> None:
         """Leave memory. The body's ``finally`` blocks run, their durable operations do not."""
@@ -241,21 +256,32 @@ class Activation:
         self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
         del self._main  # and so does the task that it ended
 
+    def _start(self) -> None:
+        self._main = self.loop.create_task(self._body())
+        self._advance()
+
+    def _interrupt(self) -> None:
+        self.loop.reject_intrusions()
+        self._advance()
+
     def _apply_and_advance(self, entry: Delivery, value: Any) -> None:
         self._apply(entry, value)
         self._advance()
 
     def _advance(self) -> None:
-        self._run()
-        while (entry := self._next_recorded()) is not None:
-            self._apply(entry, UNSET)
+        try:
             self._run()
-        self._check_unasked()
+            while (entry := self._next_recorded()) is not None:
+                self._apply(entry, UNSET)
+                self._run()
+            self._check_unasked()
+        except Runaway as runaway:
+            self.broken = self.broken or runaway
         self._live = True
         self.outcome = self._outcome()
 
     def _run(self) -> None:
-        """Run until the body waits. Once it has ended, what it leaves behind is cancelled, live as in replay.
+        """Run until the body waits. Once it has ended, what it leaves behind is cancelled or closed, live as in replay.
 
         That comes once, because a clean-up may wait for operations too; and again for tasks that wait for no operation
         at all (a full queue, say, that nobody empties), since nothing else would ever end them.
@@ -264,11 +290,20 @@ class Activation:
         if not self._main.done():
             return
         for _ in range(CANCELLATIONS):
-            if (self._ending and self.requested) or not self.loop.live_tasks():
+            if (self._ending and self.requested) or not self._wind_down():
                 return
-            self._ending = True
-            self._cancel_leftover_tasks()
         self._given_up = True
+
+    def _wind_down(self) -> bool:
+        """Cancel the tasks that are left, and when none is, close the generators; false if there is nothing to do."""
+        if self.loop.live_tasks():
+            for task in self.loop.live_tasks() if self._ending else self.loop.leftover_tasks():
+                task.cancel("the workflow body has ended")
+        elif not self.loop.close_generators():
+            return False
+        self._ending = True
+        self.loop.run_until_quiescent()
+        return True
 
     def _outcome(self) -> Outcome:
         if not self._main.done() or (self.loop.live_tasks() and not self._given_up):
@@ -277,7 +312,7 @@ class Activation:
             error = self._main.exception()  # not raised here: its traceback would hold whoever drives us
         except asyncio.CancelledError as cancelled:
             return Raised(cancelled)
-        return Returned(self._main.result()) if error is None else Raised(error)
+        return Returned(self._main.result()) if error is None else Raised(in_our_words(error))
 
     def _next_recorded(self) -> Replayed | None:
         backlog = self._backlog
@@ -402,22 +437,17 @@ class Activation:
                 except Exception as unfit:  # noqa: BLE001 - whatever a decoder of the user's raises
                     self._break(f"{entry.op}: what is recorded does not fit the code's type any more: {unfit}")
             case Received():
-                self.mailbox(entry.name).put_nowait(entry.value)
+                self.mailbox(entry.name).put(entry.value)
             case Cancelled():
                 self.cancelled = entry
                 self.cancelled_late = self._main.done()
                 self._main.cancel(entry.reason)
 
-    def _cancel_leftover_tasks(self) -> None:
-        for task in self.loop.live_tasks():
-            task.cancel("the workflow body has ended")
-        self.loop.run_until_quiescent()
-
-    def unfit(self, message: str) -> NondeterminismError:
+    def unfit(self, message: str) -> DeterminismError:
         """The code cannot read what is recorded: nothing may come of this body any more. Answers what to raise."""
         return self._break(message)
 
-    def _break(self, message: str) -> NondeterminismError:
+    def _break(self, message: str) -> DeterminismError:
         self.broken = self.broken or NondeterminismError(message)
         return self.broken
 
@@ -446,10 +476,10 @@ class Activation:
         self._register(operation)
         return operation
 
-    def mailbox(self, name: str) -> asyncio.Queue[Raw]:
+    def mailbox(self, name: str) -> Mailbox:
         """The messages called ``name`` that nobody has taken yet, first in, first out."""
         if name not in self._mailboxes:
-            self._mailboxes[name] = asyncio.Queue()
+            self._mailboxes[name] = Mailbox()
         return self._mailboxes[name]
 
     def awaits_message(self, name: str) -> None:

@@ -9,16 +9,19 @@ the body runs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
-import inspect
 import logging
 import sys
-from collections.abc import Callable, Collection, Coroutine
-from types import CodeType, CoroutineType, FrameType
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, Protocol
 
-from holdfast.errors import DeterminismError, IOOutsideStep
+from holdfast.errors import IOOutsideStep
+from holdfast.kernel.callers import is_for_wait_for, refuse_unordered_start
+from holdfast.kernel.generators import AnyGenerator, Generators
+from holdfast.kernel.intrusion import Intrusion
 from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
+from holdfast.kernel.waiting import runaway
 
 _logger = logging.getLogger("holdfast")
 
@@ -26,11 +29,24 @@ FEW_TASKS: Final = 64
 """So many tasks may pile up before ended ones are let go of."""
 
 
+FREE_CALLBACKS: Final = 100_000
+CALLBACKS_EACH: Final = 10
+MOST_CALLBACKS: Final = 2_000_000
+"""So many callbacks may run before the body waits, so many more for each future that it has made, so many at most."""
+
+
+_running_loop: Final = asyncio._get_running_loop
+
+
 class Requests(Protocol):
     """What the loop asks of its activation."""
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         """Fire ``handle`` at ``when`` (seconds of the loop's time)."""
+        ...
+
+    def wake(self) -> object:
+        """Something came from elsewhere: have the body told of it soon."""
         ...
 
 
@@ -46,6 +62,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._ready: list[Handle] = []
         self._order = 0
         self._callbacks = 0
+        self._main: DurableTask | None = None
+        self._generators: Generators | None = None
+        self._host: asyncio.AbstractEventLoop | None = None
+        self._intrusions: list[Intrusion] = []
 
     # asyncio asks less of a loop than its abstract class promises: a handle that can be cancelled, a task, a time. The
     # lighter classes here are why the overrides below do not match typeshed's signatures.
@@ -55,8 +75,26 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
         handle = Handle(callback, args, contextvars.copy_context() if context is None else context)
-        self._ready.append(handle)
+        if _running_loop() is self:
+            self._ready.append(handle)
+        else:
+            self._keep_out(Intrusion("call_soon", callback, args, context))
         return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]  # lighter handles, see above
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle:
+        """Never run it: what comes from a thread is not for bodies, which get ``IOOutsideStep`` instead.
+
+        So does the caller, if it is the body itself, or if the callback is about no future, whose waiter will hear.
+        """
+        intrusion = Intrusion("call_soon_threadsafe", callback, args, context)
+        if _running_loop() is self:
+            raise intrusion.refuse(self)
+        self._keep_out(intrusion)
+        if not self.evicting and not intrusion.futures(self):
+            raise intrusion.error
+        return Handle(callback, args, contextvars.Context())
 
     def call_later(  # type: ignore[override]  # lighter handles, see above
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -66,7 +104,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]  # lighter handles, see above
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle | Timer:
-        if when <= self.now:
+        if when <= self.now or _running_loop() is not self:
             return self.call_soon(callback, *args, context=context)
         timer: Timer = self.activation.start_timer(
             when, Handle(callback, args, contextvars.copy_context() if context is None else context)
@@ -85,14 +123,15 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
         refuse_unordered_start(coro)
         parent = asyncio.current_task(self)
-        label = getattr(coro, "__name__", type(coro).__name__)
-        within = parent if isinstance(parent, DurableTask) and _is_for_wait_for() else None
-        if within is not None:
-            path = within.path
+        if not isinstance(parent, DurableTask):  # begun by a callback: what it asks for is named as if the body did
+            within, path = self._main, ""
+        elif is_for_wait_for():
+            within, path = parent, parent.path
         else:
-            path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
+            within, path = None, parent.child_path(getattr(coro, "__name__", type(coro).__name__)) + "/"
         inside = contextvars.copy_context() if context is None else context
         task = DurableTask(coro, loop=self, path=path, context=inside, within=within)
+        self._main = self._main or task
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
@@ -100,6 +139,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def get_debug(self) -> bool:
         return False
+
+    def get_task_factory(self) -> None:
+        """There is none; libraries ask before they start a task."""
 
     def is_running(self) -> bool:
         return True
@@ -118,6 +160,18 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._tasks = [task for task in self._tasks if not task.done()]
         return self._tasks
 
+    @property
+    def intruded(self) -> bool:
+        """Whether something has come from a thread, or another loop, that the body has not been told of."""
+        return bool(self._intrusions)
+
+    def reject_intrusions(self) -> None:
+        """Raise ``IOOutsideStep`` wherever the body waits for something that came from elsewhere."""
+        while self._intrusions:
+            intrusion = self._intrusions.pop(0)
+            if tasks := self.live_tasks():
+                intrusion.raise_in(tasks, self)
+
     def schedule(self, handle: Handle) -> None:
         """Make a callback ready, as a timer does that has fired."""
         self._ready.append(handle)
@@ -135,35 +189,79 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return f"callback/{name}#{self._callbacks}"
 
     def run_until_quiescent(self) -> None:
-        """Run callbacks until none is ready."""
+        """Run callbacks until none is ready. Raises ``Runaway`` if there is no end of them."""
         self.call(self._run_ready)
 
     def evict(self) -> None:
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
         self._ready.clear()
-        if self.live_tasks():
+        if self.live_tasks() or self._generators is not None:
             self.call(self._unwind)
         self._ready.clear()
-        self._tasks = []
+        self._tasks, self._generators, self._main = [], None, None
+        self._intrusions.clear()
         self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
 
+    def leftover_tasks(self) -> list[DurableTask]:
+        """The tasks that have not ended, but for those that close what others have left."""
+        closing = () if self._generators is None else self._generators.closing
+        return [task for task in self.live_tasks() if task not in closing]
+
+    def close_generators(self) -> bool:
+        """Begin to close the asynchronous generators that were left unfinished; false if there is none."""
+        return self._generators is not None and self._generators.close_all()
+
+    def _generator_begun(self, generator: AnyGenerator) -> None:
+        if self._generators is None:
+            self._generators = Generators(self)
+        self._generators.begun(generator)
+
+    def _generator_left(self, generator: AnyGenerator) -> None:
+        if self._generators is not None:
+            self._generators.left(generator)
+
+    def _keep_out(self, intrusion: Intrusion) -> None:
+        """Note it and wake the host. This may be any thread, at any time."""
+        if self.evicting:
+            return
+        self._intrusions.append(intrusion)
+        if self._host is not None:
+            with contextlib.suppress(RuntimeError):  # the host's loop is closed, and nothing goes on there
+                self._host.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        if not self.evicting:
+            self.activation.wake()
+
     def _run_ready(self) -> None:
+        left = FREE_CALLBACKS
         while self._ready:
             ready, self._ready = self._ready, []
+            left -= len(ready)
+            if left < 0 and FREE_CALLBACKS - left > self._most_callbacks:
+                raise runaway(self.live_tasks(), FREE_CALLBACKS - left)
             for handle in ready:
                 try:
                     handle.run()
                 except SystemExit:  # it is the outcome of its task already, and no reason to end the process
                     pass
-                except Exception as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
+                except KeyboardInterrupt:  # a person ends the process
+                    raise
+                except BaseException as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
                     self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
+
+    @property
+    def _most_callbacks(self) -> int:
+        return min(FREE_CALLBACKS + CALLBACKS_EACH * self._order, MOST_CALLBACKS)
 
     def _unwind(self) -> None:
         while tasks := self.live_tasks():
             self._tasks = []  # what starts while these unwind comes here, and is unwound next
             for task in reversed(tasks):
                 task.context.run(self._close, task)
+        if self._generators is not None:
+            self._generators.unwind()
 
     def _close(self, task: DurableTask) -> None:
         asyncio._enter_task(self, task)  # asyncio.timeout in a finally block asks in which task it is
@@ -174,16 +272,18 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def call(self, work: Callable[..., object], *args: Any) -> None:
         """Do ``work`` with this loop as the running one. Leaves the host's loop and task as it found them."""
-        host_loop = asyncio._get_running_loop()
+        host_loop = _running_loop()
         if host_loop is self:
             work(*args)
             return
+        if host_loop is not None:
+            self._host = host_loop
         host_task = asyncio.current_task(host_loop) if host_loop is not None else None
         hooks = sys.get_asyncgen_hooks()
         if host_loop is not None and host_task is not None:
             asyncio._leave_task(host_loop, host_task)
         asyncio._set_running_loop(self)
-        sys.set_asyncgen_hooks(None, None)
+        sys.set_asyncgen_hooks(self._generator_begun, self._generator_left)
         try:
             work(*args)
         finally:
@@ -191,73 +291,6 @@ class DurableLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(host_loop)
             if host_loop is not None and host_task is not None:
                 asyncio._enter_task(host_loop, host_task)
-
-
-# asyncio.as_completed puts what it is given into a set before it starts it, so bare coroutines start in the order of
-# their addresses: every second replay would differ. Tasks hash by creation, so they are fine.
-def _codes_of_as_completed() -> frozenset[CodeType]:
-    iterator = getattr(asyncio.tasks, "_AsCompletedIterator", None)  # what as_completed is from Python 3.13 on
-    functions = [asyncio.as_completed] if iterator is None else [iterator.__init__]
-    return frozenset(function.__code__ for function in functions)
-
-
-_AS_COMPLETED: Final = _codes_of_as_completed()
-_ENSURE_FUTURE: Final = frozenset(
-    function.__code__
-    for function in (asyncio.ensure_future, getattr(asyncio.tasks, "_ensure_future", None))
-    if function is not None
-)
-_FRAMES_TO_AS_COMPLETED: Final = 5
-
-
-def _caller_of(frame: FrameType | None, *, levels: int) -> FrameType | None:
-    for _ in range(levels):
-        frame = None if frame is None else frame.f_back
-    return frame
-
-
-# Python 3.11's wait_for makes a task of a coroutine, newer ones await it where they are. Journals move to newer
-# Pythons, so what it asks for is named alike on all of them.
-_WAIT_FOR: CodeType | None = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
-_FRAMES_TO_WAIT_FOR: Final = 3
-
-
-def _is_for_wait_for() -> bool:
-    if _WAIT_FOR is None:
-        return False
-    frame = _caller_of(inspect.currentframe(), levels=2)
-    for _ in range(_FRAMES_TO_WAIT_FOR):
-        if frame is None or frame.f_code not in _ENSURE_FUTURE:
-            break
-        frame = frame.f_back
-    return frame is not None and frame.f_code is _WAIT_FOR
-
-
-def _close_unstarted(given: Any) -> None:
-    for each in given:
-        if inspect.iscoroutine(each):
-            each.close()  # or Python would complain that nobody awaited it
-
-
-def refuse_unordered_start(coroutine: object) -> None:
-    """Raise if ``asyncio.as_completed`` is starting bare coroutines, whose order replay could not repeat.
-
-    Called by ``create_task``, whose caller tells: as_completed always comes through ``ensure_future``.
-    """
-    frame = _caller_of(inspect.currentframe(), levels=2)
-    if frame is None or frame.f_code not in _ENSURE_FUTURE or not isinstance(coroutine, CoroutineType):
-        return
-    for _ in range(_FRAMES_TO_AS_COMPLETED):
-        if frame is None:
-            return
-        if frame.f_code in _AS_COMPLETED:
-            given: Any = frame.f_locals.get("fs", frame.f_locals.get("aws", ()))
-            _close_unstarted(given if isinstance(given, Collection) else (coroutine,))
-            raise DeterminismError(
-                "asyncio.as_completed starts bare coroutines in no fixed order, so a replay would differ; "
-                "give it tasks: asyncio.as_completed([asyncio.create_task(c) for c in coroutines])"
-            )
-        frame = frame.f_back
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
@@ -278,5 +311,5 @@ for _name in dir(asyncio.AbstractEventLoop):
 def running_activation() -> Any:
     """The activation whose workflow body is running here, or ``None``."""
     # The public get_running_loop() raises where there is none, which is the common case outside of workflows.
-    loop = asyncio._get_running_loop()
+    loop = _running_loop()
     return loop.activation if isinstance(loop, DurableLoop) else None

@@ -1,39 +1,73 @@
-"""Where the user's code is: the line that asks for something, and the line where a body waits."""
+"""Where the user's code is: the line that asks for something, where a body waits, or where an error came from."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any, Final
 
 import holdfast
 
-_NOT_THE_USERS: Final = (str(Path(holdfast.__file__).parent), str(Path(asyncio.__file__).parent))
+_OURS: Final = str(Path(holdfast.__file__).parent)
+_NOT_THE_USERS: Final = (_OURS, str(Path(asyncio.__file__).parent))
 """The folders whose frames say nothing to the user."""
+
+_PYTHONS: Final = sysconfig.get_path("stdlib")
+_INSTALLED: Final = "site-packages"
+
+Place = tuple[CodeType, int]
 
 
 def calling_place() -> str:
     """The line of the user's code that called us, as ``file:line``; empty if there is none."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same, and more to look up
     while frame is not None:
-        if _is_the_users(frame.f_code):
+        if not frame.f_code.co_filename.startswith(_NOT_THE_USERS):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
 def waiting_place(coroutine: Any) -> str:
-    """The innermost line of the user's code at which a coroutine waits, as ``file:line``; empty if it has ended."""
-    place = ""
-    while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
-        if frame is not None and _is_the_users(frame.f_code):
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
-    return place
+    """The innermost line of the user's own at which a coroutine waits, as ``file:line``; empty if it has ended.
+
+    It is the line of a library if the coroutine has passed none of the user's.
+    """
+    return _innermost([(frame.f_code, frame.f_lineno) for frame in _frames(coroutine)])
 
 
-def _is_the_users(code: CodeType) -> bool:
-    return not code.co_filename.startswith(_NOT_THE_USERS)
+def place_of_error(error: BaseException) -> str:
+    """The innermost line of the user's own that the error came by."""
+    return _innermost([(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)])
+
+
+def _innermost(places: Sequence[Place]) -> str:
+    theirs = [place for place in places if not place[0].co_filename.startswith(_OURS)]
+    own = [place for place in theirs if not _is_of_a_library(place[0].co_filename)]
+    for found in (own, theirs, places):
+        if found:
+            code, line = found[-1]
+            return f"{code.co_filename}:{line}"
+    return ""
+
+
+def _is_of_a_library(file: str) -> bool:
+    return file.startswith(_PYTHONS) or _INSTALLED in file
+
+
+def _frames(awaitable: Any) -> Iterator[FrameType]:
+    """From the outermost to the innermost: coroutines, generators that are awaited, asynchronous generators."""
+    while awaitable is not None:
+        for kind in ("cr", "gi", "ag"):
+            frame: FrameType | None = getattr(awaitable, f"{kind}_frame", None)
+            if frame is not None:
+                yield frame
+                break
+        else:
+            return
+        awaitable = getattr(awaitable, f"{kind}_yieldfrom" if kind == "gi" else f"{kind}_await", None)

@@ -116,6 +116,10 @@ class Program(Protocol):
         """Why this code cannot go on with what is recorded; ``None`` if it can (G13)."""
         ...
 
+    def stuck(self) -> str | None:
+        """Why nothing can ever wake it, if it waits and nothing can."""
+        ...
+
     def blocked(self, reason: str, now: int) -> bytes:
         """The head's body as it shall be while other code is waited for."""
         ...

@@ -43,6 +43,11 @@ class Operation(DurableFuture):
             self.withdrawn(self)
         return was_cancelled
 
+    def fail(self, error: Exception) -> None:
+        if self.withdrawn is not None:
+            self.withdrawn(self)
+        super().fail(error)
+
     def settle(self, entry: Done | Failed, value: Any, rebuild: Callable[[ErrorRecord], Exception]) -> None:
         """Hand the recorded outcome to the body; ``value`` is the decoded result where the caller has it already.
 
@@ -105,7 +110,8 @@ Request = Operation | DueTimer
 class Wants(Struct):
     """What a body newly wants of the outside, and what it does not want any more.
 
-    ``begun`` is all it has asked for since, and ``asked`` what of that it still wants. ``messages`` are the waits for messages; ``notes`` are for the journal, and nothing depends on them.
+    ``begun`` is all it has asked for since, and ``asked`` what of that it still wants. ``messages`` are the
+    waits for messages; ``notes`` are for the journal, and nothing depends on them.
     """
 
     begun: list[Request] = []

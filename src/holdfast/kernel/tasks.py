@@ -59,6 +59,10 @@ class DurableFuture(asyncio.Future[Any]):
     def __hash__(self) -> int:
         return self.order
 
+    def fail(self, error: Exception) -> None:
+        """Have whoever waits for it get an error that nobody has recorded."""
+        self.set_exception(error)
+
 
 class DurableTask(asyncio.Task[Any]):
     """A task that knows its path: the names and occurrences of the tasks above it and of its own coroutine.
@@ -79,12 +83,12 @@ class DurableTask(asyncio.Task[Any]):
     ) -> None:
         self.path = path
         self.context = context
-        self.order = loop.next_order()
         self._occurrences: dict[str, int] = {} if within is None else within._occurrences  # noqa: SLF001 - another task's, same class
+        # asyncio keeps every task in one set for the whole process, under the hash that it has now: were it the order,
+        # the first tasks of all executions would have the same and be compared one by one.
+        self.order = id(self)
         super().__init__(coroutine, loop=loop, name=path, context=context)
-        # asyncio keeps every task in one set for the whole process, where all first tasks of all executions would have
-        # the same hash and be compared one by one.
-        asyncio._unregister_task(self)  # noqa: SLF001 - documented for task implementations
+        self.order = loop.next_order()
 
     def __hash__(self) -> int:
         return self.order

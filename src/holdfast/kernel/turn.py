@@ -168,6 +168,8 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
     entity.arrivals.clear()
     _gather(entity, program)
     _check_fit(program)
+    if (reason := program.stuck()) is not None:
+        raise Blocked(reason)
     _report_if_stalled(entity, began, host)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -180,6 +181,9 @@ class Execution:
         broken = self.activation.broken
         return None if broken is None else str(broken)
 
+    def stuck(self) -> str | None:
+        return None if self._record.deadline_at is not None else self.activation.stuck()
+
     def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
         return encode_record(replace(self._record, blocked=reason))
 
@@ -210,6 +214,7 @@ class Execution:
             live.registry.errors.rebuild,
             untouched=self._is_untouched,
         )
+        self.activation.wake = partial(live.host.look, self._partition)
         self.activation.begin(now)
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,6 +295,7 @@ class Execution:
 
     def asked(self) -> Asked | None:
         activation = self.activation
+        activation.interrupt()
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
         wants, deadline, effects = activation.take_wants(), self._ask_for_deadline(), self._ask_again()

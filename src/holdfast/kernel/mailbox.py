@@ -1,0 +1,60 @@
+"""Messages that wait for a body to take them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+
+class Mailbox:
+    """Messages of one name that nobody has taken yet, first in, first out.
+
+    It is what a queue of asyncio is, and tells besides whether somebody waits for a message.
+    """
+
+    __slots__ = ("_messages", "_takers")
+
+    def __init__(self) -> None:
+        self._messages: deque[Raw] = deque()
+        self._takers: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a task waits for a message."""
+        return any(not taker.done() for taker in self._takers)
+
+    @property
+    def unread(self) -> Sequence[Raw]:
+        """The messages that nobody has taken, in the order in which they came."""
+        return tuple(self._messages)
+
+    def put(self, message: Raw) -> None:
+        """Add a message, for the task that has waited longest."""
+        self._messages.append(message)
+        self._wake_next()
+
+    async def get(self) -> Raw:
+        """The next message. Waits for one if there is none; a task that is cancelled meanwhile takes none."""
+        while not self._messages:
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except BaseException:
+                if self._messages and taker.done() and not taker.cancelled():  # it was woken for a message it leaves
+                    self._wake_next()
+                raise
+            finally:
+                if taker in self._takers:
+                    self._takers.remove(taker)
+        return self._messages.popleft()
+
+    def _wake_next(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
