@@ -56,6 +56,7 @@ from holdfast.workflows.record import (
     post,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.undoing import joined
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -351,6 +352,8 @@ class Execution:
         record = replace(self._record, tail=tuple(tail), notes=(), blocked="", ended_at=now)
         error: BaseException
         match _ungrouped(self.activation.outcome):
+            case _ if failed_sagas := self.activation.context.failed_sagas:  # whatever the body has made of it
+                error = joined(failed_sagas.values())
             case Returned(value):
                 try:
                     data, _ = self._workflow.signature.result.copy(
