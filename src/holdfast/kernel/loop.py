@@ -18,7 +18,7 @@ from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final, NoReturn, Protocol
 
 from holdfast.errors import DeterminismError, IOOutsideStep
-from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
+from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly, waits_to_clean_up
 
 _logger = logging.getLogger("holdfast")
 
@@ -40,12 +40,14 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def __init__(self, now: float, activation: Requests) -> None:
         self.now = now
         self.evicting = False
+        self.was_cancelled = False
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
         self._ready: list[Handle] = []
         self._order = 0
         self._callbacks = 0
+        self._error_outside: BaseException | None = None
 
     # asyncio asks less of a loop than its abstract class promises: a handle that can be cancelled, a task, a time. The
     # lighter classes here are why the overrides below do not match typeshed's signatures.
@@ -118,6 +120,20 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._tasks = [task for task in self._tasks if not task.done()]
         return self._tasks
 
+    def handles_cancellation(self) -> bool:
+        """Whether the code that runs just now is in an ``except`` or ``finally`` block that a cancellation has led to.
+
+        That matters, and is found out, only once the body was cancelled: the next request shall not interrupt it.
+        """
+        if not self.was_cancelled:
+            return False
+        error = sys.exception()
+        return isinstance(error, asyncio.CancelledError) and error is not self._error_outside
+
+    def cleans_up(self) -> bool:
+        """Whether a task waits for a clean-up of the body."""
+        return any(map(waits_to_clean_up, self.live_tasks()))
+
     def schedule(self, handle: Handle) -> None:
         """Make a callback ready, as a timer does that has fired."""
         self._ready.append(handle)
@@ -183,10 +199,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if host_loop is not None and host_task is not None:
             asyncio._leave_task(host_loop, host_task)
         asyncio._set_running_loop(self)
+        self._error_outside = sys.exception()
         sys.set_asyncgen_hooks(None, None)
         try:
             work(*args)
         finally:
+            self._error_outside = None
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(host_loop)
             if host_loop is not None and host_task is not None:

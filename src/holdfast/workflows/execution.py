@@ -197,8 +197,8 @@ class Execution:
                     live.intended[entry.op] = entry
                 case Progressed():
                     live.progressed[entry.op] = entry.details
-                case Received():
-                    self._seen[entry.id] = None
+                case Received(id=id) | Cancelled(timed_out=False, id=id):
+                    self._seen[id] = None
                 case Cancelled(timed_out=True):
                     self._deadline_asked = True  # it has come; another one would interrupt the clean-up
                 case _:
@@ -226,8 +226,10 @@ class Execution:
                 if entry.id in self._seen:
                     return False
                 self._seen[entry.id] = None
-            case Cancelled(timed_out=False) if self.activation.cancelled is not None:
-                return False  # two requests came at once: the second must not interrupt the clean-up
+            case Cancelled(timed_out=False, id=id):
+                if (id and id in self._seen) or self.activation.holds_cancellation:
+                    return False  # it came before, or says what another one says that the body has not got yet
+                self._seen[id] = None
             case Cancelled():
                 pass
             case _:
@@ -240,8 +242,8 @@ class Execution:
         match decode_message(message.body):
             case Signal(id, name, value):
                 return Arrival(Received(id, name, now, value))
-            case CancelRequest(reason) if self.activation.cancelled is None:
-                return Arrival(Cancelled(now, reason))
+            case CancelRequest(reason, id):
+                return Arrival(Cancelled(now, reason, id=id))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
                 return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))
             case ChildEnded(run=run, op=op, value=value, error=error, nonce=nonce) if (
