@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Self, get_args
 from holdfast.errors import ContinueAsNew, ControlFlow, DeterminismError, InvalidInput
 from holdfast.workflows.covered import Covered, Ledger, Undo
 from holdfast.workflows.scope import BodyScope, activation_for
-from holdfast.workflows.undoing import GaveUp, compensation_failed, outcome_of
+from holdfast.workflows.undoing import GaveUp, compensation_failed
 
 current_saga: ContextVar[Saga | None] = ContextVar("holdfast_saga", default=None)
 
@@ -117,17 +117,26 @@ class Saga:
         """
         self.has_failed = True
         self._cancel_tasks()
-        cancelled: asyncio.CancelledError | None = None
-        while (under_way := self.ledger.under_way(self) or self._begin_next_undo()) is not None:
-            interrupted = await outcome_of(under_way)
-            cancelled = cancelled or interrupted
+        interruption: asyncio.CancelledError | None = None
+        try:
+            await self._undo_all()
+        except asyncio.CancelledError as cancelled:
+            interruption = cancelled
         failure = self._failure(cause) if self.gave_up else None
         if isinstance(cause, asyncio.CancelledError):
             return
-        if cancelled is not None:
-            raise asyncio.CancelledError(*cancelled.args) from failure or cause
+        if interruption is not None:
+            raise interruption from failure or cause
         if failure is not None:
             raise failure from cause
+
+    async def _undo_all(self) -> None:
+        try:
+            while (under_way := self.ledger.under_way(self) or self._begin_next_undo()) is not None:
+                await asyncio.wait({under_way})
+        except asyncio.CancelledError:
+            await self._undo_all()  # money is on its way
+            raise
 
     def _cancel_tasks(self) -> None:
         """Stop what else was started in the block, as a task group does."""

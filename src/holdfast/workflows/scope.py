@@ -86,7 +86,7 @@ class BodyScope:
     partition: str
     secret: str
     signature: Signature
-    failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict)
+    failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""

@@ -1,10 +1,8 @@
-"""Undoing without being interrupted, and what a person is told if an undo gives up."""
+"""What a person is told if an undo gives up."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -46,23 +44,3 @@ def joined(errors: Iterable[CompensationFailed]) -> CompensationFailed:
 
 def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-async def outcome_of(future: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait until it has ended, however often somebody cancels us meanwhile: money is on its way.
-
-    Answers the first of these cancellations: whoever waits passes it on when all is done.
-    """
-    task = asyncio.current_task()
-    assert task is not None
-    first: asyncio.CancelledError | None = None
-    while not future.done():
-        requests = task.cancelling()
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError as cancelled:
-            if task.cancelling() > requests:
-                first = first or cancelled
-        except Exception:  # noqa: BLE001 - whoever asked for it looks at its outcome
-            break
-    return first

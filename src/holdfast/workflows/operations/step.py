@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import threading
@@ -23,7 +24,6 @@ from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
 from holdfast.workflows.scope import StepInfo, step_scope
-from holdfast.workflows.undoing import outcome_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.activation import Activation
@@ -44,7 +44,9 @@ async def call_step(
 
     async def call_undo(result: Any) -> Any:
         undoing = _ask(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
-        await outcome_of(undoing)
+        while not undoing.done():
+            with contextlib.suppress(asyncio.CancelledError):  # money is on its way
+                await asyncio.wait({undoing})
         return undoing.result()
 
     return await saga.cover(Covered(saga, operation.id, operation, undo.step.name, call_undo, undo.ambiguous))
