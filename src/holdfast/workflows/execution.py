@@ -32,6 +32,7 @@ from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
+from holdfast.workflows.attending import attend
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
@@ -95,6 +96,9 @@ class Workflows(Struct, frozen=True):
 
     def pins(self, partition: str) -> bool:
         return self.registry.workflow(records.workflow_of(partition)).is_pinned
+
+    async def attend(self, head: Item, host: Host) -> None:
+        await attend(head, self, host)
 
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)
