@@ -159,11 +159,11 @@ class Handle(Generic[R]):
         await self._send(CancelRequest(reason, ids.new_id()))
 
     async def terminate(self, reason: str = "terminated") -> None:
-        """End it at once, without clean-up or compensation. Children go on."""
+        """End it at once, without clean-up or compensation. Children that it awaits are cancelled afterwards."""
         await control.terminate(self._connect(), self._partition, check_text("the reason of a termination", reason))
 
     async def pause(self) -> None:
-        """Let it start nothing new until ``resume``."""
+        """Let it start nothing new until ``resume``, or until it is cancelled or runs past its timeout."""
         await control.pause(self._connect(), self._partition)
 
     async def resume(self) -> None:
