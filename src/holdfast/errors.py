@@ -142,7 +142,9 @@ class ExecutionTerminated(ExecutionError):
 
 
 class CompensationFailed(ExecutionError):
-    """An undo gave up. What was done and what was undone is in the history; ``retry`` resumes at the undo."""
+    """An undo gave up, and the execution ends so even if its body catches this. The message names the undos that gave
+    up and those that were not begun; ``retry`` resumes at them.
+    """
 
     code = "compensation_failed"
 

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 import holdfast as hf
+from holdfast.workflows.record import CancelRequest
 
 
 @pytest.fixture
@@ -278,6 +279,223 @@ async def test_a_body_that_cancels_itself_is_cancelled(app):
     async with app.worker():
         with pytest.raises(hf.ExecutionCancelled):
             await job()
+
+
+# ── Again ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def requests(handle):
+    """How many requests to stop are in its history."""
+    return sum(event.outcome == "cancel requested" for event in await handle.history())
+
+
+async def requested_twice(handle):
+    """Whether two requests are."""
+    return await requests(handle) == 2
+
+
+@pytest.mark.parametrize("how", ["suppressed", "in a branch", "in a task", "after a clean-up", "in a task group"])
+async def test_a_body_that_has_survived_a_cancellation_gets_the_next_one(app, do, done, eventually, how):
+    @app.workflow
+    async def job() -> str:
+        async def stubborn() -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await hf.signal("never")
+
+        match how:
+            case "suppressed":
+                await stubborn()
+            case "in a branch":
+
+                async def branch() -> None:
+                    await stubborn()
+                    await do("survived")
+                    await hf.signal("never")
+
+                await asyncio.gather(branch(), branch())
+            case "in a task":
+                await asyncio.create_task(stubborn())
+            case "after a clean-up":
+                try:
+                    await hf.signal("never")
+                except asyncio.CancelledError:
+                    await do("cleaned up")
+            case "in a task group":
+                with contextlib.suppress(asyncio.CancelledError):
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(stubborn())
+        await do("survived")
+        await hf.sleep("1d")
+        return "finished as if nobody had cancelled"
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await handle.cancel("one")
+        await eventually(lambda: "survived" in done)
+        await handle.cancel("two")
+        with pytest.raises(hf.ExecutionCancelled, match="two"):
+            await handle
+        assert await requests(handle) == 2
+
+
+@pytest.mark.parametrize(
+    "wait", ["step", "sleep", "signal", "gather", "TaskGroup", "task", "helper", "event", "shield"]
+)
+async def test_a_clean_up_is_not_interrupted_and_who_survives_it_gets_the_next_request(app, do, done, eventually, wait):
+    @app.step
+    async def gate() -> None:
+        done.append("cleaning up")
+        while "open" not in done:
+            await asyncio.sleep(0.001)
+
+    async def helper() -> None:
+        await gate()
+
+    async def clean_up() -> None:
+        match wait:
+            case "step":
+                await gate()
+            case "sleep":
+                await do("cleaning up")
+                await hf.sleep("50ms")
+            case "signal":
+                await do("cleaning up")
+                await hf.signal("go on")
+            case "gather":
+                await asyncio.gather(gate(), do("beside"))
+            case "TaskGroup":
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(gate())
+            case "task":
+                await asyncio.create_task(helper())
+            case "helper":
+                await helper()
+            case "event":
+                opened = asyncio.Event()
+
+                async def open_it() -> None:
+                    await gate()
+                    opened.set()
+
+                opening = asyncio.create_task(open_it())
+                await opened.wait()
+                await opening
+            case "shield":
+                await asyncio.shield(helper())
+
+    @app.workflow
+    async def job() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            try:
+                await hf.signal("never")
+            finally:
+                await clean_up()
+                await do("cleaned up")
+        await do("survived")
+        await hf.sleep("1d")
+        return "finished as if nobody had cancelled"
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await handle.cancel("one")
+        await eventually(lambda: "cleaning up" in done)
+        for _ in range(3):
+            await handle.cancel("two")
+        await handle.signal("mark")
+        await eventually(lambda: received(handle, "mark"))
+        done.append("open")
+        await handle.signal("go on")
+        with pytest.raises(hf.ExecutionCancelled, match="two"):
+            await handle
+        assert await requests(handle) == 2
+    assert "cleaned up" in done
+
+
+async def received(handle, name):
+    """Whether a signal is in its history."""
+    return any((event.kind, event.name) == ("signal", name) for event in await handle.history())
+
+
+async def test_a_request_that_waits_for_a_clean_up_is_delivered_by_the_next_worker(world, reaches, eventually):
+    """It is in the journal when the first worker dies, in the middle of the clean-up."""
+
+    def code(app):
+        @app.step(name="do")
+        async def do(what: str) -> None: ...
+
+        @app.workflow
+        async def job() -> str:
+            try:
+                await hf.signal("never")
+            except asyncio.CancelledError:
+                await do("clean up")
+                await hf.signal("cleaned up")
+            await do("survived")
+            await hf.sleep("1d")
+            return "finished as if nobody had cancelled"
+
+        return job
+
+    first, second = world.app(), world.app()
+    before, after = code(first), code(second)
+    async with first.worker(grace=0):
+        handle = await before.start(id="j")
+        await reaches(handle, "SUSPENDED")
+        await handle.cancel("one")
+        await handle.cancel("two")
+        await eventually(lambda: requested_twice(handle))
+        await reaches(handle, "SUSPENDED")
+    async with second.worker():
+        handle = after.handle("j")
+        await handle.signal("cleaned up")
+        with pytest.raises(hf.ExecutionCancelled, match="two"):
+            await handle
+        assert [event.name for event in await handle.history() if event.kind == "step"] == ["do#0"]
+
+
+async def test_one_request_that_comes_twice_counts_once(app):
+    """Who sends it dies before it knows that it has sent it, and sends it again."""
+
+    @app.workflow
+    async def job() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await hf.signal("never")
+        return await hf.signal("go on", str)
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        for _ in range(2):
+            await handle._send(CancelRequest("please", "the-request"))
+        await handle.signal("go on", "went on")
+        assert await handle == "went on"
+        assert await requests(handle) == 1
+
+
+async def test_time_runs_out_for_a_body_that_survived_a_cancellation(app):
+    @app.workflow
+    async def stubborn() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await hf.signal("never")
+        await hf.sleep("1d")
+        return "finished"
+
+    async with app.worker():
+        handle = await stubborn.start(id="j", timeout="300ms")
+        await handle.cancel("not now")
+        with pytest.raises(hf.ExecutionTimedOut):
+            await handle
+
+
+async def test_cancelling_what_is_cancelled_is_done(app, reaches):
+    @app.workflow
+    async def job() -> None:
+        await hf.signal("never")
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await cancelled(handle)
+        await handle.cancel("again")
+        assert (await handle.status()).status == "CANCELLED"
 
 
 # ── Time-outs of executions ─────────────────────────────────────────────────────────────────────────────────────────

@@ -544,7 +544,10 @@ async def test_sagas_beside_each_other_do_not_mix(app, shop):
     assert [each for each in shop.ledger if each.endswith("b")] == ["book b", "fly b"]
 
 
-async def test_continuing_as_new_undoes_nothing(app, shop):
+# ── New runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_new_run_inside_a_block_is_refused_and_the_block_undone(app, shop):
     @app.workflow
     async def trip(left: int) -> str:
         async with hf.saga():
@@ -554,8 +557,71 @@ async def test_continuing_as_new_undoes_nothing(app, shop):
         return "done"
 
     async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="continue_as_new inside hf.saga.. would forget how to undo"):
+            await trip(2)
+    assert shop.ledger == ["book 2", "unbook 2"]
+
+
+async def test_a_new_run_asked_for_by_a_task_from_outside_the_block_is_refused_too(app, shop):
+    @app.workflow
+    async def trip(left: int) -> str:
+        go = asyncio.Event()
+
+        async def another_run() -> None:
+            await go.wait()
+            hf.continue_as_new(left - 1)
+
+        task = asyncio.create_task(another_run())
+        async with hf.saga():
+            await shop.book(str(left))
+            go.set()
+            await task
+        return "done"
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="continue_as_new inside hf.saga.. would forget how to undo"):
+            await trip(2)
+    assert shop.ledger == ["book 2", "unbook 2"]
+
+
+async def test_a_new_run_after_the_block_keeps_what_it_has_done(app, shop):
+    @app.workflow
+    async def trip(left: int) -> str:
+        async with hf.saga():
+            await shop.book(str(left))
+        if left:
+            hf.continue_as_new(left - 1)
+        return "done"
+
+    async with app.worker():
         assert await trip(2) == "done"
     assert shop.ledger == ["book 2", "book 1", "book 0"]
+
+
+async def test_a_new_run_does_not_forget_a_block_that_another_task_is_in(app, shop):
+    @app.workflow
+    async def trip(left: int) -> str:
+        booked = asyncio.Event()
+
+        async def book() -> None:
+            async with hf.saga():
+                await shop.book(str(left))
+                booked.set()
+                await hf.signal("never")
+
+        if left:
+            booking = asyncio.create_task(book())
+            await booked.wait()
+            hf.continue_as_new(left - 1)
+            await booking
+        return "done"
+
+    async with app.worker():
+        assert await trip(1) == "done"
+    assert shop.ledger == ["book 1", "unbook 1"]
+
+
+# ── Crashes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_crash_between_two_undos_repeats_none_of_those_done(world, eventually):

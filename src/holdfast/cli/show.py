@@ -16,7 +16,7 @@ from holdfast.cli.output import as_json, between, bold, coloured, duration, iso,
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.kernel.entries import Done, Entry, Progressed, Received
-from holdfast.workflows.control import TERMINATOR
+from holdfast.workflows.attending import TERMINATOR
 from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.history import Event, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX

@@ -91,10 +91,12 @@ class Activation:
     __slots__ = (
         "_backlog",
         "_body",
+        "_came_late",
         "_earlier",
         "_ending",
         "_fresh_timers",
         "_given_up",
+        "_held",
         "_live",
         "_mailboxes",
         "_main",
@@ -109,7 +111,6 @@ class Activation:
         "_wants",
         "broken",
         "cancelled",
-        "cancelled_late",
         "context",
         "looking",
         "loop",
@@ -138,7 +139,8 @@ class Activation:
         self.context: Any = None
         self.rebuild = rebuild
         self.cancelled: Cancelled | None = None
-        self.cancelled_late = False
+        self._came_late = False
+        self._held: Cancelled | None = None
         self._ending = self._given_up = False
         self.broken: DeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
@@ -197,6 +199,16 @@ class Activation:
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered."""
         return not self._live and self._backlog is not None
+
+    @property
+    def cancelled_late(self) -> bool:
+        """Whether a request to stop came when the body had ended, or was cleaning up before it did: it never got it."""
+        return self._came_late or self._held is not None
+
+    @property
+    def holds_cancellation(self) -> bool:
+        """Whether a request to stop waits for the clean-up of an earlier one: a body that survives that one gets it."""
+        return self._held is not None
 
     @property
     def quiet(self) -> bool:
@@ -286,7 +298,7 @@ class Activation:
         That comes once, because a clean-up may wait for operations too; and again for tasks that wait for no operation
         at all (a full queue, say, that nobody empties), since nothing else would ever end them.
         """
-        self.loop.run_until_quiescent()
+        self._run_on()
         if not self._main.done():
             return
         for _ in range(CANCELLATIONS):
@@ -438,10 +450,24 @@ class Activation:
                     self._break(f"{entry.op}: what is recorded does not fit the code's type any more: {unfit}")
             case Received():
                 self.mailbox(entry.name).put(entry.value)
+            case Cancelled(timed_out=False) if self.loop.cleans_up():
+                self._held = entry
             case Cancelled():
-                self.cancelled = entry
-                self.cancelled_late = self._main.done()
-                self._main.cancel(entry.reason)
+                self._cancel(entry)
+
+    def _cancel(self, entry: Cancelled) -> None:
+        self.cancelled = entry
+        self._came_late = self._main.done()
+        self.loop.was_cancelled = True
+        self._main.cancel(entry.reason)
+
+    def _run_on(self) -> None:
+        """Run until the body waits for something that a cancellation which was held back may interrupt."""
+        self.loop.run_until_quiescent()
+        while self._held is not None and not (self._main.done() or self.loop.cleans_up()):
+            held, self._held = self._held, None
+            self._cancel(held)
+            self.loop.run_until_quiescent()
 
     def unfit(self, message: str) -> DeterminismError:
         """The code cannot read what is recorded: nothing may come of this body any more. Answers what to raise."""

@@ -74,11 +74,12 @@ class Received(Struct, frozen=True, gc=False, tag="received", omit_defaults=True
 
 
 class Cancelled(Struct, frozen=True, gc=False, tag="cancelled", omit_defaults=True):
-    """Somebody asked the execution to stop, or its time ran out (``timed_out``)."""
+    """Somebody asked the execution to stop, or its time ran out (``timed_out``). ``id`` is the request's, as above."""
 
     at: int
     reason: str = ""
     timed_out: bool = False
+    id: str = ""
 
 
 class Marked(Struct, frozen=True, gc=False, tag="marked"):

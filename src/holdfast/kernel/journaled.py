@@ -92,7 +92,7 @@ class Journaled(Entity):
 
     @property
     def interrupted(self) -> bool:
-        """Whether effects were asked for that this process will not perform."""
+        """Whether effects were asked for that this process will not perform: another one will, and so nothing ends."""
         return bool(self.pending) or self.handing_over
 
     @property

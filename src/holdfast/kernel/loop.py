@@ -20,7 +20,7 @@ from holdfast.errors import IOOutsideStep
 from holdfast.kernel.callers import is_for_wait_for, refuse_unordered_start
 from holdfast.kernel.generators import AnyGenerator, Generators
 from holdfast.kernel.intrusion import Intrusion
-from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
+from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly, waits_to_clean_up
 from holdfast.kernel.waiting import runaway
 
 _logger = logging.getLogger("holdfast")
@@ -56,6 +56,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def __init__(self, now: float, activation: Requests) -> None:
         self.now = now
         self.evicting = False
+        self.was_cancelled = False
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
@@ -66,6 +67,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._generators: Generators | None = None
         self._host: asyncio.AbstractEventLoop | None = None
         self._intrusions: list[Intrusion] = []
+        self._error_outside: BaseException | None = None
 
     # asyncio asks less of a loop than its abstract class promises: a handle that can be cancelled, a task, a time. The
     # lighter classes here are why the overrides below do not match typeshed's signatures.
@@ -171,6 +173,20 @@ class DurableLoop(asyncio.AbstractEventLoop):
             intrusion = self._intrusions.pop(0)
             if tasks := self.live_tasks():
                 intrusion.raise_in(tasks, self)
+
+    def handles_cancellation(self) -> bool:
+        """Whether the code that runs just now is in an ``except`` or ``finally`` block that a cancellation has led to.
+
+        That matters, and is found out, only once the body was cancelled: the next request shall not interrupt it.
+        """
+        if not self.was_cancelled:
+            return False
+        error = sys.exception()
+        return isinstance(error, asyncio.CancelledError) and error is not self._error_outside
+
+    def cleans_up(self) -> bool:
+        """Whether a task waits for a clean-up of the body."""
+        return any(map(waits_to_clean_up, self.live_tasks()))
 
     def schedule(self, handle: Handle) -> None:
         """Make a callback ready, as a timer does that has fired."""
@@ -283,10 +299,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if host_loop is not None and host_task is not None:
             asyncio._leave_task(host_loop, host_task)
         asyncio._set_running_loop(self)
+        self._error_outside = sys.exception()
         sys.set_asyncgen_hooks(self._generator_begun, self._generator_left)
         try:
             work(*args)
         finally:
+            self._error_outside = None
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(host_loop)
             if host_loop is not None and host_task is not None:

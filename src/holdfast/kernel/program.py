@@ -208,6 +208,10 @@ class Programs(Model, Protocol):
         """Whether an entity of ours may need one version of the code and no other."""
         ...
 
+    async def attend(self, head: Item, host: Host) -> None:
+        """Do what is due about an entity in a status that is not ``claimable``, if anything is."""
+        ...
+
     def open(self, head: Item, host: Host) -> Program:
         """The program of one entity, not yet begun. Raises ``Blocked``."""
         ...

@@ -48,13 +48,17 @@ class Handle:
 
 
 class DurableFuture(asyncio.Future[Any]):
-    """A future whose place in a set depends on when it was made, not on where it lies in memory."""
+    """A future whose place in a set depends on when it was made, not on where it lies in memory.
 
-    __slots__ = ("order",)
+    ``cleans_up``: it was made while a cancellation was being handled, by a ``finally`` block say.
+    """
+
+    __slots__ = ("cleans_up", "order")
 
     def __init__(self, *, loop: DurableLoop) -> None:
         super().__init__(loop=loop)
         self.order = loop.next_order()
+        self.cleans_up = loop.handles_cancellation()
 
     def __hash__(self) -> int:
         return self.order
@@ -70,7 +74,7 @@ class DurableTask(asyncio.Task[Any]):
     What one asks for that runs ``within`` another is named as if that had asked for it.
     """
 
-    __slots__ = ("_occurrences", "context", "order", "path")
+    __slots__ = ("_occurrences", "cleans_up", "context", "order", "path")
 
     def __init__(
         self,
@@ -83,6 +87,7 @@ class DurableTask(asyncio.Task[Any]):
     ) -> None:
         self.path = path
         self.context = context
+        self.cleans_up = loop.handles_cancellation()
         self._occurrences: dict[str, int] = {} if within is None else within._occurrences  # noqa: SLF001 - another task's, same class
         # asyncio keeps every task in one set for the whole process, under the hash that it has now: were it the order,
         # the first tasks of all executions would have the same and be compared one by one.
@@ -166,3 +171,10 @@ def close_quietly(coroutine: Any) -> None:
     import ctypes  # noqa: PLC0415 - for this rare case only
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))
+
+
+def waits_to_clean_up(task: DurableTask) -> bool:
+    """Whether a task waits for something that was begun while a cancellation was being handled."""
+    waiter: Any = getattr(task, "_fut_waiter", None)
+    children = getattr(waiter, "_children", ())  # what asyncio.gather makes is a future of its own
+    return any(getattr(each, "cleans_up", False) for each in (waiter, *children))

@@ -45,7 +45,7 @@ async def turn(entity: Journaled, host: Host) -> None:
             if entity.pending and not (entity.paused or host.draining):
                 await commit(entity, host)
                 await start(entity, program, host)
-            elif program.concluded() and not (entity.busy or entity.paused):
+            elif program.concluded() and not (entity.busy or entity.paused or entity.interrupted):
                 if await conclude(entity, program, host):
                     return
             elif not await wait(entity, host) and await settle(entity, host):
@@ -72,8 +72,13 @@ async def claim(entity: Journaled, host: Host) -> bool:
                 entity.taken_over = takeover
             entity.hold(item)
             return True
-        case Held() | Closed():
+        case Held():
             host.forget(entity)
+            return False
+        case Closed(head):
+            host.forget(entity)
+            if head is not None:
+                await programs.attend(head, host)
             return False
 
 
@@ -301,10 +306,10 @@ async def wait(entity: Journaled, host: Host) -> bool:
     near_seconds = None if due is None else max(0, due - now) / 1000
     letting_go = entity.paused or host.draining
     linger = host.patience_seconds(near_seconds)
-    if letting_go:
-        timeout = None if entity.busy else 0.0
-    elif entity.busy:
-        timeout = near_seconds
+    if entity.busy:
+        timeout = None if host.draining else near_seconds
+    elif letting_go:
+        timeout = 0.0
     else:
         timeout = linger if near_seconds is None else min(near_seconds, linger)
     if await entity.woken(timeout) or entity.busy or entity.lost:
@@ -314,7 +319,7 @@ async def wait(entity: Journaled, host: Host) -> bool:
 
 async def settle(entity: Journaled, host: Host) -> bool:
     """Let go of the lease and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
-    due = host.clock.now_ms() if entity.interrupted and not entity.paused else entity.next_due()
+    due = host.clock.now_ms() if entity.interrupted else entity.next_due()
     assert entity.program is not None
     assert entity.journal is not None
     if entity.journal.has_many_notes:
@@ -326,7 +331,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
         when=hold.unchanged(entity, host),
         owner=None,
         lease_until=None,
-        due_at=due,
+        due_at=UNSET if entity.paused else due,  # `attend` finds out when a paused one is to be looked at
         status=UNSET if entity.paused else entity.programs.suspended,
         body=entity.program.unsaved,
     )
@@ -334,7 +339,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
         entity.look()
         return False
     entity.program.saved()
-    host.suspended(entity, due)
+    host.suspended(entity, None if entity.paused else due)
     return True
 
 

@@ -212,7 +212,9 @@ def journal_of(items: Iterable[Item], run: int) -> list[Entry]:
 
 def is_quiet(head: Item) -> bool:
     """Whether an execution has ended, or an actor or another entity has nothing to do."""
-    return head.status in ENDED if head.partition.startswith(PARTITION_PREFIX) else rests(head)
+    if not head.partition.startswith(PARTITION_PREFIX):
+        return rests(head)
+    return head.status in ENDED and head.due_at is None
 
 
 def unrest(items: Sequence[Item]) -> list[str]:

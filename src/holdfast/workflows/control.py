@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -13,8 +13,9 @@ from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import nudge
-from holdfast.kernel.journal import Journal
+from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.persist import write_for_caller
+from holdfast.workflows.attending import TERMINATOR
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.awaiting import awaiting
@@ -39,9 +40,6 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.workflows.access import Access
-
-TERMINATOR: Final = "terminated"
-"""The name under which a terminated execution's journal is closed."""
 
 
 async def pause(access: Access, partition: str) -> None:
@@ -103,20 +101,23 @@ async def _change(access: Access, partition: str, update: Update, allowed: tuple
 
 
 async def terminate(access: Access, partition: str, reason: str) -> None:
-    """End the execution at once: no clean-up, no compensation. Its owner is fenced out (G3)."""
+    """End the execution at once: no clean-up, no compensation. Its owner is fenced out (G3).
+
+    If it has begun it stays due: a worker finds out which children it waited for, and lets them go.
+    """
     while True:
         head = await access.head(partition)
         if head.status in ENDED:
             raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
-        record = decode_record(head.body)
-        ended = replace(record, ended_at=access.clock.now_ms(), error=describe(ExecutionTerminated(reason)))
+        record, now = decode_record(head.body), access.clock.now_ms()
+        ended = replace(record, ended_at=now, error=describe(ExecutionTerminated(reason)))
         update = Update(
             partition=partition,
             when=AllOf((RevisionIs(head.revision), StatusIn(OPEN))),
             status=TERMINATED,
             owner=None,
             lease_until=None,
-            due_at=None,
+            due_at=None if head.epoch < FIRST_EPOCH else now,
             body=encode_record(ended),
             add_revision=1,
             add_epoch=1,

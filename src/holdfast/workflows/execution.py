@@ -32,6 +32,7 @@ from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
+from holdfast.workflows.attending import attend
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
@@ -56,6 +57,7 @@ from holdfast.workflows.record import (
     post,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.undoing import joined
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -94,6 +96,9 @@ class Workflows(Struct, frozen=True):
 
     def pins(self, partition: str) -> bool:
         return self.registry.workflow(records.workflow_of(partition)).is_pinned
+
+    async def attend(self, head: Item, host: Host) -> None:
+        await attend(head, self, host)
 
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)
@@ -199,8 +204,8 @@ class Execution:
                     live.intended[entry.op] = entry
                 case Progressed():
                     live.progressed[entry.op] = entry.details
-                case Received():
-                    self._seen[entry.id] = None
+                case Received(id=id) | Cancelled(timed_out=False, id=id):
+                    self._seen[id] = None
                 case Cancelled(timed_out=True):
                     self._deadline_asked = True  # it has come; another one would interrupt the clean-up
                 case _:
@@ -229,8 +234,10 @@ class Execution:
                 if entry.id in self._seen:
                     return False
                 self._seen[entry.id] = None
-            case Cancelled(timed_out=False) if self.activation.cancelled is not None:
-                return False  # two requests came at once: the second must not interrupt the clean-up
+            case Cancelled(timed_out=False, id=id):
+                if (id and id in self._seen) or self.activation.holds_cancellation:
+                    return False  # it came before, or says what another one says that the body has not got yet
+                self._seen[id] = None
             case Cancelled():
                 pass
             case _:
@@ -243,8 +250,8 @@ class Execution:
         match decode_message(message.body):
             case Signal(id, name, value):
                 return Arrival(Received(id, name, now, value))
-            case CancelRequest(reason) if self.activation.cancelled is None:
-                return Arrival(Cancelled(now, reason))
+            case CancelRequest(reason, id):
+                return Arrival(Cancelled(now, reason, id=id))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
                 return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))
             case ChildEnded(run=run, op=op, value=value, error=error, nonce=nonce) if (
@@ -350,6 +357,8 @@ class Execution:
         record = replace(self._record, tail=tuple(tail), notes=(), blocked="", ended_at=now)
         error: BaseException
         match _ungrouped(self.activation.outcome):
+            case _ if failed_sagas := self.activation.context.failed_sagas:  # whatever the body has made of it
+                error = joined(failed_sagas.values())
             case Returned(value):
                 try:
                     data, _ = self._workflow.signature.result.copy(

@@ -24,6 +24,7 @@ from holdfast.workflows.messages import send
 from holdfast.workflows.operations.awaiting import await_execution
 from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
 from holdfast.workflows.record import (
+    CANCELLED,
     NO_VALUE,
     CancelRequest,
     ExecutionRecord,
@@ -144,21 +145,25 @@ class Handle(Generic[R]):
         await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data)))
 
     async def cancel(self, reason: str = "") -> None:
-        """Ask it to stop: ``CancelledError`` is raised where it waits, clean-up and sagas run, then it is CANCELLED."""
+        """Ask it to stop: ``CancelledError`` is raised where it waits, clean-up and sagas run, then it is CANCELLED.
+
+        Neither clean-up nor undos are interrupted by another request: a body that goes on nevertheless gets that later.
+        Raises ``NotFound``, and ``InvalidState`` if it has ended in another way.
+        """
         check_text("the reason of a cancellation", reason)
         activation = current_activation()
         if activation is not None:
             await send_from_body(activation, SendCancel(self._partition, reason))
             return
         refuse_in_step("handle.cancel()")
-        await self._send(CancelRequest(reason))
+        await self._send(CancelRequest(reason, ids.new_id()))
 
     async def terminate(self, reason: str = "terminated") -> None:
-        """End it at once, without clean-up or compensation. Children go on."""
+        """End it at once, without clean-up or compensation. Children that it awaits are cancelled afterwards."""
         await control.terminate(self._connect(), self._partition, check_text("the reason of a termination", reason))
 
     async def pause(self) -> None:
-        """Let it start nothing new until ``resume``."""
+        """Let it start nothing new until ``resume``, or until it is cancelled or runs past its timeout."""
         await control.pause(self._connect(), self._partition)
 
     async def resume(self) -> None:
@@ -215,6 +220,8 @@ class Handle(Generic[R]):
         now = access.clock.now_ms()
         if not await send(self._partition, message, access.home, access.host, access.sender, now):
             status = await self.status()
+            if isinstance(message, CancelRequest) and status.status == CANCELLED:
+                return  # it is what was asked for
             raise InvalidState(f"{describe_partition(self._partition)} has ended as {status.status}")
 
 

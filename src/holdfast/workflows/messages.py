@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound, Refused
+from holdfast.items import StatusIn, Update
 from holdfast.kernel.entries import Cancelled, Received
 from holdfast.kernel.host import nudge
 from holdfast.persist import write_for_caller
 from holdfast.workflows.history import load
-from holdfast.workflows.record import CancelRequest, Message, Signal, post
+from holdfast.workflows.record import CLAIMABLE, OPEN, PAUSED, READY, CancelRequest, Message, Signal, post
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -19,19 +23,31 @@ if TYPE_CHECKING:
 
 
 async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
-    """Put a message into an open execution's inbox, durably; false if the execution is not there or has ended."""
+    """Put a message into an open execution's inbox, durably; false if the execution is not there or has ended.
+
+    A paused one that is asked to stop goes on, to clean up.
+    """
     sort = sender.next_sort()
-    writes = post(partition, sort, message, now)
-    try:
-        await write_for_caller(
-            home.store,
-            *writes,
-            ours=lambda there: there is not None and there.sort == sort,
-        )
-    except Refused:
-        return False
-    nudge(partition, home, host)
+    put, ring = post(partition, sort, message, now)
+    ways = (ring,) if not isinstance(message, CancelRequest) else (_to_claimable(ring), _to_paused(ring))
+    for way in cycle(ways):
+        try:
+            await write_for_caller(home.store, put, way, ours=lambda there: there is not None and there.sort == sort)
+        except Refused as refused:
+            if len(ways) == 1 or refused.item is None or refused.item.status not in OPEN:
+                return False
+            continue
+        nudge(partition, home, host)
+        break
     return True
+
+
+def _to_claimable(ring: Update) -> Update:
+    return replace(ring, when=StatusIn(CLAIMABLE))
+
+
+def _to_paused(ring: Update) -> Update:
+    return replace(ring, when=StatusIn((PAUSED,)), status=READY)
 
 
 async def was_received(store: Store, partition: str, message: Signal | CancelRequest) -> bool:

@@ -215,10 +215,11 @@ class Signal(Struct, frozen=True, tag="signal"):
     value: Raw
 
 
-class CancelRequest(Struct, frozen=True, tag="cancel"):
-    """Somebody asks the execution to stop."""
+class CancelRequest(Struct, frozen=True, tag="cancel", omit_defaults=True):
+    """Somebody asks the execution to stop. ``id`` tells repeats apart."""
 
     reason: str
+    id: str = ""
 
 
 class CallbackAnswer(Struct, frozen=True, tag="callback", omit_defaults=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast import ids
-from holdfast.errors import InvalidInput, NestedDurableCall
+from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
 
@@ -77,12 +77,16 @@ class WorkflowInfo(Current):
 
 @dataclass(frozen=True, slots=True)
 class BodyScope:
-    """What operations must know of the execution whose body called them. Not for the body: it holds the secret."""
+    """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
+
+    ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
+    """
 
     info: WorkflowInfo
     partition: str
     secret: str
     signature: Signature
+    failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""

@@ -12,8 +12,8 @@ from holdfast.errors import Terminal
 from holdfast.retry import Jitter, Retry
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.scenarios.control import stop
-from holdfast.testing.scenarios.messages import until
-from holdfast.testing.simulation import Scenario
+from holdfast.testing.scenarios.messages import noted, until
+from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
 
 
@@ -97,9 +97,106 @@ def cancelled_saga(app: App, ledger: Ledger) -> User:
     return user
 
 
+def escaping(app: App, ledger: Ledger) -> User:
+    """Two branches of a saga, one of which fails while the other one has a step under way and more of them to come."""
+
+    @app.step
+    async def take(what: str, seconds: int) -> str:
+        await asyncio.sleep(seconds)
+        return ledger.effect(what)
+
+    @take.undo
+    async def give_back(what: str) -> None:
+        await asyncio.sleep(2)
+        ledger.effect(f"not {what}")
+
+    @app.step
+    async def charge() -> None:
+        await asyncio.sleep(3)
+        raise Terminal("the card was refused")
+
+    @app.step
+    async def apologise() -> str:
+        return ledger.effect("sorry")
+
+    @app.workflow
+    async def order() -> str:
+        async def goods() -> None:
+            await take("reservation", 10)
+            await take("parcel", 10)
+
+        async def wrapped() -> None:
+            async with hf.saga():
+                await take("paper", 1)
+                await take("ribbon", 20)
+
+        try:
+            async with hf.saga():
+                await asyncio.gather(goods(), wrapped(), charge())
+        except Terminal:
+            pass
+        return await apologise()
+
+    async def user() -> str:
+        return await (await order.start(id="one"))
+
+    return user
+
+
+def interrupted(app: App, ledger: Ledger) -> User:
+    """A saga that is cancelled while it is being undone, inside another one: both are undone, and then it stops."""
+
+    @app.step
+    async def book(what: str) -> str:
+        return ledger.effect(what)
+
+    @book.undo
+    async def cancel(what: str) -> None:
+        ledger.notes["undoing"] = True
+        await asyncio.sleep(20)
+        ledger.effect(f"not {what}")
+
+    @app.step
+    async def pay() -> None:
+        raise Terminal("the card was refused")
+
+    @app.workflow
+    async def trip() -> str:
+        async with hf.saga():
+            await book("hotel")
+            try:
+                async with hf.saga():
+                    await book("flight")
+                    await pay()
+            except Terminal:
+                await book("train")
+        return "by train"
+
+    async def user() -> str:
+        handle = await trip.start(id="one")
+        await noted(ledger, "undoing")
+        await stop(handle)
+        return await handle
+
+    return user
+
+
+def nothing_kept(ledger: Ledger) -> list[str]:
+    """Whatever was done is undone."""
+    effects = list(ledger.accepted.values())
+    kept = [each for each in effects if not each.startswith(("not ", "sorry")) and f"not {each}" not in effects]
+    return [f"{kept} were done and never undone"] if kept else []
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("compensated", compensated, check=latest_first),
     Scenario("stuck", stuck, check=latest_first),
-    # It is cancelled as soon as it is suspended, which may come early.
-    Scenario("cancelled saga", cancelled_saga, check=latest_first, effects_depend_on_time=True),
+    Scenario("escaping", escaping, check=nothing_kept, histories=Histories.REORDERED),
+    Scenario(
+        "interrupted undo", interrupted, check=nothing_kept, histories=Histories.FREE, effects_depend_on_time=True
+    ),
+    # They are cancelled as soon as they are suspended, which may come early; a user who begins again asks again.
+    Scenario(
+        "cancelled saga", cancelled_saga, check=latest_first, histories=Histories.FREE, effects_depend_on_time=True
+    ),
 )

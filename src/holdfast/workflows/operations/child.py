@@ -105,7 +105,8 @@ class CallChild(Struct, frozen=True):
         partition = partition_of(self.workflow.name, _id_of(operation, live))
         live.host.watchers.remove(partition, (live.partition, operation.id))
         reason = "its parent no longer waits for it"
-        while not await live.send(partition, CancelRequest(reason)):
+        request = CancelRequest(reason, live.operation_key(f"{operation.id}!cancel"))
+        while not await live.send(partition, request):
             head = await live.host.home.store.get(partition)
             if head is not None and head.status in ENDED:
                 return

@@ -44,7 +44,8 @@ class SendCancel(Struct, frozen=True):
     reason: str
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
-        return Effect(operation.id, lambda: _send(self.partition, CancelRequest(self.reason), operation, live))
+        message = CancelRequest(self.reason, live.operation_key(operation.id))
+        return Effect(operation.id, lambda: _send(self.partition, message, operation, live))
 
     def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
         return ()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, S
 from holdfast.failure import describe
 from holdfast.kernel.entries import Intended, Progressed, Tried
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect
+from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
-from holdfast.workflows.saga import Covered, current_saga
+from holdfast.workflows.saga import covering
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:
@@ -34,23 +36,32 @@ async def call_step(
     activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """The body half: ask for the step, wait for its recorded outcome, and remember its undo if a saga is open."""
+    undo = step.undone_by
+    saga = None if undo is None else await covering(step.name)
+    operation = _ask(activation, step, args, kwargs)
+    if saga is None or undo is None:
+        return await operation
+
+    async def call_undo(result: Any) -> Any:
+        undoing = _ask(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
+        while not undoing.done():
+            with contextlib.suppress(asyncio.CancelledError):  # money is on its way
+                await asyncio.wait({undoing})
+        return undoing.result()
+
+    return await saga.cover(Covered(saga, operation.id, operation, undo.step.name, call_undo, undo.ambiguous))
+
+
+def _ask(activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation:
     fingerprint = ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs))
     args, kwargs = step.signature.snapshot(args, kwargs)
-    operation = activation.request(
+    return activation.request(
         "step",
         step.name,
         CallStep(step, args, kwargs),
         fingerprint=fingerprint,
         decode=step.signature.result.decode,
     )
-    saga, undo = current_saga.get(), step.undone_by
-    if saga is None or undo is None:
-        return await operation
-
-    def call_undo(result: Any) -> Coroutine[Any, Any, Any]:
-        return call_step(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
-
-    return await saga.cover(Covered(operation, undo.step.name, call_undo, undo.ambiguous))
 
 
 class CallStep(Struct, frozen=True):

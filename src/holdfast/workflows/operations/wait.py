@@ -14,6 +14,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
 from holdfast.kernel.tasks import timers_called
 from holdfast.kernel.unit import current_unit
+from holdfast.workflows.saga import refuse_new_run
 from holdfast.workflows.scope import BodyScope, activation_for, current_activation, refuse_in_step
 
 P = ParamSpec("P")
@@ -111,10 +112,12 @@ def query(function: Callable[[], T]) -> Callable[[], T]:
 def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
     """End this run and go on as a new one of the same execution: other arguments, an empty journal.
 
-    Signals not yet taken are carried over; everything else that is still running is cancelled.
+    Signals not yet taken are carried over; everything else that is still running is cancelled. Refused inside
+    ``hf.saga()`` (``InvalidInput``).
     """
     activation = activation_for("hf.continue_as_new")
     if activation.loop.evicting:
         raise Evicted
+    refuse_new_run()
     scope: BodyScope = activation.context
     raise ContinueAsNew(scope.bind(args, kwargs))

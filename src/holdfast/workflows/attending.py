@@ -1,0 +1,104 @@
+"""Executions that nobody works on, and that something is due for: paused ones, and those that were terminated."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from holdfast.errors import ExecutionTerminated, Refused
+from holdfast.items import AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
+from holdfast.kernel.entries import Entry
+from holdfast.kernel.handover import BLOCKED_RECHECK_MS
+from holdfast.kernel.journal import Journal, segment_sort
+from holdfast.kernel.program import Blocked, Effect
+from holdfast.kernel.requests import RUNNING, Raised
+from holdfast.workflows.record import PAUSED, READY, TERMINATED, decode_record
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.workflows.execution import Execution, Workflows
+
+TERMINATOR: Final = "terminated"
+"""The name under which a terminated execution's journal is closed."""
+
+MOST_PARTINGS: Final = 5
+"""So often a worker tries to find the children of a terminated execution: one that dies of it shall not take the others
+along."""
+
+
+async def attend(head: Item, programs: Workflows, host: Host) -> None:
+    """Do what is due about an execution that cannot be claimed. Every write is refused if somebody was faster."""
+    now = host.clock.now_ms()
+    if head.due_at is None or head.due_at > now:
+        return
+    with contextlib.suppress(Refused):
+        match head.status:
+            case status if status == PAUSED:
+                await _wake_or_leave(head, host, now)
+            case status if status == TERMINATED:
+                await _part_from_children(head, programs, host, now)
+            case _:
+                pass
+
+
+async def _wake_or_leave(head: Item, host: Host, now: int) -> None:
+    """A paused execution whose time has run out goes on, to its end. Until then there is nothing to do for it."""
+    deadline_at = decode_record(head.body).deadline_at
+    as_seen = AllOf((StatusIn((PAUSED,)), RevisionIs(head.revision)))
+    if deadline_at is not None and deadline_at <= now:
+        await host.home.store.write(
+            Update(partition=head.partition, when=as_seen, status=READY, due_at=now, add_revision=1)
+        )
+        host.look_at(head.partition, now)
+    elif head.owner is None:
+        await host.home.store.write(Update(partition=head.partition, when=as_seen, due_at=deadline_at))
+
+
+async def _part_from_children(head: Item, programs: Workflows, host: Host, now: int) -> None:
+    """Let those go that a terminated execution waited for. Which ones they are follows from its journal.
+
+    Nobody else tries meanwhile, and whoever dies of it has counted the try. What is sent twice is recognised.
+    """
+    store, partition = host.home.store, head.partition
+    later = Update(
+        partition=partition,
+        when=AllOf((StatusIn((TERMINATED,)), EpochIs(head.epoch))),
+        due_at=now + BLOCKED_RECHECK_MS,
+    )
+    try:
+        program = programs.open(head, host)
+    except Blocked:  # whoever has its code does it
+        await store.write(later)
+        return
+    await store.write(replace(later, add_epoch=1))
+    journal = Journal(store, partition, program.run, TERMINATOR, head.epoch)
+    await journal.load()
+    if await _tries(head, journal, program.run, host) < MOST_PARTINGS:
+        await _part(program, journal.entries, now)
+    await store.write(Update(partition=partition, when=EpochIs(head.epoch + 1), due_at=None))
+
+
+async def _tries(head: Item, journal: Journal, run: int, host: Host) -> int:
+    """How often it was tried since the journal was closed, which is done now if the one who terminated it has died."""
+    if journal.position > 0:
+        last = await host.home.store.get(head.partition, segment_sort(run, journal.position - 1))
+        if last is not None and last.owner == TERMINATOR:
+            return head.epoch - last.epoch
+    await journal.fence()
+    return 0
+
+
+async def _part(program: Execution, entries: Sequence[Entry], now: int) -> None:
+    program.begin(entries, now)
+    try:
+        if program.activation.outcome is RUNNING:
+            program.activation.outcome = Raised(ExecutionTerminated("it was terminated"))
+        asked = program.asked()
+        effects = () if asked is None else asked.effects
+        await asyncio.gather(*(effect.perform() for effect in effects if isinstance(effect, Effect)))
+    finally:
+        program.evict()
