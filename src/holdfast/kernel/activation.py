@@ -106,7 +106,9 @@ class Activation:
         "context",
         "looking",
         "loop",
+        "names_by_item",
         "outcome",
+        "prompters",
         "queries",
         "rebuild",
         "repeats",
@@ -136,6 +138,8 @@ class Activation:
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
         self.looking = False
+        self.names_by_item = True
+        self.prompters: list[Callable[[str], bool]] = []
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
         self._wants: Wants | None = None
@@ -283,6 +287,9 @@ class Activation:
         if backlog is None or self.broken is not None:
             return None
         entry = backlog.take(self.requested)
+        while entry is None and not self._live and self._prompt(backlog):
+            self._run()
+            entry = backlog.take(self.requested)
         if entry is None and not backlog.strict and not self._makes_progress() and self._pass_over_timers(backlog):
             entry = backlog.take(self.requested)
         if backlog.exhausted:
@@ -290,6 +297,10 @@ class Activation:
         elif entry is None and backlog.strict:
             self._break_at(backlog.first)
         return entry
+
+    def _prompt(self, backlog: Backlog) -> bool:
+        """Have something started that is recorded, though this code would start it later."""
+        return any(prompt(entry.op) for prompt in self.prompters for entry in backlog.outcomes())
 
     def _break_at(self, entry: Replayed) -> None:
         assert isinstance(entry, (Done, Failed))  # the others are always wanted

@@ -92,7 +92,18 @@ class DurableLoop(asyncio.AbstractEventLoop):
         else:
             path = parent.child_path(label) + "/" if isinstance(parent, DurableTask) else ""
         inside = contextvars.copy_context() if context is None else context
-        task = DurableTask(coro, loop=self, path=path, context=inside, within=within)
+        return self.start_task(coro, path=path, context=inside, within=within)
+
+    def start_task(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        *,
+        path: str,
+        context: contextvars.Context,
+        within: DurableTask | None = None,
+    ) -> DurableTask:
+        """Start ``coroutine`` at a path that the caller has made sure is its own."""
+        task = DurableTask(coroutine, loop=self, path=path, context=context, within=within)
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
