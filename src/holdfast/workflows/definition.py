@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,17 +33,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 U = TypeVar("U")
 
+AtMostOnce = bool | Literal["attempt"]
+
 Inject = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes of a function one without the parameters that the app gives it."""
 
 
 class StepPolicy(Struct, frozen=True, kw_only=True):
-    """How a step is performed. Times are in seconds; ``None`` means no limit."""
+    """How a step is performed. Times are in seconds; ``None`` means no limit.
+
+    ``at_most_once`` holds of the step as a whole, or, as ``"attempt"``, of each of its attempts.
+    """
 
     retry: Retry = Retry()
     timeout_seconds: float | None = None
     heartbeat_seconds: float | None = None
-    at_most_once: bool = False
+    at_most_once: AtMostOnce = False
     transactional: bool = False
 
 
@@ -165,6 +170,13 @@ def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
     retry: Any = policy.retry  # whatever its annotation says
     if not isinstance(retry, Retry):
         raise InvalidInput(f"the retry policy of step {told!r} is an hf.Retry(...), not {retry!r}")
+    if policy.at_most_once not in (False, True, "attempt"):
+        raise InvalidInput(f"at_most_once of step {told!r} is True, False or 'attempt', not {policy.at_most_once!r}")
+    if policy.at_most_once == "attempt" and not retry.only and retry.when is None:
+        raise InvalidInput(
+            f"step {told!r} is at most once per attempt, so its retry policy has to name the errors after which "
+            "nothing has happened: retry=hf.Retry(only=(...)) or when=..."
+        )
 
 
 class StepDecorator:

@@ -107,13 +107,17 @@ def _failure(
 ) -> Arrival:
     policy = command.step.policy
     # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
-    if policy.at_most_once or isinstance(error, InvalidInput) or not policy.retry.retries(error, attempt):
+    random = Random(f"{live.record.secret}/{operation.id}/{attempt}")
+    final = policy.at_most_once is True or isinstance(error, InvalidInput)
+    final = final or (policy.at_most_once == "attempt" and isinstance(error, StepTimeout))  # nobody knows what it did
+    delay_ms = None if final else policy.retry.next_delay_ms(error, attempt, random)
+    if delay_ms is None:
         return live.failed(operation, error, attempts=attempt, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
-    delay = policy.retry.delay_seconds(attempt, Random(f"{live.record.secret}/{operation.id}/{attempt}"))
-    tried = Tried(operation.id, now, attempt, describe(error), now + int(delay * 1000), operation.fingerprint)
+    tried = Tried(operation.id, now, attempt, describe(error), now + delay_ms, operation.fingerprint)
     live.tried[operation.id] = tried
+    live.intended.pop(operation.id, None)
     return Arrival(tried)
 
 
