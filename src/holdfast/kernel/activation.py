@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw
 
-from holdfast.errors import Evicted, NondeterminismError
+from holdfast.errors import Evicted, InvalidInput, NondeterminismError
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.backlog import TIMER, Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
@@ -106,6 +106,7 @@ class Activation:
         "context",
         "looking",
         "loop",
+        "named",
         "names_by_item",
         "outcome",
         "prompters",
@@ -139,6 +140,7 @@ class Activation:
         self.repeats = False
         self.looking = False
         self.names_by_item = True
+        self.named: dict[str, str] = {}
         self.prompters: list[Callable[[str], bool]] = []
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
@@ -450,11 +452,20 @@ class Activation:
         if self.loop.evicting:
             self._refuse()
             return Operation(self.loop, name, kind, command, fingerprint, decode)  # it is never answered
-        op = self.loop.current_path(name) if id is None else id
+        op = self.loop.current_path(name) if id is None else self._claimed(id, f"{kind} {name!r}")
         operation = Operation(self.loop, op, kind, command, fingerprint, decode)
         operation.withdrawn = self._withdraw
         self._register(operation)
         return operation
+
+    def _claimed(self, id: str, what: str) -> str:
+        if id in self.named:
+            raise InvalidInput(
+                f"{id!r} names one operation of a run, and two ask for it: {self.named[id]}, and now {what}. Give each "
+                "a name of its own"
+            )
+        self.named[id] = what
+        return id
 
     def mailbox(self, name: str) -> asyncio.Queue[Raw]:
         """The messages called ``name`` that nobody has taken yet, first in, first out."""
