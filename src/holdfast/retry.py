@@ -95,14 +95,16 @@ class Retry:
         if self.when is None:
             return True
         try:
-            answer: object = self.when(error)
+            answer: Any = self.when(error)
         except Exception:
             _logger.exception("retry's `when` raised, so the attempt is not repeated: %r", self.when)
             return False
-        if not isinstance(answer, bool):
-            _logger.error("retry's `when` answered %s, not a bool, so the attempt is not repeated", type(answer).__name__)
+        if answer is not True and answer is not False:
+            _logger.error(
+                "retry's `when` answered %s, not a bool, so the attempt is not repeated", type(answer).__name__
+            )
             return False
-        return answer
+        return bool(answer)
 
     def _chosen_delay_ms(self, error: BaseException, attempt: int) -> int | None:
         if self.delay is None or not isinstance(error, Exception):

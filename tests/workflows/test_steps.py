@@ -183,6 +183,123 @@ async def test_a_one_off_step_needs_no_decorator(app):
         assert [event.name for event in await handle.history()] == ["read#0", "fetch#0", "l#0"]
 
 
+async def test_a_step_is_identified_by_the_name_its_caller_gives(app):
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @app.workflow
+    async def job() -> list[int]:
+        first = await hf.step(charge, 17, name="charge:17")
+        others = await asyncio.gather(hf.step(charge, 18, name="charge:18"), hf.step(lambda: 9, name="nine"))
+        return [first, *others]
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        assert await handle == [17, 18, 9]
+        assert sorted(event.name for event in await handle.history()) == ["charge:17", "charge:18", "nine"]
+
+
+async def test_named_steps_may_move_while_an_execution_is_open(world, reaches):
+    ran = []
+
+    def code(app, *, moved):
+        @app.step
+        async def charge(cents: int) -> int:
+            ran.append(cents)
+            return cents
+
+        async def one(cents: int) -> int:
+            return await hf.step(charge, cents, name=f"charge:{cents}")
+
+        async def as_it_was() -> list[int]:
+            return [await one(17), await one(18)]
+
+        async def as_it_is() -> list[int]:
+            async with asyncio.timeout(3600):
+                second, first = await asyncio.gather(one(18), one(17))
+            return [first, second]
+
+        @app.workflow(version="moved" if moved else "old")
+        async def job() -> list[int]:
+            got = await (as_it_is() if moved else as_it_was())
+            await hf.signal("go")
+            return got
+
+        return job
+
+    old, new = world.app(), world.app()
+    before, after = code(old, moved=False), code(new, moved=True)
+    async with old.worker(grace=0):
+        await reaches(await before.start(id="j"), "SUSPENDED")
+    async with new.worker():
+        handle = after.handle("j")
+        await handle.signal("go")
+        assert await handle == [17, 18]
+    assert ran == [17, 18]
+
+
+async def test_a_name_is_asked_for_once_in_a_run(app):
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @app.step
+    async def refund(cents: int) -> int:
+        return -cents
+
+    @app.workflow
+    async def job() -> str:
+        await hf.step(charge, 17, name="17")
+        with pytest.raises(hf.InvalidInput) as told:
+            await hf.step(refund, 17, name="17")
+        return str(told.value)
+
+    async with app.worker():
+        told = await job()
+    assert "'17' names one operation of a run, and two ask for it: step 'charge', and now step 'refund'" in told
+
+
+async def test_the_undo_of_a_named_step_is_named_after_it(app):
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @charge.undo
+    async def refund(cents: int) -> None: ...
+
+    @app.workflow
+    async def job() -> None:
+        async with hf.saga():
+            await hf.step(charge, 17, name="charge:17")
+            raise LookupError
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        with pytest.raises(hf.ExecutionFailed, match="LookupError"):
+            await handle
+        assert [event.name for event in await handle.history()] == ["charge:17", "charge:17.undo"]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((len, "abc"), {}, "hf.step takes a name"),
+        (("length",), {}, r"hf.step\('length', function, ...\) calls a function, and none was given"),
+        ((len, "abc"), {"name": "a/b"}, "a step's name has 1 to 100 printable characters"),
+        ((len, "abc"), {"name": 7}, "a step's name has 1 to 100 printable characters"),
+    ],
+)
+async def test_a_one_off_step_without_a_proper_name_is_refused(app, args, kwargs, message):
+    @app.workflow
+    async def job() -> None:
+        with pytest.raises(hf.InvalidInput, match=message):
+            await hf.step(*args, **kwargs)
+
+    async with app.worker():
+        await job()
+
+
 async def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every_step(app, fast):
     keys: dict[str, set[str]] = {"a": set(), "b": set()}
 

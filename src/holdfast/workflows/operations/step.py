@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 async def call_step(
-    activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    activation: Activation,
+    step: Step[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    id: str | None = None,
 ) -> Any:
     """The body half: ask for the step, wait for its recorded outcome, and remember its undo if a saga is open."""
     fingerprint = ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs))
@@ -42,13 +46,15 @@ async def call_step(
         CallStep(step, args, kwargs),
         fingerprint=fingerprint,
         decode=step.signature.result.decode,
+        id=id,
     )
     saga, undo = current_saga.get(), step.undone_by
     if saga is None or undo is None:
         return await operation
 
     def call_undo(result: Any) -> Coroutine[Any, Any, Any]:
-        return call_step(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
+        args = () if undo.step.signature.accepts_nothing else (result,)
+        return call_step(activation, undo.step, args, {}, None if id is None else f"{id}.undo")
 
     return await saga.cover(Covered(operation, undo.step.name, call_undo, undo.ambiguous))
 
