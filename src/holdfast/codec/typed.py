@@ -19,6 +19,7 @@ from holdfast.codec import faults, jsontext
 from holdfast.codec.exactness import Incomplete, complete, difference
 from holdfast.codec.hints import UNBOUNDED_LEVELS, name_of, survey
 from holdfast.codec.shapes import is_model, load_model
+from holdfast.codec.steadying import steadied
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class Codec(Generic[T]):
     ``name`` is the hint as written. A value whose exact type is in ``atoms`` survives JSON unseen (a float if it is
     finite). ``unordered`` says that values may hold sets or keys that only ``canonical_by_parts`` brings in order, and
     ``bounded`` that they cannot nest deeper than the limit. With ``floats`` values may hold ints in place of floats,
-    and are encoded once more when they have become floats.
+    and are encoded once more when they have become floats; so are values that may hold ``sets``, for their order.
 
     Carried are: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
     pydantic v2 models, enums of all str or all int, ``Literal``, ``datetime``, ``date``, ``time``, ``timedelta``,
@@ -49,6 +50,7 @@ class Codec(Generic[T]):
     unordered: bool
     bounded: bool
     floats: bool
+    sets: bool
     _decode: Callable[[bytes], T] = field(repr=False)
 
     def encode(self, value: T, what: str = "the value") -> bytes:
@@ -87,6 +89,14 @@ class Codec(Generic[T]):
                 f"was written, keep it able to read the older form (new fields with defaults)"
             ) from error
 
+    def decode_steady(self, data: bytes, what: str = "the stored value") -> T:
+        """What ``decode`` answers, for a workflow body: its sets have the same order in every process (G2)."""
+        return self.steady(self.decode(data, what))
+
+    def steady(self, value: T) -> T:
+        """A decoded value, which nobody else has, with its sets in the order of their canonical JSON."""
+        return cast("T", steadied(value)) if self.sets else value
+
     def copy(self, value: T, what: str, limit_bytes: int) -> tuple[bytes, T]:
         """The value as JSON and as read back from it, proven equal in type and value at every level (G2).
 
@@ -120,8 +130,8 @@ class Codec(Generic[T]):
             raise SerializationError(faults.misfit(value, self.name, what, faults.complaint_of(error))) from error
         if found is not None:
             raise faults.not_exact(found, value, self.name, what)
-        if self.floats:
-            data = jsontext.encode(copy)
+        if self.floats or self.sets:
+            data = jsontext.encode(self.steady(self._decode(data)) if self.sets else copy)
             if len(data) > limit_bytes:
                 raise faults.too_large(len(data), limit_bytes, what)
         return data, copy
@@ -171,6 +181,7 @@ def _build(hint: Any) -> Codec[Any]:
         unordered=found.unordered,
         bounded=found.levels < UNBOUNDED_LEVELS,
         floats=found.floats,
+        sets=found.sets,
         _decode=decoder_of(seen_as),
     )
 

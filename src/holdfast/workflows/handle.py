@@ -90,17 +90,17 @@ class Handle(Generic[R]):
         registered; ``WaitTimeout`` if the time is up (the execution goes on); ``NotFound``.
         """
         activation = current_activation()
-        decode = self._workflow.signature.result.decode
+        codec = self._workflow.signature.result
         if activation is not None:
             async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-                awaited: R = await await_execution(activation, self._partition, decode)
+                awaited: R = await await_execution(activation, self._partition, codec.decode_steady)
                 return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
         ended = await (access.ended(self._partition) if timeout is None else self._ended_within(timeout, access))
         recorded = decode_result(ended.body)
         if recorded.result != NO_VALUE:
-            result: R = decode(bytes(recorded.result))
+            result: R = codec.decode(bytes(recorded.result))
             return result
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 

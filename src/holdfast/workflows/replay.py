@@ -65,7 +65,7 @@ def activation_of(
 
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
     try:
-        args, kwargs = workflow.signature.unbind(bytes(record.input))
+        args, kwargs = workflow.signature.unbind_steady(bytes(record.input))
     except HoldfastError as unfit:
         raise running_activation().unfit(str(unfit)) from unfit
     return await workflow.function(*args, **kwargs)

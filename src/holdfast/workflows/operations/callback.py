@@ -83,7 +83,8 @@ class Callback(Generic[T]):
                     if answer.error is not None:
                         return None, self._activation.rebuild(answer.error)
                     if answer.value != NO_VALUE:
-                        return codec_for(self._type).decode(bytes(answer.value), f"the answer to {self._op}"), None
+                        what = f"the answer to {self._op}"
+                        return codec_for(self._type).decode_steady(bytes(answer.value), what), None
         except TimeoutError:
             return None, StepTimeout(f"no answer came in time for callback {self._op}")
         except SerializationError as unfit:

@@ -31,4 +31,4 @@ async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None)
     with timers_called("signal-timeout"):
         async with asyncio.timeout(None if timeout is None else seconds(timeout)):
             value = await mailbox.get()
-    return codec_for(type).decode(bytes(value), f"the value of signal {name!r}")
+    return codec_for(type).decode_steady(bytes(value), f"the value of signal {name!r}")

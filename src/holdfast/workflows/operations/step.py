@@ -45,7 +45,7 @@ async def call_step(
         step.name,
         CallStep(step, args, kwargs),
         fingerprint=fingerprint,
-        decode=step.signature.result.decode,
+        decode=step.signature.result.decode_steady,
         id=id,
     )
     saga, undo = current_saga.get(), step.undone_by
@@ -105,7 +105,8 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
         raise
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, attempt, began)
-    return live.done(operation, data, copy=copy, attempts=attempt, began=began)
+    steady = step.signature.result.steady(copy)
+    return live.done(operation, data, copy=steady, attempts=attempt, began=began)
 
 
 def _failure(
@@ -232,7 +233,7 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
         began = live.now_ms()
         result = _called(step.function, cursor, *command.args, **command.kwargs)
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
-        return live.done(operation, data, copy=copy, began=began)
+        return live.done(operation, data, copy=step.signature.result.steady(copy), began=began)
 
     def failed(error: Exception) -> Arrival:
         tried = live.tried.get(operation.id)
