@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -42,10 +42,11 @@ from holdfast.workflows.scope import current_activation, refuse_in_step
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.workflows.access import Access, Ended
+    from holdfast.workflows.access import Access
     from holdfast.workflows.definition import Workflow
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -92,23 +93,27 @@ class Handle(Generic[R]):
         activation = current_activation()
         codec = self._workflow.signature.result
         if activation is not None:
-            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-                awaited: R = await await_execution(activation, self._partition, codec.decode_steady)
-                return awaited
+            wait = await_execution(activation, self._partition, codec.decode_steady)
+            awaited: R = await (wait if timeout is None else self._within(timeout, wait))
+            return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
-        ended = await (access.ended(self._partition) if timeout is None else self._ended_within(timeout, access))
+        end = access.ended(self._partition)
+        ended = await (end if timeout is None else self._within(timeout, end))
         recorded = decode_result(ended.body)
         if recorded.result != NO_VALUE:
             result: R = codec.decode(bytes(recorded.result))
             return result
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
-    async def _ended_within(self, timeout: Duration, access: Access) -> Ended:
+    async def _within(self, timeout: Duration, wait: Awaitable[T]) -> T:
+        limit = asyncio.timeout(seconds(timeout))
         try:
-            async with asyncio.timeout(seconds(timeout)):
-                return await access.ended(self._partition)
+            async with limit:
+                return await wait
         except TimeoutError:
+            if not limit.expired():
+                raise  # it is what the execution failed with
             told, waited = describe_partition(self._partition), timeout
             if not isinstance(waited, str):
                 waited = f"{seconds(waited):g} s"
