@@ -80,22 +80,25 @@ def name_of(hint: Any) -> str:
     return str(hint).replace("typing.", "")
 
 
-def survey(hint: Any) -> Survey:
+def survey(hint: Any, name: str = "") -> Survey:
     """Walk the hint to its end. Raises ``SerializationError`` if some of its values cannot be carried as typed JSON.
+
+    ``name`` is what messages call it.
 
     >>> survey(dict[str, list[int]]).levels
     2
     """
+    name = name or name_of(hint)
     try:
         info = inspect.type_info(hint)
     except NameError as error:
         raise SerializationError(
-            f"{name_of(hint)} cannot be used: one of its annotations names {error.name!r}, which cannot be found. "
+            f"{name} cannot be used: one of its annotations names {error.name!r}, which cannot be found. "
             f"Import or define it at module level, outside `if TYPE_CHECKING:` and outside functions"
         ) from error
     except Exception as error:
-        raise SerializationError(f"{name_of(hint)} cannot be carried as typed JSON: {_advice(str(error))}") from error
-    walk = _Walk(name_of(hint))
+        raise SerializationError(f"{name} cannot be carried as typed JSON: {_advice(str(error))}") from error
+    walk = _Walk(name)
     levels = min(walk.levels(info), UNBOUNDED_LEVELS)
     return Survey(atoms=_atoms_of(info), levels=levels, unordered=walk.unordered, floats=walk.floats, sets=walk.sets)
 
@@ -106,7 +109,8 @@ def _advice(complaint: str) -> str:
     if "more than one" in complaint or "Type unions" in complaint:
         return (
             f"{complaint}. JSON could not tell the members apart: make them msgspec.Struct classes with tag=True, "
-            f"or wrap each in a dataclass field of its own"
+            f"or wrap each in a dataclass field of its own. pydantic models are told apart in a parameter or result by "
+            f"Annotated[A | B, Field(discriminator=...)]"
         )
     if "Enum" in complaint:
         return f"{complaint}. Give every member a str, or every member an int"

@@ -120,7 +120,7 @@ def arguments_of(parameters: tuple[Parameter, ...]) -> type[Struct]:
     for index, parameter in enumerate(parameters):
         all_required &= parameter.required
         default = () if all_required else (field(default_factory=_default_of(parameter)),)
-        fields.append((f"p{index}", parameter.codec.hint, *default))
+        fields.append((f"p{index}", parameter.codec.shape, *default))
     names = {f"p{index}": parameter.name for index, parameter in enumerate(parameters)}
     return defstruct("Arguments", fields, rename=names, forbid_unknown_fields=True, gc=False)
 

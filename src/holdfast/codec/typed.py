@@ -20,6 +20,7 @@ from holdfast.codec.exactness import Incomplete, complete, difference
 from holdfast.codec.hints import UNBOUNDED_LEVELS, name_of, survey
 from holdfast.codec.shapes import is_model, load_model
 from holdfast.codec.steadying import steadied
+from holdfast.codec.tagged import shaped
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
@@ -32,10 +33,11 @@ CODECS_REMEMBERED: Final = 4096
 class Codec(Generic[T]):
     """How values of one type hint become JSON and come back. Immutable, and safe to use from several threads.
 
-    ``name`` is the hint as written. A value whose exact type is in ``atoms`` survives JSON unseen (a float if it is
-    finite). ``unordered`` says that values may hold sets or keys that only ``canonical_by_parts`` brings in order, and
-    ``bounded`` that they cannot nest deeper than the limit. With ``floats`` values may hold ints in place of floats,
-    and are encoded once more when they have become floats; so are values that may hold ``sets``, for their order.
+    ``name`` is the hint as written, ``shape`` the hint as msgspec takes it. A value whose exact type is in ``atoms``
+    survives JSON unseen (a float if it is finite). ``unordered`` says that values may hold sets or keys that only
+    ``canonical_by_parts`` brings in order, and ``bounded`` that they cannot nest deeper than the limit. With ``floats``
+    values may hold ints in place of floats, and are encoded once more when they have become floats; so are values that
+    may hold ``sets``, for their order.
 
     Carried are: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
     pydantic v2 models, enums of all str or all int, ``Literal``, ``datetime``, ``date``, ``time``, ``timedelta``,
@@ -45,6 +47,7 @@ class Codec(Generic[T]):
     """
 
     hint: Any
+    shape: Any
     name: str
     atoms: frozenset[type]
     unordered: bool
@@ -173,16 +176,18 @@ def decoder_of(hint: Any) -> Callable[[bytes], Any]:
 def _build(hint: Any) -> Codec[Any]:
     # A function that never returns has no result to carry, and is allowed to say so.
     seen_as = NoneType if hint is None or hint is Never or hint is NoReturn else hint
-    found = survey(seen_as)
+    shape = shaped(seen_as)
+    found = survey(shape, name_of(seen_as))
     return Codec(
         hint=hint,
+        shape=hint if shape is seen_as else shape,
         name=name_of(hint),
         atoms=found.atoms,
         unordered=found.unordered,
         bounded=found.levels < UNBOUNDED_LEVELS,
         floats=found.floats,
         sets=found.sets,
-        _decode=decoder_of(seen_as),
+        _decode=decoder_of(shape),
     )
 
 
