@@ -294,7 +294,7 @@ async def test_a_batch_that_failed_tells_an_awaiting_parent(app, work):
     ("function", "message"),
     [
         (lambda n: n, "hf.map awaits what the function answers for each item, and it answered int"),
-        (None, "hf.map calls a step, a workflow or an async def for each item, and was given None"),
+        (None, "hf.map calls a step, a workflow or an async def for each item, not None"),
     ],
 )
 async def test_what_cannot_be_awaited_is_named(app, function, message):

@@ -49,6 +49,7 @@ def activation_of(
     )
     activation.repeats = bool(entries)
     activation.looking = looking
+    activation.names_by_item = bool(record.nonce)
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
     info = WorkflowInfo(

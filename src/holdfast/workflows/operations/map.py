@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.errors import BatchFailed, InvalidInput
+from holdfast.functions import told
 from holdfast.workflows.operations.batch import Batch, Completion, Rules, checked
 from holdfast.workflows.operations.lanes import map_by_lanes
 from holdfast.workflows.scope import activation_for
@@ -44,7 +45,7 @@ async def map(  # noqa: A001 - read as hf.map, never imported bare
     activation = activation_for("hf.map")
     values = list(items)
     if not callable(function):
-        raise InvalidInput(f"hf.map calls a step, a workflow or an async def for each item, and was given {function!r}")
+        raise InvalidInput(f"hf.map calls a step, a workflow or an async def for each item, not {told(function)}")
     rules = Rules(
         items=len(values),
         min_successful=min_successful,
