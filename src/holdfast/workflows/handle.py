@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Raw, Struct
@@ -93,30 +94,28 @@ class Handle(Generic[R]):
         activation = current_activation()
         codec = self._workflow.signature.result
         if activation is not None:
-            wait = await_execution(activation, self._partition, codec.decode_steady)
-            awaited: R = await (wait if timeout is None else self._within(timeout, wait))
+            wait = partial(await_execution, activation, self._partition, codec.decode_steady)
+            awaited: R = await self._within(timeout, wait)
             return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
-        end = access.ended(self._partition)
-        ended = await (end if timeout is None else self._within(timeout, end))
+        ended = await self._within(timeout, partial(access.ended, self._partition))
         recorded = decode_result(ended.body)
         if recorded.result != NO_VALUE:
             result: R = codec.decode(bytes(recorded.result))
             return result
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
-    async def _within(self, timeout: Duration, wait: Awaitable[T]) -> T:
-        limit = asyncio.timeout(seconds(timeout))
+    async def _within(self, timeout: Duration | None, wait: Callable[[], Awaitable[T]]) -> T:
+        limit = asyncio.timeout(None if timeout is None else seconds(timeout))
         try:
             async with limit:
-                return await wait
+                return await wait()
         except TimeoutError:
             if not limit.expired():
                 raise  # it is what the execution failed with
-            told, waited = describe_partition(self._partition), timeout
-            if not isinstance(waited, str):
-                waited = f"{seconds(waited):g} s"
+            told = describe_partition(self._partition)
+            waited = timeout if isinstance(timeout, str) else f"{seconds(timeout or 0):g} s"
             raise WaitTimeout(f"{told} has not ended within {waited}; it goes on") from None
 
     async def status(self) -> Status:
