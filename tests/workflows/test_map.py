@@ -326,7 +326,7 @@ async def test_operations_are_named_by_the_place_of_their_item(app, work):
         handle = await workflow.start(id="w")
         await handle
         told = [each.name for each in await handle.history()]
-    assert told == ["map#0/0/work#0", "map#0/1/work#0", "map#1/0/timer#0", "map#1/0/map#0/0/child#0"]
+    assert told == ["map#0/0/work#0", "map#0/1/work#0", "map#1/0/sleep#0", "map#1/0/map#0/0/child#0"]
 
 
 FINISHED = {1: 0, 2: 8, 3: 12, 8: 12}
@@ -388,9 +388,9 @@ async def test_executions_of_the_old_format_keep_their_lanes(app, work, monkeypa
     """Their operations are named by lane, and an exceeded tolerance answers the batch, as it did when they began."""
     begin = Activation.begin
 
-    def begin_as_of_old(self) -> None:
+    def begin_as_of_old(self, *now: int) -> None:
         self.names_by_item = False
-        begin(self)
+        begin(self, *now)
 
     monkeypatch.setattr(Activation, "begin", begin_as_of_old)
 
