@@ -13,6 +13,7 @@ PUBLIC_NAMES = [
     "Actor",
     "App",
     "Batch",
+    "BatchFailed",
     "BearerTokens",
     "Blob",
     "Busy",

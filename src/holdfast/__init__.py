@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.coordination.stream.fold import Fold as Fold
     from holdfast.coordination.stream.handle import Stream as Stream
     from holdfast.coordination.stream.record import Recorded as Recorded
+    from holdfast.errors import BatchFailed as BatchFailed
     from holdfast.errors import Busy as Busy
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
@@ -90,10 +91,10 @@ if TYPE_CHECKING:
     from holdfast.workflows.history import Event as Event
     from holdfast.workflows.inline import step as step
     from holdfast.workflows.logging import get_logger as get_logger
+    from holdfast.workflows.operations.batch import Batch as Batch
+    from holdfast.workflows.operations.batch import Completion as Completion
     from holdfast.workflows.operations.callback import Callback as Callback
     from holdfast.workflows.operations.callback import callback as callback
-    from holdfast.workflows.operations.map import Batch as Batch
-    from holdfast.workflows.operations.map import Completion as Completion
     from holdfast.workflows.operations.map import map as map  # noqa: A004 - read as hf.map, never imported bare
     from holdfast.workflows.operations.signal import signal as signal
     from holdfast.workflows.operations.wait import continue_as_new as continue_as_new
@@ -114,8 +115,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
-    "ExecutionCancelled ExecutionError ExecutionFailed "
+    "BatchFailed Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError "
+    "DuplicateName ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
     "IOOutsideStep KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
     "ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName "
@@ -160,7 +161,7 @@ _HOMES = {
     "get_logger": "workflows.logging",
     "Callback": "workflows.operations.callback",
     "callback": "workflows.operations.callback",
-    "Batch": "workflows.operations.map",
+    "Batch": "workflows.operations.batch",
     "map": "workflows.operations.map",
     "signal": "workflows.operations.signal",
     "step": "workflows.inline",
@@ -171,7 +172,7 @@ _HOMES = {
     "WorkflowInfo": "workflows.scope",
     "current": "workflows.scope",
     "Current": "workflows.scope",
-    "Completion": "workflows.operations.map",
+    "Completion": "workflows.operations.batch",
     "Event": "workflows.history",
     "StatusPage": "client",
     "CallbackHandle": "client",
@@ -181,6 +182,7 @@ __all__ = [
     "Actor",
     "App",
     "Batch",
+    "BatchFailed",
     "BearerTokens",
     "Blob",
     "Busy",

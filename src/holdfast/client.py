@@ -10,13 +10,13 @@ from msgspec import Raw, Struct
 
 from holdfast.codec.typed import encode_untyped
 from holdfast.coordination.inbox import USED
-from holdfast.errors import InvalidInput, Refused, StepFailed, StoreUnavailable
+from holdfast.errors import InvalidInput, InvalidToken, Refused, StepFailed, StoreUnavailable
 from holdfast.failure import describe
 from holdfast.kernel.host import nudge
 from holdfast.persist import write_fresh
 from holdfast.workflows.handle import Status, status_of
-from holdfast.workflows.messages import send
-from holdfast.workflows.operations.callback import invalid_token, token_scope, verify_token
+from holdfast.workflows.messages import send, was_answered
+from holdfast.workflows.operations.callback import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.record import (
     NO_VALUE,
     OPEN,
@@ -100,13 +100,16 @@ class CallbackHandle:
         self._connect = connect
 
     async def complete(self, value: Any = None) -> None:
-        """Answer with a value. Raises ``InvalidToken`` if the token is wrong, used up, or its execution has ended."""
+        """Answer with a value. A repeat of the answer that was taken changes nothing, and is taken too (G11).
+
+        Raises ``InvalidToken`` if the token is wrong, used up by another answer, or its execution has ended.
+        """
         access = self._connect()
         data = encode_untyped(value, "the callback's value", access.limit_bytes)
         await self._answer(access, value=Raw(data))
 
     async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:
-        """Answer with a failure: the body sees ``StepFailed`` with this type and message."""
+        """Answer with a failure: the body sees ``StepFailed`` with this type and message. Repeats as ``complete``."""
         error = StepFailed(
             check_text("the type of an error", error_type), check_text("the message of an error", message)
         )
@@ -115,7 +118,9 @@ class CallbackHandle:
     async def heartbeat(self) -> None:
         """Say that the work goes on; the callback's heartbeat time-out starts anew."""
         access = self._connect()
-        scope, _ = await self._verified(access)
+        scope, head = await self._verified(access)
+        if not _takes_answers(head, scope):
+            raise invalid_token()
         answer = CallbackAnswer(run=scope.run, op=scope.op)
         if not await send(scope.partition, answer, access.home, access.host, access.sender, access.clock.now_ms()):
             raise invalid_token()
@@ -127,23 +132,28 @@ class CallbackHandle:
         )
         place, ring = post(scope.partition, callback_sort(scope.run, scope.op), answer, access.clock.now_ms())
         try:
+            if not _takes_answers(head, scope):
+                raise invalid_token()
             await write_fresh(access.home.store, place, ring, ours=lambda there: _is_ours(there, place))
-        except Refused:
-            raise invalid_token() from None
+        except (Refused, InvalidToken):
+            if not await was_answered(access.home.store, scope, answer):
+                raise invalid_token() from None
+            return
         nudge(head.partition, access.home, access.host)
 
-    async def _verified(self, access: Access) -> tuple[Any, Item]:
+    async def _verified(self, access: Access) -> tuple[TokenScope, Item]:
         scope = token_scope(self._token)
         if not scope.partition.startswith(PARTITION_PREFIX):
             raise invalid_token()  # not to ask the store, which may have something to say about the key
         head = await access.home.store.get(scope.partition)
         if head is None:
             raise invalid_token()
-        record = decode_record(head.body)
-        verify_token(self._token, record.secret)
-        if head.status not in OPEN or record.run != scope.run:
-            raise invalid_token()
+        verify_token(self._token, decode_record(head.body).secret)
         return scope, head
+
+
+def _takes_answers(head: Item, scope: TokenScope) -> bool:
+    return head.status in OPEN and decode_record(head.body).run == scope.run
 
 
 def _is_ours(there: Item | None, answer: Put) -> bool:

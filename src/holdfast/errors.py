@@ -18,6 +18,7 @@
     │   ├── StepFailed               it raised a class that is not registered here
     │   ├── StepTimeout              it, or its heartbeat, took too long; its effect may have happened
     │   └── StepInterrupted          an at-most-once step may or may not have run
+    ├── BatchFailed                  more items of a map failed than its rules tolerate; carries the batch
     ├── CallFailed                   an actor's method or an idempotent handler raised a class that is not registered
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
@@ -179,6 +180,22 @@ class StepInterrupted(StepError):
     """An at-most-once step started, and its process died before the outcome was recorded (G10)."""
 
     code = "step_interrupted"
+
+
+class BatchFailed(HoldfastError):
+    """More items of a map failed than its rules tolerate. ``batch`` says what became of each, the cause is the first.
+
+    Where it comes from a record (a child's failure, say), ``batch`` is ``None``: only its message was kept.
+    """
+
+    code = "batch_failed"
+
+    def __init__(self, message: str, batch: Any = None) -> None:
+        super().__init__(message, batch)
+        self.batch = batch
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class CallFailed(StepFailed):

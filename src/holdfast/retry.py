@@ -1,17 +1,24 @@
-"""Retry policies as data: they are stored, shown and compared, and they never run anything themselves."""
+"""Retry policies as data: they are shown and compared, and of users' code they only ask two pure functions."""
 
 from __future__ import annotations
 
+import inspect
+import logging
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from typing import Any, Final, cast
 
-from holdfast.duration import Duration, seconds
+from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import DeterminismError, InvalidInput, StepInterrupted, Terminal
 
 PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError, AssertionError, NotImplementedError, SyntaxError)
 """Trying again does not mend these."""
+
+
+_logger = logging.getLogger("holdfast")
 
 
 class Jitter(StrEnum):
@@ -28,7 +35,11 @@ class Retry:
 
     Attempt ``n`` is followed by a delay of ``initial * backoff ** (n - 1)``, at most ``max_delay``, thinned by
     ``jitter``. ``Terminal`` errors, programming errors and classes in ``never`` are not retried; if ``only`` is given,
-    nothing else is. The default makes three attempts.
+    nothing else is. Of what is left, ``when(error)`` says whether to try again, and ``delay(error, attempt)`` how long
+    to wait, as it is: no jitter, no ``max_delay``; ``None`` leaves it to the policy. Both are plain, pure functions of
+    what they are given. One that raises is logged: ``when`` then means no, and ``delay`` leaves it to the policy.
+
+    The default makes three attempts.
 
     >>> Retry(max_attempts=5, initial="1s", max_delay="3s", jitter=Jitter.NONE).delays_seconds()
     (1.0, 2.0, 3.0, 3.0)
@@ -41,6 +52,8 @@ class Retry:
     jitter: Jitter = Jitter.HALF
     only: tuple[type[BaseException], ...] = ()
     never: tuple[type[BaseException], ...] = ()
+    when: Callable[[Exception], bool] | None = None
+    delay: Callable[[Exception, int], Duration | None] | None = None
 
     def __post_init__(self) -> None:
         attempts: Any = self.max_attempts  # whatever the hints say, users without a type checker give
@@ -56,16 +69,52 @@ class Retry:
             classes: Any = getattr(self, name)
             if not (isinstance(classes, tuple) and all(map(_is_error_class, cast("tuple[Any, ...]", classes)))):
                 raise InvalidInput(f"{name} is a tuple of exception classes, such as (OSError,), not {classes!r}")
+        for name in ("when", "delay"):
+            function: Any = getattr(self, name)
+            if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
+                raise InvalidInput(f"{name} is a plain function of the error, which awaits nothing, not {function!r}")
         seconds(self.initial)
         seconds(self.max_delay)
+
+    def next_delay_ms(self, error: BaseException, attempt: int, random: Random) -> int | None:
+        """How long to wait after ``attempt`` (1 is the first) ended in ``error``; ``None``: not to try again."""
+        if not self.retries(error, attempt):
+            return None
+        chosen = self._chosen_delay_ms(error, attempt)
+        return math.ceil(self.delay_seconds(attempt, random) * 1000) if chosen is None else chosen
 
     def retries(self, error: BaseException, attempt: int) -> bool:
         """Whether to try again after ``attempt`` (1 is the first) ended in ``error``."""
         if attempt >= self.max_attempts or not isinstance(error, Exception):
             return False
         if isinstance(error, (Terminal, DeterminismError, StepInterrupted, *PROGRAMMING_ERRORS, *self.never)):
-            return bool(self.only) and isinstance(error, self.only)
-        return not self.only or isinstance(error, self.only)
+            return bool(self.only) and isinstance(error, self.only) and self._agrees(error)
+        return (not self.only or isinstance(error, self.only)) and self._agrees(error)
+
+    def _agrees(self, error: Exception) -> bool:
+        if self.when is None:
+            return True
+        try:
+            answer: Any = self.when(error)
+        except Exception:
+            _logger.exception("retry's `when` raised, so the attempt is not repeated: %r", self.when)
+            return False
+        if answer is not True and answer is not False:
+            _logger.error(
+                "retry's `when` answered %s, not a bool, so the attempt is not repeated", type(answer).__name__
+            )
+            return False
+        return bool(answer)
+
+    def _chosen_delay_ms(self, error: BaseException, attempt: int) -> int | None:
+        if self.delay is None or not isinstance(error, Exception):
+            return None
+        try:
+            chosen = self.delay(error, attempt)
+            return None if chosen is None else milliseconds(chosen)
+        except Exception:
+            _logger.exception("retry's `delay` failed, so the policy's own is used: %r", self.delay)
+            return None
 
     def delay_seconds(self, attempt: int, random: Random) -> float:
         """How long to wait after ``attempt``, jitter included."""

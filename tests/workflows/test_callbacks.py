@@ -235,6 +235,51 @@ async def test_a_second_answer_is_refused_whether_or_not_the_first_was_taken(app
             await callback.heartbeat()
 
 
+async def test_the_same_answer_again_is_taken_as_the_first_was(app, ship, tokens, eventually):
+    async with app.worker():
+        handle = await ship.start()
+        await eventually(lambda: tokens)
+        callback = app.callback(tokens[0])
+        for _ in range(3):
+            await callback.complete(Shipment("p-1", 1))
+        assert await handle == "p-1"
+        await callback.complete({"weight_grams": 1, "parcel": "p-1"})
+        for another in (Shipment("p-2", 1), None):
+            with pytest.raises(hf.InvalidToken):
+                await callback.complete(another)
+        with pytest.raises(hf.InvalidToken):
+            await callback.fail("p-1")
+
+
+async def test_the_same_failure_again_is_taken_as_the_first_was(app, ship, tokens, eventually):
+    async with app.worker():
+        handle = await ship.start()
+        await eventually(lambda: tokens)
+        callback = app.callback(tokens[0])
+        await callback.fail("lost", error_type="Post")
+        await callback.fail("lost", error_type="Post")
+        assert await handle == "failed: Post: lost"
+        await callback.fail("lost", error_type="Post")
+        with pytest.raises(hf.InvalidToken):
+            await callback.fail("lost", error_type="Mail")
+        with pytest.raises(hf.InvalidToken):
+            await callback.complete(None)
+
+
+async def test_an_answer_that_nobody_has_taken_yet_may_be_repeated(app, ship, tokens, eventually):
+    async with app.worker():
+        handle = await ship.start()
+        await eventually(lambda: tokens)
+    async with app:
+        callback = app.callback(tokens[0])
+        await callback.complete(Shipment("p-1", 1))
+        await callback.complete(Shipment("p-1", 1))
+        with pytest.raises(hf.InvalidToken):
+            await callback.complete(Shipment("p-2", 1))
+    async with app.worker():
+        assert await handle == "p-1"
+
+
 async def test_a_second_answer_is_refused_while_the_body_goes_on(app, tokens, eventually):
     @app.step
     async def ask(token: str) -> None:
@@ -366,7 +411,7 @@ async def test_the_time_out_counts_from_the_opening(app, tokens):
         return ""
 
     async with app.worker():
-        assert "no answer came in time for callback callback#0" in await job()
+        assert await job() == "callback callback#0 had no answer within 0.002 s"
 
 
 async def test_a_late_answer_is_refused_while_the_body_goes_on(app, tokens, eventually):
@@ -391,6 +436,70 @@ async def test_a_late_answer_is_refused_while_the_body_goes_on(app, tokens, even
             await app.callback(tokens[0]).complete("late")
         await handle.signal("go", "went")
         assert await handle == "went"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"timeout": "10ms"}, "callback callback#0 had no answer within 0.01 s"),
+        ({"heartbeat": "10ms"}, "callback callback#0 gave no sign of life for 0.01 s"),
+        ({"timeout": "10ms", "heartbeat": "1h"}, "callback callback#0 had no answer within 0.01 s"),
+    ],
+)
+async def test_it_is_late_or_silent_also_while_the_body_waits_elsewhere(app, tokens, eventually, options, told):
+    @app.step
+    async def ask(token: str) -> None:
+        tokens.append(token)
+
+    @app.workflow
+    async def job() -> str:
+        answer = hf.callback(str, **options)
+        await ask(answer.token)
+        await hf.signal("go")
+        try:
+            return await answer
+        except hf.StepTimeout as error:
+            return str(error)
+
+    async with app.worker():
+        handle = await job.start()
+        await eventually(lambda: tokens)
+
+        async def at_rest() -> bool:
+            status = await handle.status()
+            return status.status == "SUSPENDED" and status.due_at is None
+
+        await eventually(at_rest)
+        with pytest.raises(hf.InvalidToken):
+            await app.callback(tokens[0]).complete("late")
+        await handle.signal("go")
+        assert await handle == told
+
+
+async def test_an_answer_in_time_ends_the_watch_although_the_body_waits_elsewhere(app, tokens, eventually):
+    @app.step
+    async def ask(token: str) -> None:
+        tokens.append(token)
+
+    @app.workflow
+    async def job() -> str:
+        answer = hf.callback(str, timeout="1h", heartbeat="1h")
+        await ask(answer.token)
+        await hf.signal("go")
+        return await answer
+
+    async with app.worker():
+        handle = await job.start()
+        await eventually(lambda: tokens)
+        await app.callback(tokens[0]).complete("in time")
+
+        async def at_rest() -> bool:
+            status = await handle.status()
+            return status.status == "SUSPENDED" and status.due_at is None
+
+        await eventually(at_rest)
+        await handle.signal("go")
+        assert await handle == "in time"
 
 
 async def test_silence_ends_the_wait(app, ship):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
@@ -327,3 +328,25 @@ async def test_names_and_ids_are_text(app, name, options):
 async def test_waiting_for_a_signal_outside_a_body_is_refused(app):
     with pytest.raises(hf.InvalidInput, match="hf.signal works inside a workflow body only"):
         await hf.signal("x")
+
+
+async def test_a_time_out_says_what_was_waited_for_and_how_long(app):
+    @app.workflow
+    async def other() -> None:
+        await hf.signal("never")
+
+    @app.workflow
+    async def job() -> list[str]:
+        told = []
+        for wait in (partial(hf.signal, "go"), other.handle("o").result):
+            with pytest.raises(hf.WaitTimeout) as caught:
+                await wait(timeout="5ms")
+            told.append(str(caught.value))
+        return told
+
+    async with app.worker():
+        await other.start(id="o")
+        assert await job() == [
+            "no signal 'go' came within 0.005 s",
+            "execution 'o' of workflow 'other' has not ended within 5ms; it goes on",
+        ]

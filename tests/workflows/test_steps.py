@@ -12,6 +12,9 @@ from decimal import Decimal
 import pytest
 
 import holdfast as hf
+from holdfast.kernel.entries import Tried
+from holdfast.workflows.history import load
+from holdfast.workflows.record import partition_of
 
 
 @dataclass
@@ -178,6 +181,123 @@ async def test_a_one_off_step_needs_no_decorator(app):
         handle = await job.start(id="j")
         assert await handle == [2, 3, 9]
         assert [event.name for event in await handle.history()] == ["read#0", "fetch#0", "l#0"]
+
+
+async def test_a_step_is_identified_by_the_name_its_caller_gives(app):
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @app.workflow
+    async def job() -> list[int]:
+        first = await hf.step(charge, 17, name="charge:17")
+        others = await asyncio.gather(hf.step(charge, 18, name="charge:18"), hf.step(lambda: 9, name="nine"))
+        return [first, *others]
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        assert await handle == [17, 18, 9]
+        assert sorted(event.name for event in await handle.history()) == ["charge:17", "charge:18", "nine"]
+
+
+async def test_named_steps_may_move_while_an_execution_is_open(world, reaches):
+    ran = []
+
+    def code(app, *, moved):
+        @app.step
+        async def charge(cents: int) -> int:
+            ran.append(cents)
+            return cents
+
+        async def one(cents: int) -> int:
+            return await hf.step(charge, cents, name=f"charge:{cents}")
+
+        async def as_it_was() -> list[int]:
+            return [await one(17), await one(18)]
+
+        async def as_it_is() -> list[int]:
+            async with asyncio.timeout(3600):
+                second, first = await asyncio.gather(one(18), one(17))
+            return [first, second]
+
+        @app.workflow(version="moved" if moved else "old")
+        async def job() -> list[int]:
+            got = await (as_it_is() if moved else as_it_was())
+            await hf.signal("go")
+            return got
+
+        return job
+
+    old, new = world.app(), world.app()
+    before, after = code(old, moved=False), code(new, moved=True)
+    async with old.worker(grace=0):
+        await reaches(await before.start(id="j"), "SUSPENDED")
+    async with new.worker():
+        handle = after.handle("j")
+        await handle.signal("go")
+        assert await handle == [17, 18]
+    assert ran == [17, 18]
+
+
+async def test_a_name_is_asked_for_once_in_a_run(app):
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @app.step
+    async def refund(cents: int) -> int:
+        return -cents
+
+    @app.workflow
+    async def job() -> str:
+        await hf.step(charge, 17, name="17")
+        with pytest.raises(hf.InvalidInput) as told:
+            await hf.step(refund, 17, name="17")
+        return str(told.value)
+
+    async with app.worker():
+        told = await job()
+    assert "'17' names one operation of a run, and two ask for it: step 'charge', and now step 'refund'" in told
+
+
+async def test_the_undo_of_a_named_step_is_named_after_it(app):
+    @app.step
+    async def charge(cents: int) -> int:
+        return cents
+
+    @charge.undo
+    async def refund(cents: int) -> None: ...
+
+    @app.workflow
+    async def job() -> None:
+        async with hf.saga():
+            await hf.step(charge, 17, name="charge:17")
+            raise LookupError
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        with pytest.raises(hf.ExecutionFailed, match="LookupError"):
+            await handle
+        assert [event.name for event in await handle.history()] == ["charge:17", "charge:17.undo"]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((len, "abc"), {}, "hf.step takes a name"),
+        (("length",), {}, r"hf.step\('length', function, ...\) calls a function, and none was given"),
+        ((len, "abc"), {"name": "a/b"}, "a step's name has 1 to 100 printable characters"),
+        ((len, "abc"), {"name": 7}, "a step's name has 1 to 100 printable characters"),
+    ],
+)
+async def test_a_one_off_step_without_a_proper_name_is_refused(app, args, kwargs, message):
+    @app.workflow
+    async def job() -> None:
+        with pytest.raises(hf.InvalidInput, match=message):
+            await hf.step(*args, **kwargs)
+
+    async with app.worker():
+        await job()
 
 
 async def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every_step(app, fast):
@@ -496,6 +616,100 @@ async def test_which_errors_are_tried_again(app, options, error, expected):
     assert len(attempts) == expected
 
 
+class Throttled(Exception):
+    def __init__(self, status: int, after: object = None) -> None:
+        super().__init__(status, after)
+        self.status, self.after = status, after
+
+
+def throttled(app, answers, **options):
+    """A step that is refused by these statuses, one after another; and the attempts it has made."""
+    attempts: list[int] = []
+
+    @app.step(name="fetch", retry=hf.Retry(max_attempts=9, initial="1ms", **options))
+    async def fetch() -> int:
+        attempts.append(hf.current().attempt)
+        if len(attempts) <= len(answers):
+            raise answers[len(attempts) - 1]
+        return 200
+
+    @app.workflow
+    async def job() -> int:
+        return await fetch()
+
+    return job, attempts
+
+
+async def test_an_error_is_tried_again_if_the_predicate_says_so(app):
+    answers = [Throttled(429), Throttled(503), Throttled(400)]
+    job, attempts = throttled(app, answers, when=lambda error: error.status in (429, 503), only=(Throttled,))
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="Throttled: \\(400, None\\)"):
+            await job()
+    assert attempts == [1, 2, 3]
+
+
+async def test_what_is_never_tried_again_is_not_shown_to_the_predicate(app):
+    shown = []
+    job, attempts = throttled(app, [hf.Terminal("no")], when=lambda error: not shown.append(error))
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="Terminal"):
+            await job()
+    assert (attempts, shown) == ([1], [])
+
+
+@pytest.mark.parametrize(
+    ("when", "logged"),
+    [(lambda error: error.nothing_such, "nothing_such"), (lambda error: "yes", "answered str, not a bool")],
+)
+async def test_a_broken_predicate_is_logged_and_means_no(app, errors_expected, when, logged):
+    job, attempts = throttled(app, [OSError("down")], when=when)
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="OSError: down"):
+            await job()
+    assert attempts == [1]
+    assert logged in errors_expected.text
+
+
+async def test_the_error_chooses_the_delay(world, eventually):
+    """And so it is durable: an hour is recorded, whatever the policy's own limit."""
+    app = world.app()
+    job, _ = throttled(app, [Throttled(429, "1h")], delay=lambda error, attempt: error.after, max_delay="1s")
+    async with app.worker(grace=0):
+        handle = await job.start(id="j")
+
+        async def tried() -> bool:
+            return bool(await handle.history())
+
+        await eventually(tried)
+        entries = (await load(app.access().home.store, partition_of("job", "j"))).entries
+    tried_once = next(entry for entry in entries if isinstance(entry, Tried))
+    assert tried_once.again_at - tried_once.at == 3_600_000
+
+
+@pytest.mark.parametrize("chosen", [None, "soon", -1, "broken"])
+async def test_a_delay_that_is_none_leaves_it_to_the_policy(app, chosen, errors_expected):
+    def delay(error: Throttled, attempt: int) -> object:
+        if error.after == "broken":
+            raise LookupError(attempt)
+        return error.after
+
+    job, attempts = throttled(app, [Throttled(429, chosen)], delay=delay)
+    async with app.worker():
+        assert await job() == 200
+    assert attempts == [1, 2]
+    assert ("retry's `delay` failed" in errors_expected.text) == (chosen is not None)
+
+
+@pytest.mark.parametrize("name", ["when", "delay"])
+def test_what_is_no_plain_function_is_no_rule_of_retries(name):
+    async def ask(*_: object) -> None: ...
+
+    for wrong in (ask, "yes"):
+        with pytest.raises(hf.InvalidInput, match=f"{name} is a plain function of the error"):
+            hf.Retry(**{name: wrong})
+
+
 async def test_a_terminal_error_is_caught_as_terminal(app):
     @app.step(raises=(Refusal,))
     async def refuse() -> None:
@@ -794,6 +1008,127 @@ async def test_at_most_once_does_not_run_again_after_its_process_has_died(world)
         told = await after.handle("j")
     assert "'launch' is at most once" in told
     assert ran == [1]
+
+
+async def test_at_most_once_per_attempt_is_tried_again_after_what_did_nothing(app):
+    retry = hf.Retry(max_attempts=3, initial="1ms", only=(ConnectionError,))
+    job, attempts = counting(app, failures=2, retry=retry, at_most_once="attempt")
+    async with app.worker():
+        handle = await job.start(id="j")
+        assert await handle == 3
+        told = [(event.outcome, event.attempts) for event in await handle.history()]
+    assert attempts == [1, 2, 3]
+    assert [outcome for outcome, _ in told] == ["intended", "retrying", "intended", "retrying", "intended", "done"]
+
+
+async def test_at_most_once_per_attempt_is_not_tried_again_after_other_errors(app):
+    retry = hf.Retry(max_attempts=3, initial="1ms", only=(ConnectionError,))
+    job, attempts = counting(app, failures=2, error=OSError, retry=retry, at_most_once="attempt")
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="OSError: again"):
+            await job()
+    assert attempts == [1]
+
+
+async def test_at_most_once_per_attempt_is_not_tried_again_after_a_time_out(app):
+    ran = []
+
+    @app.step(at_most_once="attempt", timeout="10ms", retry=hf.Retry(initial="1ms", when=lambda _: True))
+    async def launch() -> None:
+        ran.append(1)
+        await asyncio.Event().wait()
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            await launch()
+        except hf.StepTimeout as error:
+            return str(error)
+        return ""
+
+    async with app.worker():
+        assert await job() == "step 'launch' took more than 0.01 s"
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("dies_in", [1, 2])
+async def test_at_most_once_per_attempt_does_not_repeat_the_attempt_in_which_its_process_died(world, dies_in):
+    ran = []
+    started = asyncio.Event()
+
+    def code(app):
+        @app.step(at_most_once="attempt", retry=hf.Retry(initial="1ms", only=(ConnectionError,)))
+        async def launch() -> None:
+            ran.append(hf.current().attempt)
+            if len(ran) == dies_in:
+                started.set()
+                await asyncio.Event().wait()
+            raise ConnectionError
+
+        @app.workflow
+        async def job() -> str:
+            try:
+                await launch()
+            except hf.StepInterrupted as error:
+                return str(error)
+            return ""
+
+        return job
+
+    first, second = world.app(), world.app()
+    before, after = code(first), code(second)
+    async with first.worker(grace=0):
+        await before.start(id="j")
+        await started.wait()
+    async with second.worker():
+        told = await after.handle("j")
+    assert "'launch' is at most once" in told
+    assert ran == list(range(1, dies_in + 1))
+
+
+async def test_at_most_once_per_attempt_goes_on_after_a_death_between_attempts(world, eventually):
+    ran = []
+
+    def code(app):
+        @app.step(at_most_once="attempt", retry=hf.Retry(initial="50ms", backoff=1, only=(ConnectionError,)))
+        async def launch() -> int:
+            ran.append(hf.current().attempt)
+            if len(ran) == 1:
+                raise ConnectionError
+            return len(ran)
+
+        @app.workflow
+        async def job() -> int:
+            return await launch()
+
+        return job
+
+    first, second = world.app(), world.app()
+    before, after = code(first), code(second)
+    async with first.worker(grace=0):
+        handle = await before.start(id="j")
+
+        async def tried() -> bool:
+            return [event.outcome for event in await handle.history()] == ["intended", "retrying"]
+
+        await eventually(tried)
+    async with second.worker():
+        assert await after.handle("j") == 2
+    assert ran == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"at_most_once": "attempt"}, "has to name the errors after which nothing has happened"),
+        ({"at_most_once": "once"}, "at_most_once of step 'launch' is True, False or 'attempt', not 'once'"),
+    ],
+)
+def test_at_most_once_of_another_kind_is_refused(options, message):
+    async def launch() -> None: ...
+
+    with pytest.raises(hf.InvalidInput, match=message):
+        hf.App("shop").step(**options)(launch)
 
 
 async def test_at_least_once_runs_again_after_its_process_has_died(world):

@@ -56,9 +56,9 @@ def fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAcc
     policy, now = actor.kind.policy, access.clock.now_ms()
     attempts = _attempts(trouble)
     access.tell("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
-    if policy.retry.retries(error, attempts):
-        delay = policy.retry.delay_seconds(attempts, Random(f"{delivery.place}/{attempts}"))
-        _set_trouble(delivery, replace(trouble, again_at=now + int(delay * 1000)), actor)
+    delay_ms = policy.retry.next_delay_ms(error, attempts, Random(f"{delivery.place}/{attempts}"))
+    if delay_ms is not None:
+        _set_trouble(delivery, replace(trouble, again_at=now + delay_ms), actor)
         actor.finish(Delivery(delivery.call), Replied())
         if delivery.sort is not None:
             actor.mail.appendleft(delivery)

@@ -38,7 +38,7 @@ async def call_from_body(
         f"{bound.reference.kind.name}.{bound.method.name}",
         CallActor(bound, data),
         fingerprint=ids.fingerprint(bound.reference.partition.encode() + b"\0" + data),
-        decode=bound.method.signature.result.decode,
+        decode=bound.method.signature.result.decode_steady,
     )
 
 

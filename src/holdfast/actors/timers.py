@@ -15,6 +15,7 @@ from holdfast.codec.signature import Signature, signature_of
 from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule, next_after
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.functions import told
 
 if TYPE_CHECKING:
     from holdfast.actors.scope import Turn
@@ -27,7 +28,7 @@ class Timer(Generic[P]):
 
     def __init__(self, function: Callable[..., Coroutine[Any, Any, None]]) -> None:
         if not inspect.iscoroutinefunction(function):
-            raise ConfigurationError(f"timer {function.__name__!r} is not 'async def'")
+            raise ConfigurationError(f"a timer is an async def in an actor, and was given {told(function)}")
         self.function = function
         self.name = function.__name__
         self.signature: Signature = signature_of(function, f"timer {self.name!r}", given=1)

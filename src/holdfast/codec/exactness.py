@@ -7,6 +7,7 @@ What "the same" means where Python's ``==`` says too much or too little:
 
 * the types are identical: ``1`` and ``True`` differ, and so do a class and its subclass. Only an int may come back as
   the float that is exactly as large: type checkers let it stand where the hint says float, and the copy is the float;
+* a set of the order in which a body got it (``steady``) is the plain set that it stands in for;
 * ``0.0`` and ``-0.0`` differ, and so do ``Decimal("1.0")`` and ``Decimal("1.00")``;
 * structured classes are compared field by field, whatever their ``__eq__`` says;
 * a dict is compared without regard to its order;
@@ -30,6 +31,7 @@ from typing import Any, Final, cast
 from msgspec import UNSET, UnsetType
 
 from holdfast.codec.shapes import CLASSES_REMEMBERED, fields_of, parts_of, step_to
+from holdfast.codec.steady import PLAIN, SteadyFrozenSet, SteadySet
 
 PLAIN_EQUALITY: Final = frozenset({str, int, bool, NoneType, bytes})
 """Types without parts, of which ``==`` between two values of the same type says all."""
@@ -60,6 +62,8 @@ def difference(value: object, copy: object) -> Difference | None:
     """
     kind = type(value)
     if kind is not type(copy):
+        if PLAIN.get(kind) is type(copy) or PLAIN.get(type(copy)) is kind:
+            return _compare_sets(cast("Collection[Any]", value), cast("Collection[Any]", copy))
         widened = kind is int and type(copy) is float and value == copy
         return None if widened else Difference("", value, copy)
     if kind in PLAIN_EQUALITY:
@@ -241,6 +245,8 @@ _COMPARERS: Final[dict[type, _Comparer]] = {
     dict: _compare_dicts,
     set: _compare_sets,
     frozenset: _compare_sets,
+    SteadySet: _compare_sets,
+    SteadyFrozenSet: _compare_sets,
     datetime: _by(_same_time),
     time: _by(_same_time),
     Decimal: _by(_same_decimal),

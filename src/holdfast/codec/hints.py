@@ -13,6 +13,7 @@ from typing import Any, Final, Union, get_args, get_origin
 from msgspec import inspect
 
 from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS
+from holdfast.codec.models import mentions_sets
 from holdfast.codec.shapes import is_model
 from holdfast.errors import SerializationError
 
@@ -54,13 +55,14 @@ class Survey:
 
     A value whose exact type is in ``atoms`` needs no check. ``levels`` is how deep a value can nest,
     ``UNBOUNDED_LEVELS`` if there is no telling. ``unordered`` values hold sets or keys that msgspec cannot sort, those
-    with ``floats`` may hold ints in their place.
+    with ``floats`` may hold ints in their place. With ``sets`` they may hold sets.
     """
 
     atoms: frozenset[type]
     levels: int
     unordered: bool
     floats: bool
+    sets: bool
 
 
 def name_of(hint: Any) -> str:
@@ -78,24 +80,27 @@ def name_of(hint: Any) -> str:
     return str(hint).replace("typing.", "")
 
 
-def survey(hint: Any) -> Survey:
+def survey(hint: Any, name: str = "") -> Survey:
     """Walk the hint to its end. Raises ``SerializationError`` if some of its values cannot be carried as typed JSON.
+
+    ``name`` is what messages call it.
 
     >>> survey(dict[str, list[int]]).levels
     2
     """
+    name = name or name_of(hint)
     try:
         info = inspect.type_info(hint)
     except NameError as error:
         raise SerializationError(
-            f"{name_of(hint)} cannot be used: one of its annotations names {error.name!r}, which cannot be found. "
+            f"{name} cannot be used: one of its annotations names {error.name!r}, which cannot be found. "
             f"Import or define it at module level, outside `if TYPE_CHECKING:` and outside functions"
         ) from error
     except Exception as error:
-        raise SerializationError(f"{name_of(hint)} cannot be carried as typed JSON: {_advice(str(error))}") from error
-    walk = _Walk(name_of(hint))
+        raise SerializationError(f"{name} cannot be carried as typed JSON: {_advice(str(error))}") from error
+    walk = _Walk(name)
     levels = min(walk.levels(info), UNBOUNDED_LEVELS)
-    return Survey(atoms=_atoms_of(info), levels=levels, unordered=walk.unordered, floats=walk.floats)
+    return Survey(atoms=_atoms_of(info), levels=levels, unordered=walk.unordered, floats=walk.floats, sets=walk.sets)
 
 
 def _advice(complaint: str) -> str:
@@ -104,7 +109,8 @@ def _advice(complaint: str) -> str:
     if "more than one" in complaint or "Type unions" in complaint:
         return (
             f"{complaint}. JSON could not tell the members apart: make them msgspec.Struct classes with tag=True, "
-            f"or wrap each in a dataclass field of its own"
+            f"or wrap each in a dataclass field of its own. pydantic models are told apart in a parameter or result by "
+            f"Annotated[A | B, Field(discriminator=...)]"
         )
     if "Enum" in complaint:
         return f"{complaint}. Give every member a str, or every member an int"
@@ -129,7 +135,7 @@ class _Walk:
     """One walk over a hint. Remembers what it has seen, so that recursive types end."""
 
     def __init__(self, hint: str) -> None:
-        self.unordered = self.floats = False
+        self.unordered = self.floats = self.sets = False
         self._hint = hint
         self._seen: dict[int, int] = {}
 
@@ -157,6 +163,7 @@ class _Walk:
                 self.floats = True
                 return 0
             case inspect.SetType(item_type=item) | inspect.FrozenSetType(item_type=item):
+                self.sets = True
                 self.unordered |= not isinstance(item, _SORTABLE)
                 return 1 + self.levels(item)
             case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
@@ -185,6 +192,7 @@ class _Walk:
                     f"{self._hint} cannot be carried as typed JSON: {_advice(f'{name_of(kind)} has no JSON form')}"
                 )
             self.unordered = True  # there may be sets in a model, and msgspec does not see them
+            self.sets |= mentions_sets(kind)
         return UNBOUNDED_LEVELS
 
     def _judge_key(self, key: inspect.Type) -> None:

@@ -16,6 +16,7 @@ from holdfast.codec import faults, jsontext
 from holdfast.codec.exactness import describe
 from holdfast.codec.typed import Codec, codec_for
 from holdfast.errors import ConfigurationError, InvalidInput, SerializationError
+from holdfast.functions import told
 
 _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
 _POSITIONAL_OR_KEYWORD: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -59,8 +60,8 @@ def parameters_of(fn: Callable[..., Any], what: str, given: int = 0) -> tuple[tu
     Raises ``ConfigurationError`` if an annotation cannot be resolved or a default does not fit its own annotation, and
     ``SerializationError`` if JSON cannot carry what is annotated; both name the parameter.
     """
-    if not inspect.isfunction(inspect.unwrap(fn)):
-        raise ConfigurationError(f"{what} must be a function written with def or async def, not {fn!r}")
+    if not inspect.isfunction(inspect.unwrap(fn)) and not inspect.ismethod(fn):
+        raise ConfigurationError(f"{what} must be a function written with def or async def, not {told(fn)}")
     annotations = _annotations_of(fn, what)
     declared = list(inspect.signature(fn).parameters.values())[given:]
     parameters = tuple(_parameter(each, annotations.get(each.name, Any), what) for each in declared)
@@ -120,7 +121,7 @@ def arguments_of(parameters: tuple[Parameter, ...]) -> type[Struct]:
     for index, parameter in enumerate(parameters):
         all_required &= parameter.required
         default = () if all_required else (field(default_factory=_default_of(parameter)),)
-        fields.append((f"p{index}", parameter.codec.hint, *default))
+        fields.append((f"p{index}", parameter.codec.shape, *default))
     names = {f"p{index}": parameter.name for index, parameter in enumerate(parameters)}
     return defstruct("Arguments", fields, rename=names, forbid_unknown_fields=True, gc=False)
 

@@ -27,6 +27,7 @@ from holdfast.codec.parameters import (
     readings_of,
     takes,
 )
+from holdfast.codec.steadying import steadied
 from holdfast.codec.typed import Codec, decoder_of
 from holdfast.errors import InvalidInput, SerializationError
 
@@ -51,6 +52,8 @@ class Signature:
     """How many positional arguments there can be, if there are no other parameters; else -1."""
     _floats: bool = field(repr=False)
     """Whether an int may have been given for a float."""
+    _sets: bool = field(repr=False)
+    """Whether an argument may hold sets."""
 
     @property
     def accepts_nothing(self) -> bool:
@@ -95,7 +98,14 @@ class Signature:
         >>> signature_of(charge).unbind(b'{"card":"tok","cents":100}')
         (('tok',), {'cents': 100})
         """
+        return self._spread(self._read(data))
+
+    def unbind_steady(self, data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What ``unbind`` answers, for a workflow body: its sets have the same order in every process (G2)."""
         values = self._read(data)
+        return self._spread(steadied(values) if self._sets else values)
+
+    def _spread(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if self._simple >= 0:
             return values, {}
         args: list[Any] = []
@@ -319,4 +329,5 @@ def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> S
         _required=-1 if needs_keywords else len(required),
         _simple=len(positional) if len(positional) == len(parameters) else -1,
         _floats=any(each.codec.floats for each in parameters),
+        _sets=any(each.codec.sets for each in parameters),
     )

@@ -19,6 +19,8 @@ from holdfast.codec import faults, jsontext
 from holdfast.codec.exactness import Incomplete, complete, difference
 from holdfast.codec.hints import UNBOUNDED_LEVELS, name_of, survey
 from holdfast.codec.shapes import is_model, load_model
+from holdfast.codec.steadying import steadied
+from holdfast.codec.tagged import shaped
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
@@ -31,10 +33,11 @@ CODECS_REMEMBERED: Final = 4096
 class Codec(Generic[T]):
     """How values of one type hint become JSON and come back. Immutable, and safe to use from several threads.
 
-    ``name`` is the hint as written. A value whose exact type is in ``atoms`` survives JSON unseen (a float if it is
-    finite). ``unordered`` says that values may hold sets or keys that only ``canonical_by_parts`` brings in order, and
-    ``bounded`` that they cannot nest deeper than the limit. With ``floats`` values may hold ints in place of floats,
-    and are encoded once more when they have become floats.
+    ``name`` is the hint as written, ``shape`` the hint as msgspec takes it. A value whose exact type is in ``atoms``
+    survives JSON unseen (a float if it is finite). ``unordered`` says that values may hold sets or keys that only
+    ``canonical_by_parts`` brings in order, and ``bounded`` that they cannot nest deeper than the limit. With ``floats``
+    values may hold ints in place of floats, and are encoded once more when they have become floats; so are values that
+    may hold ``sets``, for their order.
 
     Carried are: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
     pydantic v2 models, enums of all str or all int, ``Literal``, ``datetime``, ``date``, ``time``, ``timedelta``,
@@ -44,11 +47,13 @@ class Codec(Generic[T]):
     """
 
     hint: Any
+    shape: Any
     name: str
     atoms: frozenset[type]
     unordered: bool
     bounded: bool
     floats: bool
+    sets: bool
     _decode: Callable[[bytes], T] = field(repr=False)
 
     def encode(self, value: T, what: str = "the value") -> bytes:
@@ -87,6 +92,14 @@ class Codec(Generic[T]):
                 f"was written, keep it able to read the older form (new fields with defaults)"
             ) from error
 
+    def decode_steady(self, data: bytes, what: str = "the stored value") -> T:
+        """What ``decode`` answers, for a workflow body: its sets have the same order in every process (G2)."""
+        return self.steady(self.decode(data, what))
+
+    def steady(self, value: T) -> T:
+        """A decoded value, which nobody else has, with its sets in the order of their canonical JSON."""
+        return cast("T", steadied(value)) if self.sets else value
+
     def copy(self, value: T, what: str, limit_bytes: int) -> tuple[bytes, T]:
         """The value as JSON and as read back from it, proven equal in type and value at every level (G2).
 
@@ -120,8 +133,8 @@ class Codec(Generic[T]):
             raise SerializationError(faults.misfit(value, self.name, what, faults.complaint_of(error))) from error
         if found is not None:
             raise faults.not_exact(found, value, self.name, what)
-        if self.floats:
-            data = jsontext.encode(copy)
+        if self.floats or self.sets:
+            data = jsontext.encode(self.steady(self._decode(data)) if self.sets else copy)
             if len(data) > limit_bytes:
                 raise faults.too_large(len(data), limit_bytes, what)
         return data, copy
@@ -163,15 +176,18 @@ def decoder_of(hint: Any) -> Callable[[bytes], Any]:
 def _build(hint: Any) -> Codec[Any]:
     # A function that never returns has no result to carry, and is allowed to say so.
     seen_as = NoneType if hint is None or hint is Never or hint is NoReturn else hint
-    found = survey(seen_as)
+    shape = shaped(seen_as)
+    found = survey(shape, name_of(seen_as))
     return Codec(
         hint=hint,
+        shape=hint if shape is seen_as else shape,
         name=name_of(hint),
         atoms=found.atoms,
         unordered=found.unordered,
         bounded=found.levels < UNBOUNDED_LEVELS,
         floats=found.floats,
-        _decode=decoder_of(seen_as),
+        sets=found.sets,
+        _decode=decoder_of(shape),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw
 
-from holdfast.errors import DeterminismError, Evicted, NondeterminismError, Runaway
+from holdfast.errors import DeterminismError, Evicted, InvalidInput, NondeterminismError, Runaway
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.backlog import TIMER, Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
@@ -114,7 +114,10 @@ class Activation:
         "context",
         "looking",
         "loop",
+        "named",
+        "names_by_item",
         "outcome",
+        "prompters",
         "queries",
         "rebuild",
         "repeats",
@@ -146,6 +149,9 @@ class Activation:
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
         self.looking = False
+        self.names_by_item = True
+        self.named: dict[str, str] = {}
+        self.prompters: list[Callable[[str], bool]] = []
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
         self.wake: Callable[[], object] = _nobody
@@ -331,6 +337,9 @@ class Activation:
         if backlog is None or self.broken is not None:
             return None
         entry = backlog.take(self.requested)
+        while entry is None and not self._live and self._prompt(backlog):
+            self._run()
+            entry = backlog.take(self.requested)
         if entry is None and not backlog.strict and not self._makes_progress() and self._pass_over_timers(backlog):
             entry = backlog.take(self.requested)
         if backlog.exhausted:
@@ -338,6 +347,10 @@ class Activation:
         elif entry is None and backlog.strict:
             self._break_at(backlog.first)
         return entry
+
+    def _prompt(self, backlog: Backlog) -> bool:
+        """Have something started that is recorded, though this code would start it later."""
+        return any(prompt(entry.op) for prompt in self.prompters for entry in backlog.outcomes())
 
     def _break_at(self, entry: Replayed) -> None:
         assert isinstance(entry, (Done, Failed))  # the others are always wanted
@@ -496,11 +509,20 @@ class Activation:
         if self.loop.evicting:
             self._refuse()
             return Operation(self.loop, name, kind, command, fingerprint, decode)  # it is never answered
-        op = self.loop.current_path(name) if id is None else id
+        op = self.loop.current_path(name) if id is None else self._claimed(id, f"{kind} {name!r}")
         operation = Operation(self.loop, op, kind, command, fingerprint, decode)
         operation.withdrawn = self._withdraw
         self._register(operation)
         return operation
+
+    def _claimed(self, id: str, what: str) -> str:
+        if id in self.named:
+            raise InvalidInput(
+                f"{id!r} names one operation of a run, and two ask for it: {self.named[id]}, and now {what}. Give each "
+                "a name of its own"
+            )
+        self.named[id] = what
+        return id
 
     def mailbox(self, name: str) -> Mailbox:
         """The messages called ``name`` that nobody has taken yet, first in, first out."""

@@ -132,7 +132,18 @@ class DurableLoop(asyncio.AbstractEventLoop):
         else:
             within, path = None, parent.child_path(getattr(coro, "__name__", type(coro).__name__)) + "/"
         inside = contextvars.copy_context() if context is None else context
-        task = DurableTask(coro, loop=self, path=path, context=inside, within=within)
+        return self.start_task(coro, path=path, context=inside, within=within)
+
+    def start_task(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        *,
+        path: str,
+        context: contextvars.Context,
+        within: DurableTask | None = None,
+    ) -> DurableTask:
+        """Start ``coroutine`` at a path that the caller has made sure is its own."""
+        task = DurableTask(coroutine, loop=self, path=path, context=context, within=within)
         self._main = self._main or task
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:

@@ -19,6 +19,7 @@ from holdfast.actors.definition import Actor, Kind, Registrar, field
 from holdfast.actors.record import Call
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError
+from holdfast.functions import told
 from holdfast.messaging.outbox import stands_alone
 from holdfast.retry import Retry
 
@@ -93,7 +94,10 @@ def _answer_of(function: Callable[..., Any], event: Any) -> Any:
     """What the function answers. Raises ``ConfigurationError`` if it is no handler for this class of events."""
     what = f"consumer {function!r}"
     if not inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"{what} is not 'async def'; for blocking code await asyncio.to_thread(...) in it")
+        raise ConfigurationError(
+            f"a consumer is an async def, and was given {told(function)}; for blocking code await "
+            "asyncio.to_thread(...) in it"
+        )
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind not in POSITIONAL or any(_is_required(each) for each in parameters[1:]):
         raise ConfigurationError(f"{what} takes one argument, the event")

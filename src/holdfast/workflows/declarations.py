@@ -10,7 +10,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
 from holdfast.workflows.access import Access
-from holdfast.workflows.definition import Step, StepDecorator, StepPolicy, Workflow, WorkflowPolicy
+from holdfast.workflows.definition import AtMostOnce, Step, StepDecorator, StepPolicy, Workflow, WorkflowPolicy
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.versioning import VersionPolicy, policy_named
 
@@ -46,7 +46,7 @@ class Declarations:
         retry: Retry | None = ...,
         timeout: Duration | None = ...,
         heartbeat: Duration | None = ...,
-        at_most_once: bool = ...,
+        at_most_once: AtMostOnce = ...,
         raises: tuple[type[Exception], ...] = ...,
     ) -> StepDecorator: ...
     def step(
@@ -58,13 +58,14 @@ class Declarations:
         retry: Retry | None = None,
         timeout: Duration | None = None,
         heartbeat: Duration | None = None,
-        at_most_once: bool = False,
+        at_most_once: AtMostOnce = False,
         raises: tuple[type[Exception], ...] = (),
     ) -> Any:
         """Declare a step: ``async def``, or ``def`` for blocking code, which gets a thread.
 
         Its result is recorded once and never computed again (G2). An attempt may be repeated if a process dies before
         the record: use ``hf.current().idempotency_key`` with the outside world, or ``at_most_once`` (G10).
+        With ``at_most_once="attempt"`` each attempt is, and another one follows only the errors that ``retry`` names.
         ``timeout`` limits an attempt, ``heartbeat`` the silence within one. ``raises`` lists the error classes that
         the body may catch by class; others arrive as ``StepFailed``. In every case await the call.
         """

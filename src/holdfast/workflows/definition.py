@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from holdfast import ids
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
+from holdfast.functions import LAMBDA, told
 from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.handle import Handle
@@ -33,17 +34,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 U = TypeVar("U")
 
+AtMostOnce = bool | Literal["attempt"]
+
 Inject = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes of a function one without the parameters that the app gives it."""
 
 
 class StepPolicy(Struct, frozen=True, kw_only=True):
-    """How a step is performed. Times are in seconds; ``None`` means no limit."""
+    """How a step is performed. Times are in seconds; ``None`` means no limit.
+
+    ``at_most_once`` holds of the step as a whole, or, as ``"attempt"``, of each of its attempts.
+    """
 
     retry: Retry = Retry()
     timeout_seconds: float | None = None
     heartbeat_seconds: float | None = None
-    at_most_once: bool = False
+    at_most_once: AtMostOnce = False
     transactional: bool = False
 
 
@@ -131,6 +137,8 @@ class Step(Generic[P, R]):
         """
 
         def declare(undo_function: Any) -> Any:
+            if not callable(undo_function) or isinstance(undo_function, type):
+                raise InvalidInput(f"the undo of step {self.name!r} is a def or async def, not {told(undo_function)}")
             if self.undone_by is not None:
                 raise InvalidInput(f"step {self.name!r} already has an undo: {self.undone_by.step.name!r}")
             own = (
@@ -157,14 +165,31 @@ UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)
 
 
 def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
-    told = name or repr(function)
     if not callable(function) or isinstance(function, type):
-        raise InvalidInput(f"a step is a function, async or not: {told} is not")
+        raise InvalidInput(
+            f"a step is a def or async def, and was given {told(function)}. Wrap it in a function of its own: "
+            "def make(x: int) -> Thing: return Thing(x)"
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidInput(f"a step answers once, so that its answer can be recorded: {told} is a generator")
+        raise InvalidInput(
+            f"a step answers once, so that its answer can be recorded, and was given {told(function)}. Return a list, "
+            "or report progress with hf.current().heartbeat(...)"
+        )
+    if name == LAMBDA:
+        raise InvalidInput(
+            f"a step is recorded under its name, and {told(function)} has none: write a def, or give it a name: "
+            "app.step(name=...)"
+        )
     retry: Any = policy.retry  # whatever its annotation says
     if not isinstance(retry, Retry):
-        raise InvalidInput(f"the retry policy of step {told!r} is an hf.Retry(...), not {retry!r}")
+        raise InvalidInput(f"the retry policy of step {name!r} is an hf.Retry(...), not {retry!r}")
+    if policy.at_most_once not in (False, True, "attempt"):
+        raise InvalidInput(f"at_most_once of step {name!r} is True, False or 'attempt', not {policy.at_most_once!r}")
+    if policy.at_most_once == "attempt" and not retry.only and retry.when is None:
+        raise InvalidInput(
+            f"step {name!r} is at most once per attempt, so its retry policy has to name the errors after which "
+            "nothing has happened: retry=hf.Retry(only=(...)) or when=..."
+        )
 
 
 class StepDecorator:
@@ -208,7 +233,8 @@ class Workflow(Startable[P, R]):
     ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise InvalidInput(
-                f"a workflow is an async def: {getattr(function, '__qualname__', repr(function))} is not"
+                f"a workflow is an async def, and was given {told(function)}. Blocking code and generators belong in "
+                "a step that it awaits"
             )
         self.function: Callable[..., Coroutine[Any, Any, R]] = function
         self.name = name or function.__name__

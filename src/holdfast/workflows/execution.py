@@ -200,6 +200,7 @@ class Execution:
             match entry:
                 case Tried():
                     live.tried[entry.op] = entry
+                    live.intended.pop(entry.op, None)  # how that attempt ended is known
                 case Intended():
                     live.intended[entry.op] = entry
                 case Progressed():

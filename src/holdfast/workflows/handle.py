@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Raw, Struct
@@ -43,10 +44,11 @@ from holdfast.workflows.scope import current_activation, refuse_in_step
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.workflows.access import Access, Ended
+    from holdfast.workflows.access import Access
     from holdfast.workflows.definition import Workflow
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -91,28 +93,30 @@ class Handle(Generic[R]):
         registered; ``WaitTimeout`` if the time is up (the execution goes on); ``NotFound``.
         """
         activation = current_activation()
-        decode = self._workflow.signature.result.decode
+        codec = self._workflow.signature.result
         if activation is not None:
-            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-                awaited: R = await await_execution(activation, self._partition, decode)
-                return awaited
+            wait = partial(await_execution, activation, self._partition, codec.decode_steady)
+            awaited: R = await self._within(timeout, wait)
+            return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
-        ended = await (access.ended(self._partition) if timeout is None else self._ended_within(timeout, access))
+        ended = await self._within(timeout, partial(access.ended, self._partition))
         recorded = decode_result(ended.body)
         if recorded.result != NO_VALUE:
-            result: R = decode(bytes(recorded.result))
+            result: R = codec.decode(bytes(recorded.result))
             return result
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
-    async def _ended_within(self, timeout: Duration, access: Access) -> Ended:
+    async def _within(self, timeout: Duration | None, wait: Callable[[], Awaitable[T]]) -> T:
+        limit = asyncio.timeout(None if timeout is None else seconds(timeout))
         try:
-            async with asyncio.timeout(seconds(timeout)):
-                return await access.ended(self._partition)
+            async with limit:
+                return await wait()
         except TimeoutError:
-            told, waited = describe_partition(self._partition), timeout
-            if not isinstance(waited, str):
-                waited = f"{seconds(waited):g} s"
+            if not limit.expired():
+                raise  # it is what the execution failed with
+            told = describe_partition(self._partition)
+            waited = timeout if isinstance(timeout, str) else f"{seconds(timeout or 0):g} s"
             raise WaitTimeout(f"{told} has not ended within {waited}; it goes on") from None
 
     async def status(self) -> Status:

@@ -5,21 +5,37 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.coordination.inbox import Sender
+from holdfast.codec.jsontext import canonical
+from holdfast.coordination.inbox import USED, Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.items import StatusIn, Update
 from holdfast.kernel.entries import Cancelled, Received
 from holdfast.kernel.host import nudge
 from holdfast.persist import write_for_caller
 from holdfast.workflows.history import load
-from holdfast.workflows.record import CLAIMABLE, OPEN, PAUSED, READY, CancelRequest, Message, Signal, post
+from holdfast.workflows.record import (
+    CLAIMABLE,
+    NO_VALUE,
+    OPEN,
+    PAUSED,
+    READY,
+    CallbackAnswer,
+    CancelRequest,
+    Message,
+    Signal,
+    callback_sort,
+    decode_message,
+    post,
+)
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
+    from holdfast.workflows.operations.callback import TokenScope
 
 
 async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
@@ -66,9 +82,32 @@ async def was_received(store: Store, partition: str, message: Signal | CancelReq
             return id in recorded.record.seen or id in ids_here
 
 
+async def was_answered(store: Store, scope: TokenScope, answer: CallbackAnswer) -> bool:
+    """Whether a callback was answered with just this before: who repeats it is told what was said the first time."""
+    sort = callback_sort(scope.run, scope.op)
+    there = await store.get(scope.partition, sort)
+    if there is not None and there.status != USED:
+        return _says_the_same(there.body, answer)
+    try:
+        recorded = await load(store, scope.partition)
+    except NotFound:
+        return False
+    taken = (entry for entry in recorded.entries if isinstance(entry, Received) and entry.id == sort)
+    return any(_says_the_same(bytes(entry.value), answer) for entry in taken)
+
+
+def _says_the_same(recorded: bytes, answer: CallbackAnswer) -> bool:
+    there = decode_message(recorded)
+    if not isinstance(there, CallbackAnswer) or there.error != answer.error:
+        return False
+    if NO_VALUE in (there.value, answer.value):
+        return there.value == answer.value
+    return canonical(msgspec.json.decode(there.value)) == canonical(msgspec.json.decode(answer.value))
+
+
 def signal_id(given: str | None) -> str:
     """The id by which repeats of a signal are recognised."""
     return given if given is not None else ids.new_id()
 
 
-__all__ = ["Signal", "send", "signal_id"]
+__all__ = ["Signal", "send", "signal_id", "was_answered"]

@@ -57,7 +57,14 @@ def _add(known: dict[str, Any], kind: str, name: str, new: Any) -> None:
 
 def check_name(kind: str, name: str) -> None:
     """Names become keys in the store: short, printable, and without its separators."""
-    if not name or len(name) > LONGEST_NAME_CHARACTERS or not name.isprintable() or set(name) & set("#/!"):
+    given: Any = name  # whatever its annotation says
+    if (
+        not isinstance(given, str)
+        or not name
+        or len(name) > LONGEST_NAME_CHARACTERS
+        or not name.isprintable()
+        or set(name) & set("#/!")
+    ):
         raise InvalidInput(
             f"{'an' if kind == 'app' else 'a'} {kind}'s name has 1 to {LONGEST_NAME_CHARACTERS} printable characters "
             f"and none of # / ! — not {name!r}"

@@ -49,6 +49,7 @@ def activation_of(
     )
     activation.repeats = bool(entries)
     activation.looking = looking
+    activation.names_by_item = bool(record.nonce)
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
     info = WorkflowInfo(
@@ -65,7 +66,7 @@ def activation_of(
 
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
     try:
-        args, kwargs = workflow.signature.unbind(bytes(record.input))
+        args, kwargs = workflow.signature.unbind_steady(bytes(record.input))
     except HoldfastError as unfit:
         raise running_activation().unfit(str(unfit)) from unfit
     return await workflow.function(*args, **kwargs)

@@ -86,6 +86,7 @@ async def checkout(order: Order, express: bool = False) -> Decimal:
     batch = await hf.map(price, [order], concurrency=3)
     assert_type(batch.succeeded, list[Decimal])
     assert_type(await hf.step("plain", len, "abc"), int)
+    assert_type(await hf.step(charge, "c", 1, name="charge:c"), str)
     assert_type(await hf.poll(every="1s")(charge, "c", 1), str)
     assert_type(await hf.wait_for(charge, "c", 1), str)
     assert_type(hf.now(), datetime)

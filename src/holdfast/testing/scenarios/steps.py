@@ -155,6 +155,33 @@ def at_most_once(app: App, ledger: Ledger) -> User:
     return user
 
 
+def at_most_once_per_attempt(app: App, ledger: Ledger) -> User:
+    """A step whose attempts must not be repeated, but for those that are known to have done nothing."""
+
+    @app.step(at_most_once="attempt", retry=Retry(only=(ConnectionRefusedError,), initial="10s"))
+    async def launch() -> str:
+        ledger.attempt(key=f"attempt {attempt()} at the launch")
+        if attempt() < 3:
+            raise ConnectionRefusedError("nobody has taken it")
+        return "launched"
+
+    @app.workflow
+    async def mission() -> str:
+        with contextlib.suppress(StepInterrupted):
+            await launch()
+        return "over"
+
+    async def user() -> str:
+        return await (await mission.start(id="one"))
+
+    return user
+
+
+def one_launch(ledger: Ledger) -> list[str]:
+    """Each attempt at most once."""
+    return [f"{key} was made {count} times (G10)" for key, count in ledger.attempts.items() if count > 1]
+
+
 def single_launch(ledger: Ledger) -> list[str]:
     """At most once, and once if nothing happens."""
     return [
@@ -269,6 +296,7 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("parallel", parallel, histories=Histories.REORDERED),
     Scenario("retried", retried, check=few_attempts),
     Scenario("at most once", at_most_once, check=single_launch, histories=Histories.FREE),
+    Scenario("at most once per attempt", at_most_once_per_attempt, check=one_launch, histories=Histories.FREE),
     Scenario("durable before next", durable_before_next),
     Scenario("mapped", mapped, histories=Histories.FREE),
     Scenario("heartbeats", heartbeats),

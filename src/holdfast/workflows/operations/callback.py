@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Generator
+from contextvars import copy_context
 from typing import Any, Final, Generic, TypeVar, cast, overload
 
 import msgspec
@@ -33,59 +34,72 @@ TOKEN: Final = re.compile(r"\bhf1\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
 _decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
 
 
+class Patience(Struct, frozen=True):
+    """How long a callback may take, and how long it may be silent; ``None``: for ever."""
+
+    timeout_seconds: float | None = None
+    heartbeat_seconds: float | None = None
+
+    def deadline(self, now: float) -> float | None:
+        return None if self.timeout_seconds is None else now + self.timeout_seconds
+
+
 class Callback(Generic[T]):
     """A promise that somebody outside keeps. Hand ``token`` out in a step, then await the callback.
 
     Awaiting it again answers the same. Whoever gives up waiting (``asyncio.timeout``) may wait again later: the token
-    stays good until there is an answer, or the callback's own timeout passes.
+    stays good until there is an answer, or until the callback is late or silent. Both are watched for from its opening
+    on, whatever the body does meanwhile.
     """
 
-    def __init__(
-        self,
-        activation: Activation,
-        op: str,
-        token: str,
-        type: Any,
-        timeout_seconds: float | None,
-        heartbeat_seconds: float | None,
-    ) -> None:
+    def __init__(self, activation: Activation, op: str, token: str, type: Any, patience: Patience) -> None:
         self.token = token
         self._activation = activation
         self._op = op
         self._type = type
-        self._heartbeat_seconds = heartbeat_seconds
-        self._deadline = None if timeout_seconds is None else activation.loop.time() + timeout_seconds
+        self._patience = patience
         self._turn = asyncio.Lock()
         self._outcome: tuple[Any, Exception | None] | None = None
+        self._deadline = patience.deadline(activation.loop.time())
+        if patience != Patience() and activation.names_by_item:  # the old format watched only while somebody waited
+            activation.loop.start_task(self._settle(), path=f"{op}/", context=copy_context())
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self.result().__await__()
 
     async def result(self) -> T:
         """The answer. Raises what the other side failed with, or ``StepTimeout`` when it, or its heartbeat, is late."""
-        async with self._turn:
-            if self._outcome is None:
-                self._outcome = await self._wait()
-                self._activation.close_callback(self._op)
-        value, error = self._outcome
+        value, error = await self._settle()
         if error is not None:
             raise error
         return cast("T", value)
 
+    async def _settle(self) -> tuple[Any, Exception | None]:
+        async with self._turn:
+            if self._outcome is None:
+                self._outcome = await self._wait()
+                self._activation.close_callback(self._op)
+            return self._outcome
+
     async def _wait(self) -> tuple[Any, Exception | None]:
         mailbox = self._activation.mailbox(MAILBOX_PREFIX + self._op)
         self._activation.awaits_message(f"callback:{name_of(self._op)}")
+        patience = self._patience
+        whole = asyncio.timeout_at(self._deadline)
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with whole:
                 while True:
-                    async with asyncio.timeout(self._heartbeat_seconds):
+                    async with asyncio.timeout(patience.heartbeat_seconds):
                         answer = _decode_answer(bytes(await mailbox.get()))
                     if answer.error is not None:
                         return None, self._activation.rebuild(answer.error)
                     if answer.value != NO_VALUE:
-                        return codec_for(self._type).decode(bytes(answer.value), f"the answer to {self._op}"), None
+                        what = f"the answer to {self._op}"
+                        return codec_for(self._type).decode_steady(bytes(answer.value), what), None
         except TimeoutError:
-            return None, StepTimeout(f"no answer came in time for callback {self._op}")
+            late, silent = patience.timeout_seconds, patience.heartbeat_seconds
+            told = f"had no answer within {late} s" if whole.expired() else f"gave no sign of life for {silent} s"
+            return None, StepTimeout(f"callback {self._op} {told}")
         except SerializationError as unfit:
             return None, unfit
 
@@ -110,7 +124,7 @@ def callback(
     op = activation.loop.current_path(name)
     scope: BodyScope = activation.context
     token = make_token(scope.partition, scope.info.run, op, scope.secret)
-    return Callback(activation, op, token, type, _optional(timeout), _optional(heartbeat))
+    return Callback(activation, op, token, type, Patience(_optional(timeout), _optional(heartbeat)))
 
 
 def _optional(duration: Duration | None) -> float | None:

@@ -50,7 +50,7 @@ async def call_child(
         workflow.name,
         command,
         fingerprint=ids.fingerprint(data),
-        decode=workflow.signature.result.decode,
+        decode=workflow.signature.result.decode_steady,
     )
 
 

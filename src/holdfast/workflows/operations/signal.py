@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
+from holdfast.errors import WaitTimeout
 from holdfast.kernel.earlier import SIGNAL_PREFIX
 from holdfast.kernel.tasks import timers_called
 from holdfast.workflows.record import check_text
@@ -22,13 +23,17 @@ async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None)
 async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None) -> Any:
     """Wait for the next signal of this name and answer its value, decoded as ``type``.
 
-    Signals sent before this point wait in order. ``TimeoutError`` if none comes in time. A value of another type
-    raises ``SerializationError`` here; the signal is used up.
+    Signals sent before this point wait in order. ``WaitTimeout``, a ``TimeoutError``, if none comes in time. A value
+    of another type raises ``SerializationError`` here; the signal is used up.
     """
     activation = activation_for("hf.signal")
     mailbox = activation.mailbox(check_text("a signal's name", name))
     activation.awaits_message(SIGNAL_PREFIX + name)
-    with timers_called("signal-timeout"):
-        async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-            value = await mailbox.get()
-    return codec_for(type).decode(bytes(value), f"the value of signal {name!r}")
+    wait_seconds = None if timeout is None else seconds(timeout)
+    try:
+        with timers_called("signal-timeout"):
+            async with asyncio.timeout(wait_seconds):
+                value = await mailbox.get()
+    except TimeoutError:
+        raise WaitTimeout(f"no signal {name!r} came within {wait_seconds} s") from None
+    return codec_for(type).decode_steady(bytes(value), f"the value of signal {name!r}")

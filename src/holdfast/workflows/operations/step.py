@@ -33,17 +33,22 @@ if TYPE_CHECKING:
 
 
 async def call_step(
-    activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    activation: Activation,
+    step: Step[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    id: str | None = None,
 ) -> Any:
     """The body half: ask for the step, wait for its recorded outcome, and remember its undo if a saga is open."""
     undo = step.undone_by
     saga = None if undo is None else await covering(step.name)
-    operation = _ask(activation, step, args, kwargs)
+    operation = _ask(activation, step, args, kwargs, id)
     if saga is None or undo is None:
         return await operation
 
     async def call_undo(result: Any) -> Any:
-        undoing = _ask(activation, undo.step, () if undo.step.signature.accepts_nothing else (result,), {})
+        undo_args = () if undo.step.signature.accepts_nothing else (result,)
+        undoing = _ask(activation, undo.step, undo_args, {}, None if id is None else f"{id}.undo")
         while not undoing.done():
             with contextlib.suppress(asyncio.CancelledError):  # money is on its way
                 await asyncio.wait({undoing})
@@ -52,7 +57,9 @@ async def call_step(
     return await saga.cover(Covered(saga, operation.id, operation, undo.step.name, call_undo, undo.ambiguous))
 
 
-def _ask(activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation:
+def _ask(
+    activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], id: str | None
+) -> Operation:
     fingerprint = ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs))
     args, kwargs = step.signature.snapshot(args, kwargs)
     return activation.request(
@@ -60,7 +67,8 @@ def _ask(activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kw
         step.name,
         CallStep(step, args, kwargs),
         fingerprint=fingerprint,
-        decode=step.signature.result.decode,
+        decode=step.signature.result.decode_steady,
+        id=id,
     )
 
 
@@ -110,7 +118,8 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
         raise
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, attempt, began)
-    return live.done(operation, data, copy=copy, attempts=attempt, began=began)
+    steady = step.signature.result.steady(copy)
+    return live.done(operation, data, copy=steady, attempts=attempt, began=began)
 
 
 def _failure(
@@ -118,13 +127,17 @@ def _failure(
 ) -> Arrival:
     policy = command.step.policy
     # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
-    if policy.at_most_once or isinstance(error, InvalidInput) or not policy.retry.retries(error, attempt):
+    random = Random(f"{live.record.secret}/{operation.id}/{attempt}")
+    final = policy.at_most_once is True or isinstance(error, InvalidInput)
+    final = final or (policy.at_most_once == "attempt" and isinstance(error, StepTimeout))  # nobody knows what it did
+    delay_ms = None if final else policy.retry.next_delay_ms(error, attempt, random)
+    if delay_ms is None:
         return live.failed(operation, error, attempts=attempt, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
-    delay = policy.retry.delay_seconds(attempt, Random(f"{live.record.secret}/{operation.id}/{attempt}"))
-    tried = Tried(operation.id, now, attempt, describe(error), now + int(delay * 1000), operation.fingerprint)
+    tried = Tried(operation.id, now, attempt, describe(error), now + delay_ms, operation.fingerprint)
     live.tried[operation.id] = tried
+    live.intended.pop(operation.id, None)
     return Arrival(tried)
 
 
@@ -233,7 +246,7 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
         began = live.now_ms()
         result = _called(step.function, cursor, *command.args, **command.kwargs)
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
-        return live.done(operation, data, copy=copy, began=began)
+        return live.done(operation, data, copy=step.signature.result.steady(copy), began=began)
 
     def failed(error: Exception) -> Arrival:
         tried = live.tried.get(operation.id)

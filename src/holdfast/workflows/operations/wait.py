@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from random import Random
@@ -12,6 +13,7 @@ from uuid import UUID
 from holdfast.clock import moment
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
+from holdfast.functions import told
 from holdfast.kernel.tasks import timers_called
 from holdfast.kernel.unit import current_unit
 from holdfast.workflows.saga import refuse_new_run
@@ -105,7 +107,11 @@ def query(function: Callable[[], T]) -> Callable[[], T]:
     """Let ``handle.query(function's name)`` call this function of the body to look at its live state. It must not wait
     or change anything.
     """
-    activation_for("hf.query").queries[function.__name__] = function
+    activation = activation_for("hf.query")
+    name = getattr(function, "__name__", "")
+    if isinstance(function, type) or inspect.iscoroutinefunction(function) or not name:
+        raise InvalidInput(f"a query is a plain def, asked for by its name, and was given {told(function)}")
+    activation.queries[name] = function
     return function
 
 
