@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import inspect
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ Place = tuple[CodeType, int]
 
 def calling_place() -> str:
     """The line of the user's code that called us, as ``file:line``; empty if there is none."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same, and more to look up
+    frame = inspect.currentframe()
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_NOT_THE_USERS):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
