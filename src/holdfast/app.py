@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
@@ -346,6 +346,11 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
             finally:
                 await worker.stop(grace_seconds)
 
+    async def until(self, *asked: Awaitable[object]) -> None:
+        """Let the worker work until one of them is done. Raises ``StoreUnusable`` as soon as its store is."""
+        assert self._worker is not None, "only a worker waits for it"
+        await self._worker.until(*asked)
+
     @asynccontextmanager
     async def employ(self, limits: Limits, later: Callable[[Home], Later] | None = None) -> AsyncGenerator[Worker]:
         """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
@@ -374,7 +379,7 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
             async with self.worker(grace=grace):
                 if main is not None:
                     return await main
-                await stop_requested()
+                await self.until(stop_requested())
                 return None
 
         try:

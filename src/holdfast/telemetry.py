@@ -21,6 +21,7 @@
 | ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
+| ``store_unusable`` | error | a sweep found the store unusable (its file was deleted, say): a person must act |
 | ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
 | ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
 | ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
@@ -57,6 +58,7 @@ LOGGED: Final = {
     "bus_failed": logging.WARNING,
     "loop_stalled": logging.WARNING,
     "store_awaited": logging.WARNING,
+    "store_unusable": logging.ERROR,
     "ring_failed": logging.WARNING,
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,

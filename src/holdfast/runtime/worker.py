@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.kernel.host import Host, Limits
 from holdfast.kernel.sweep import Sweeper
@@ -13,7 +13,7 @@ from holdfast.runtime.threads import StepThreads
 from holdfast.workflows.execution import Workflows
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Awaitable, Generator, Sequence
 
     from holdfast.kernel.later import Later
     from holdfast.kernel.program import Model
@@ -59,6 +59,17 @@ class Worker:
             yield
         finally:
             self._access.host = self.host
+
+    async def until(self, *asked: Awaitable[object]) -> None:
+        """Wait until one of them is done. Raises ``StoreUnusable`` if the store cannot be used any more before that."""
+        waited: list[asyncio.Future[Any]] = [asyncio.ensure_future(each) for each in asked]
+        try:
+            await asyncio.wait([*waited, self.sweeper.ruined], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waited:
+                each.cancel()
+        if self.sweeper.ruined.done():
+            raise self.sweeper.ruined.result()
 
     async def stop(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Finish running steps within the grace period, hand the rest over, and let go of every lease."""
