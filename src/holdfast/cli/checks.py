@@ -17,6 +17,7 @@ from holdfast.backends.sqlite.schema import SCHEMA_VERSION
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.cli.output import duration
 from holdfast.clock import Clock
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.items import Item
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
@@ -146,7 +147,10 @@ async def _census(store: Store) -> Census:
 
 
 def _wanting(blocked: Item) -> str:
-    record = decode_record(blocked.body)
+    try:
+        record = decode_record(blocked.body)
+    except UNREADABLE as error:
+        return f"{describe_partition(blocked.partition)} (damaged: {error})"
     published = f", published as {record.published}" if record.published else ""
     return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published})"
 

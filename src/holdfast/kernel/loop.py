@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Coroutine
 from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final, NoReturn, Protocol
 
+from holdfast.duration import checked_wait
 from holdfast.errors import DeterminismError, IOOutsideStep
 from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
 
@@ -66,7 +67,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]  # lighter handles, see above
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle | Timer:
-        if when <= self.now:
+        if checked_wait(when - self.now) <= 0:
             return self.call_soon(callback, *args, context=context)
         timer: Timer = self.activation.start_timer(
             when, Handle(callback, args, contextvars.copy_context() if context is None else context)

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.clock import moment
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
@@ -33,8 +34,10 @@ from holdfast.workflows.record import (
     decode_record,
     decode_result,
     describe_partition,
+    id_of,
     partition_of,
     pinned_to,
+    workflow_of,
 )
 from holdfast.workflows.replay import activation_of
 from holdfast.workflows.retry import retry
@@ -51,6 +54,7 @@ R = TypeVar("R")
 class Status(Struct, frozen=True, kw_only=True):
     """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line.
 
+    ``error`` begins with "damaged" if its record cannot be read; then only its key, status and due time are known.
     ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones only.
     """
 
@@ -219,8 +223,13 @@ class Handle(Generic[R]):
 
 
 def status_of(head: Item) -> Status:
-    """A head as users see it."""
-    record: ExecutionRecord = decode_record(head.body)
+    """A head as users see it. One whose body cannot be read is shown with its key, and with what is wrong: it must not
+    hide the others.
+    """
+    try:
+        record: ExecutionRecord = decode_record(head.body)
+    except UNREADABLE as unreadable:
+        return _damaged(head, unreadable)
     error = record.error
     return Status(
         workflow=record.workflow,
@@ -234,4 +243,19 @@ def status_of(head: Item) -> Status:
         tags=record.tags,
         error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
         published=record.published or None,
+    )
+
+
+def _damaged(head: Item, unreadable: Exception) -> Status:
+    return Status(
+        workflow=workflow_of(head.partition),
+        id=id_of(head.partition),
+        status=head.status,
+        version="",
+        run=0,
+        created_at=moment(0),
+        ended_at=None,
+        due_at=None if head.due_at is None else moment(head.due_at),
+        tags={},
+        error=f"damaged: {unreadable}",
     )
