@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
@@ -346,11 +346,6 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
             finally:
                 await worker.stop(grace_seconds)
 
-    async def until(self, *asked: Awaitable[object]) -> None:
-        """Let the worker work until one of them is done. Raises ``StoreUnusable`` as soon as its store is."""
-        assert self._worker is not None, "only a worker waits for it"
-        await self._worker.until(*asked)
-
     @asynccontextmanager
     async def employ(self, limits: Limits, later: Callable[[Home], Later] | None = None) -> AsyncGenerator[Worker]:
         """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
@@ -373,14 +368,15 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
     def run(
         self, main: Coroutine[Any, Any, T] | None = None, /, *, grace: Duration = DEFAULT_GRACE_SECONDS
     ) -> T | None:
-        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result."""
+        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result.
+
+        Raises ``StoreUnusable`` if the home cannot be used any more: its file was deleted, say.
+        """
 
         async def serve() -> T | None:
             async with self.worker(grace=grace):
-                if main is not None:
-                    return await main
-                await self.until(stop_requested())
-                return None
+                assert self._worker is not None
+                return await self._worker.until(stop_requested() if main is None else main)
 
         try:
             return asyncio.run(serve())

@@ -10,6 +10,7 @@
 | ``handed_over`` | partition, version | another published version of the code was called to go on with an entity |
 | ``blocked`` | partition, reason | no code here may continue this entity |
 | ``loop_stalled`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
+| ``threads_busy`` | partition, op, seconds | a blocking step waits so long for a thread: none comes free |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
 | ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
 | ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
@@ -57,6 +58,7 @@ LOGGED: Final = {
     "event_unfit": logging.WARNING,
     "bus_failed": logging.WARNING,
     "loop_stalled": logging.WARNING,
+    "threads_busy": logging.WARNING,
     "store_awaited": logging.WARNING,
     "store_unusable": logging.ERROR,
     "ring_failed": logging.WARNING,

@@ -188,7 +188,7 @@ class TestReplacedFile:
             (tmp_path / "shop.db").unlink()
             async with asyncio.timeout(20):
                 with pytest.raises(StoreUnusable, match=r"shop\.db was deleted"):
-                    await app.until(asyncio.Event().wait())
+                    await app._worker.until(asyncio.Event().wait())
             with pytest.raises(StoreUnusable, match=r"shop\.db was deleted"):
                 await job.start()
         assert any("store_unusable" in record.getMessage() for record in caplog.records)

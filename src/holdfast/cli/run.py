@@ -142,9 +142,13 @@ async def _serve(app: App, report: Report, *, supervised: bool) -> None:
         asked.append(asyncio.ensure_future(_supervisor_gone()))
     await asyncio.sleep(0)  # so that the signals are listened to before anybody hears that we are ready
     report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
-    with patient_collector():
-        await app.until(*asked)
-    report("stopping", pid=os.getpid())
+    try:
+        with patient_collector():
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        report("stopping", pid=os.getpid())
+    finally:
+        for each in asked:
+            each.cancel()
 
 
 @contextlib.contextmanager

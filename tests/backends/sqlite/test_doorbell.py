@@ -226,14 +226,23 @@ class TestAlive:
         assert not Path(one.address).exists()
         await two.bell.close()
 
-    async def test_the_last_to_close_removes_the_folder(self, make) -> None:
-        one, two = make(), make()
+    async def test_proofs_go_when_nobody_needs_them_any_more(self, make) -> None:
+        one, two, three = make(), make(), make()
         await two.bell.close()
         proof = Path(f"{two.address}{DEAD}")
-        assert {each.name for each in proof.parent.iterdir()} == {one.owner, proof.name}
+        assert proof.exists()
         os.utime(proof, (0, 0))
+        await three.bell.close()
+        assert {each.name for each in proof.parent.iterdir()} == {one.owner, f"{three.owner}{DEAD}"}
         await one.bell.close()
-        assert not proof.parent.exists()
+
+    async def test_the_last_to_close_leaves_the_proof_that_it_is_gone(self, make) -> None:
+        one = make()
+        await one.bell.close()
+        two = make()
+        assert not two.bell.alive(one.owner)
+        assert two.bell.peers() == frozenset()
+        await two.bell.close()
 
     async def test_the_proof_of_a_death_outlasts_those_who_have_seen_it(self, make) -> None:
         one, two = make(), make()
@@ -447,11 +456,8 @@ class TestFolder:
         with pytest.raises(StoreUnusable, match="Permission denied"):
             bell_folder.bell_folder(short)
 
-    async def test_it_goes_with_the_last_and_may_come_back_at_any_moment(self, short, monkeypatch) -> None:
-        one = Bell(short)
-        folder = Path(one.address).parent
-        await one.bell.close()
-        assert not folder.exists()
+    async def test_a_folder_that_goes_while_a_home_is_opened_is_made_again(self, short, monkeypatch) -> None:
+        folder = beside(short)
         make = bell_folder.bell_folder
 
         def vanishing(path: str) -> Path:

@@ -34,8 +34,8 @@ DEAD: Final = ".dead"
 PROOF_SECONDS: Final = 60
 """How long the proof stays. Leases that last longer are waited for."""
 
-BIND_TRIES: Final = 100
-"""How often a folder may vanish between its making and its use."""
+BIND_TRIES: Final = 10
+"""How often something may remove the folder between its making and its use."""
 
 
 class BellFolder:
@@ -85,26 +85,18 @@ class BellFolder:
         """Whether somebody has proved that nobody has this socket open."""
         return (self.path / f"{name}{DEAD}").exists()
 
-    def remove(self, name: str) -> None:
-        """Take a socket of ours away."""
-        with suppress(OSError):
-            (self.path / name).unlink()
-
     def tidy(self) -> None:
-        """Remove the proofs that nobody needs any more; and the folder, if nothing is left in it."""
+        """Remove the proofs that nobody needs any more."""
         with suppress(OSError):
             latest = self.path.stat().st_mtime
-            for name in self.names():
-                if name.endswith(DEAD) and (self.path / name).lstat().st_mtime < latest - PROOF_SECONDS:
-                    self.remove(name)
-        with suppress(OSError):
-            self.path.rmdir()  # fails, as it should, while others have the file open
+            for each in self.path.iterdir():
+                if each.name.endswith(DEAD) and each.lstat().st_mtime < latest - PROOF_SECONDS:
+                    each.unlink(missing_ok=True)
 
 
 def open_bell(path: str, owner: str) -> tuple[BellFolder, socket.socket]:
     """The folder of the database file at the real path ``path``, and our socket in it. Raises ``StoreUnusable``."""
     for _ in range(BIND_TRIES):
-        # When the last of the others closes, the folder goes, even from under our feet.
         with suppress(FileNotFoundError):
             folder = BellFolder(path)
             try:
@@ -129,7 +121,7 @@ def bell_folder(path: str) -> Path:
     """The folder for the database file at the real path ``path``, created if need be: ``<path>-bells``.
 
     Raises ``StoreUnusable`` if somebody else could put sockets there, or take ours away, and ``FileNotFoundError`` if
-    somebody who closed removed it meanwhile: try again.
+    something removed it meanwhile: try again.
     """
     owner = Path(path).stat().st_uid
     folder = beside(path)
@@ -138,7 +130,7 @@ def bell_folder(path: str) -> Path:
         folder.chmod(0o700)  # whatever the umask took away
     except FileExistsError:
         pass
-    except FileNotFoundError:  # it was there, and went
+    except FileNotFoundError:
         raise
     except OSError as error:
         msg = f"{folder} cannot be created: {error.strerror}. Processes on one database meet there; make room for it"

@@ -217,7 +217,7 @@ class SocketDoorbell:
         self._folder.bury(owner)
 
     async def close(self) -> None:
-        """See ``Doorbell.close``. Others that are open are told; who comes later waits for leases that were left."""
+        """See ``Doorbell.close``. What stays in the folder proves that we are gone: we may have left leases behind."""
         if self._closed:
             return
         self._send_rung()
@@ -226,10 +226,7 @@ class SocketDoorbell:
             self._retry.cancel()
         self._loop.remove_reader(self._socket)
         self._socket.close()
-        if [peer for peer in self.peers() if self.alive(peer)]:
-            self._folder.bury(self._owner)
-        else:
-            self._folder.remove(self._owner)
+        self._folder.bury(self._owner)
         self._folder.tidy()
         self._folder.close()
 
