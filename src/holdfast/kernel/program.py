@@ -204,6 +204,10 @@ class Programs(Model, Protocol):
         """Whether an entity of ours may need one version of the code and no other."""
         ...
 
+    async def rest(self, head: Item, host: Host) -> None:
+        """This entity is due, and in a status in which nobody works on it: let nobody look at it in vain again."""
+        ...
+
     def open(self, head: Item, host: Host) -> Program:
         """The program of one entity, not yet begun. Raises ``Blocked``."""
         ...

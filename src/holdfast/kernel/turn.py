@@ -72,8 +72,13 @@ async def claim(entity: Journaled, host: Host) -> bool:
                 entity.taken_over = takeover
             entity.hold(item)
             return True
-        case Held() | Closed():
+        case Held():
             host.forget(entity)
+            return False
+        case Closed(there):
+            host.forget(entity)
+            if there is not None and there.due_at is not None:
+                await entity.programs.rest(there, host)
             return False
 
 
@@ -313,7 +318,7 @@ async def wait(entity: Journaled, host: Host) -> bool:
 
 async def settle(entity: Journaled, host: Host) -> bool:
     """Let go of the lease and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
-    due = host.clock.now_ms() if entity.interrupted and not entity.paused else entity.next_due()
+    due = host.clock.now_ms() if entity.interrupted else entity.next_due()
     assert entity.program is not None
     assert entity.journal is not None
     if entity.journal.has_many_notes:
@@ -325,7 +330,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
         when=hold.unchanged(entity, host),
         owner=None,
         lease_until=None,
-        due_at=due,
+        due_at=UNSET if entity.paused else due,  # whoever looks at it decides when it is due
         status=UNSET if entity.paused else entity.programs.suspended,
         body=entity.program.unsaved,
     )
@@ -333,7 +338,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
         entity.look()
         return False
     entity.program.saved()
-    host.suspended(entity, due)
+    host.suspended(entity, None if entity.paused else due)
     return True
 
 

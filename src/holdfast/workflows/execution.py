@@ -35,6 +35,7 @@ from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.pausing import rest
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
@@ -94,6 +95,9 @@ class Workflows(Struct, frozen=True):
 
     def pins(self, partition: str) -> bool:
         return self.registry.workflow(records.workflow_of(partition)).is_pinned
+
+    async def rest(self, head: Item, host: Host) -> None:
+        await rest(head, host)
 
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)
