@@ -237,6 +237,12 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         self._home = url
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing is declared on it, so that a worker of it would have nothing to do."""
+        declared = (self.registry.workflows, self.registry.steps, self.actors, self.events, self._for_bus)
+        return not any(declared)
+
+    @property
     def limits(self) -> Limits:
         """How much a worker of this app takes on."""
         return self._limits

@@ -116,7 +116,8 @@ class Handle(Generic[R]):
             told, waited = describe_partition(self._partition), timeout
             if not isinstance(waited, str):
                 waited = f"{seconds(waited):g} s"
-            raise WaitTimeout(f"{told} has not ended within {waited}; it goes on") from None
+            missing = access.attendance.missing(self._partition, access.host)
+            raise WaitTimeout(f"{told} has not ended within {waited}; {missing or 'it goes on'}") from None
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
