@@ -237,6 +237,12 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         self._home = url
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing is declared on it, so that a worker of it would have nothing to do."""
+        declared = (self.registry.workflows, self.registry.steps, self.actors, self.events, self._for_bus)
+        return not any(declared)
+
+    @property
     def limits(self) -> Limits:
         """How much a worker of this app takes on."""
         return self._limits
@@ -368,14 +374,15 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
     def run(
         self, main: Coroutine[Any, Any, T] | None = None, /, *, grace: Duration = DEFAULT_GRACE_SECONDS
     ) -> T | None:
-        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result."""
+        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result.
+
+        Raises ``StoreUnusable`` if the home cannot be used any more: its file was deleted, say.
+        """
 
         async def serve() -> T | None:
             async with self.worker(grace=grace):
-                if main is not None:
-                    return await main
-                await stop_requested()
-                return None
+                assert self._worker is not None
+                return await self._worker.until(stop_requested() if main is None else main)
 
         try:
             return asyncio.run(serve())

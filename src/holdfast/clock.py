@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -22,9 +22,17 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+EARLIEST_MS: Final = -62_135_596_800_000
+LATEST_MS: Final = 253_402_300_799_000
+"""The first and the last second that Python's ``datetime`` knows, in milliseconds."""
+
+
 def moment(ms: int) -> datetime:
-    """A time that is stored in milliseconds since the Unix epoch, as users see it: in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    """A time that is stored in milliseconds since the Unix epoch, as users see it: in UTC.
+
+    One that Python has no name for is shown as the nearest that it has: a listing shall not fail because of it.
+    """
+    return datetime.fromtimestamp(max(EARLIEST_MS, min(ms, LATEST_MS)) / 1000, UTC)
 
 
 def elapsed_seconds() -> float:

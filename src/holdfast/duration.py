@@ -16,6 +16,9 @@ UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_40
 LONGEST_SECONDS: Final = 3660 * 86_400.0
 """About ten years: anything longer is a mistake in a unit, not a wish."""
 
+LONGEST_WAIT_SECONDS: Final = 366_000 * 86_400.0
+"""A thousand years: the longest that a body may wait by asyncio's own means, which know no limit."""
+
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
@@ -44,6 +47,22 @@ def seconds(duration: Duration) -> float:
 def milliseconds(duration: Duration) -> int:
     """The length in whole milliseconds, rounded up, so that nothing comes early (G8)."""
     return math.ceil(round(seconds(duration) * 1000, 6))
+
+
+def checked_wait(seconds: float) -> float:
+    """A wait that a body asks of asyncio: ``sleep``, ``timeout``, ``wait_for``; negative ones are over at once.
+
+    Raises ``InvalidInput`` for NaN, and above ``LONGEST_WAIT_SECONDS``: its end could not be stored as a time.
+
+    >>> checked_wait(0.5)
+    0.5
+    """
+    if not seconds <= LONGEST_WAIT_SECONDS:
+        raise InvalidInput(
+            f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {seconds:,} s. For no limit at "
+            "all give asyncio.timeout or wait_for None; to wait for ever, wait for a signal"
+        )
+    return seconds
 
 
 def _parse(text: str) -> float:

@@ -38,8 +38,8 @@
     │   └── NestedDurableCall        a step called a durable operation
     └── StoreError                   the store refused or failed
         ├── Refused                  a condition did not hold; carries the item as it is
-        ├── StoreUnavailable         it did not answer; the write may or may not have been applied
-        └── StoreUnusable            wrong version, corrupt, read-only, full: a person must act
+        ├── StoreUnavailable         it did not answer, or is full; the write may or may not have been applied
+        └── StoreUnusable            wrong version, corrupt, read-only, replaced: a person must act
 
 ``WaitTimeout`` is a ``HoldfastError`` and a ``TimeoutError``. Control flow (``ControlFlow``) derives
 from ``BaseException``, so that ``except Exception`` in user code cannot swallow it.
@@ -367,14 +367,14 @@ class Refused(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer. A write may or may not have been applied: send it again and look."""
+    """The store did not answer, or has no room. A write may or may not have been applied: send it again and look."""
 
     code = "store_unavailable"
     retryable = True
 
 
 class StoreUnusable(StoreError):
-    """The store cannot be used as it is: newer version, corrupt, read-only, full. A person must act."""
+    """The store cannot be used as it is: newer version, corrupt, read-only, replaced. A person must act."""
 
     code = "store_unusable"
 

@@ -17,7 +17,8 @@ from holdfast.ports import Store
 T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS: Final = 0.05
-LONGEST_PAUSE_SECONDS: Final = 5.0
+LONGEST_PAUSE_SECONDS: Final = 2.0
+"""Short beside a lease: when the store is back, an owner is to write what it has before others take over."""
 
 CALLER_PATIENCE_SECONDS: Final = 10.0
 """How long a caller's write sits out an outage before he hears of it."""

@@ -10,6 +10,7 @@
 | ``handed_over`` | partition, version | another published version of the code was called to go on with an entity |
 | ``blocked`` | partition, reason | no code here may continue this entity |
 | ``loop_stalled`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
+| ``threads_busy`` | partition, op, seconds | a blocking step waits so long for a thread: none comes free |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
 | ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
 | ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
@@ -21,6 +22,7 @@
 | ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
+| ``store_unusable`` | error | a sweep found the store unusable (its file was deleted, say): a person must act |
 | ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
 | ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
 | ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
@@ -56,7 +58,9 @@ LOGGED: Final = {
     "event_unfit": logging.WARNING,
     "bus_failed": logging.WARNING,
     "loop_stalled": logging.WARNING,
+    "threads_busy": logging.WARNING,
     "store_awaited": logging.WARNING,
+    "store_unusable": logging.ERROR,
     "ring_failed": logging.WARNING,
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,

@@ -242,3 +242,11 @@ def test_a_wrong_name_of_an_app_is_told(name, told, shop):
 def test_the_place_of_a_broken_import_is_told(shop):
     shop.path("broken.py").write_text("x = 1\ny = 1 / 0\n")
     assert "broken.py:2" in shop.refusal("ls", "--app", "broken:app")["message"]
+
+
+def test_a_worker_that_would_have_nothing_to_do_is_refused(shop):
+    shop.path("bare.py").write_text("import holdfast as hf\napp = hf.App('bare', home='sqlite:///bare.db')\n")
+    answer = shop.refusal("run", "bare:app")
+    assert answer["code"] == "configuration"
+    assert "nothing is declared on it" in answer["message"]
+    assert not shop.path("bare.db").exists()

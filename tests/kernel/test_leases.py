@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.backends.memory import open_memory_home
-from holdfast.coordination.lease import is_leased, renewal
-from holdfast.errors import Refused
-from holdfast.items import Item, Put
+from holdfast.coordination.lease import Claimed, Held, claim, is_leased, renewal
+from holdfast.errors import Refused, StoreUnavailable
+from holdfast.items import UNOWNED, Item, Put
 
 
 async def leased():
@@ -32,3 +32,34 @@ async def test_a_renewal_is_refused_to_whoever_lost_the_lease(owner, epoch):
         await store.write(renewal("p", owner, epoch, until=30))
     assert not is_leased(refused.value.item, owner, epoch)
     assert (await store.get("p")).lease_until == 10
+
+
+class Full:
+    """A store without room: what is refused is refused, and nothing else is answered."""
+
+    def __init__(self, store):
+        self._store = store
+        self.full = True
+
+    async def write(self, *writes):
+        there = await self._store.get("p")
+        if self.full and there.owner is not None and not isinstance(writes[0].when.conditions[0], type(UNOWNED)):
+            raise StoreUnavailable("full")
+        return await self._store.write(*writes)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+async def test_a_living_owner_whose_lease_could_not_be_extended_gets_as_long_again(alive):
+    store = Full(await leased())
+
+    async def attempt(now):
+        terms = {"owner": "me too", "now": now, "until": now + 15, "claimable": ("",), "running": "RUNNING"}
+        return await claim(store, "p", **terms, alive=lambda _owner: alive)
+
+    if alive:
+        assert await attempt(20) == Held("me", 35)
+    else:
+        with pytest.raises(StoreUnavailable):
+            await attempt(20)
+    store.full = False
+    assert isinstance(await attempt(36), Claimed)

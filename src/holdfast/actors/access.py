@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import CallFailed
+from holdfast.kernel.attendance import Attendance
 from holdfast.kernel.watch import Rings
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class ActorAccess:
         self.rings = Rings()
         self.backlogs = Backlogs()
         self.warm = Warm()
+        self.attendance = Attendance(home)
         self.has_outbox = False
         self.tell = telemetry.emit
         self._host = host

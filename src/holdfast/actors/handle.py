@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +28,8 @@ from holdfast.actors.record import (
 from holdfast.actors.reference import Reference
 from holdfast.actors.replies import find_reply
 from holdfast.actors.requests import request_reply
+from holdfast.clock import moment
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule
 from holdfast.duration import Duration
@@ -62,7 +64,9 @@ class Message(Struct, frozen=True):
 
 
 class ActorStatus(Struct, frozen=True):
-    """An actor as the store holds it. ``version`` grows with every commit, also over a deletion."""
+    """An actor as the store holds it. ``version`` grows with every commit, also over a deletion. ``damaged`` says what
+    is wrong if its record cannot be read; then neither its state nor its timers are known.
+    """
 
     actor: str
     key: str
@@ -72,6 +76,7 @@ class ActorStatus(Struct, frozen=True):
     timers: tuple[TimerStatus, ...]
     owner: str | None
     halted_by: str | None
+    damaged: str | None = None
 
 
 class ActorHandle:
@@ -164,24 +169,36 @@ class ActorHandle:
 
 
 def status_of(head: Item) -> ActorStatus:
-    """What an actor's head says."""
-    record = decode_record(head.body) if head.body else ActorRecord(schema=1, state=Raw(b"null"))
+    """What an actor's head says. One that cannot be read is shown with its key: it must not hide the others."""
+    record, damaged = ActorRecord(schema=1, state=Raw(b"null")), None
+    try:
+        record = decode_record(head.body) if head.body else record
+    except UNREADABLE as error:
+        damaged = str(error)
     return ActorStatus(
         actor=actor_of(head.partition),
         key=key_of(head.partition),
         status=head.status,
         version=head.epoch,
         state=msgspec.json.decode(bytes(record.state)),
-        timers=timers_of(head),
+        timers=_timers_in(record),
         owner=head.owner,
         halted_by=record.halted_by,
+        damaged=damaged,
     )
 
 
 def timers_of(head: Item) -> tuple[TimerStatus, ...]:
-    """The timers that are set in an actor, by name."""
-    timers = decode_record(head.body).timers if head.body else {}
-    return tuple(TimerStatus(name, _time(each.due_at), each.schedule) for name, each in sorted(timers.items()))
+    """The timers that are set in an actor, by name; none are known of one that cannot be read."""
+    try:
+        return _timers_in(decode_record(head.body)) if head.body else ()
+    except UNREADABLE:
+        return ()
+
+
+def _timers_in(record: ActorRecord) -> tuple[TimerStatus, ...]:
+    timers = sorted(record.timers.items())
+    return tuple(TimerStatus(name, moment(each.due_at), each.schedule) for name, each in timers)
 
 
 def parked_message(item: Item) -> Message:
@@ -189,14 +206,10 @@ def parked_message(item: Item) -> Message:
     parked = decode_parked(item.body)
     trouble = parked.trouble
     message = _message(item.sort, parked.call, max(trouble.failed, trouble.started), trouble.error)
-    return replace(message, parked_at=_time(parked.parked_at))
+    return replace(message, parked_at=moment(parked.parked_at))
 
 
 def _message(place: str, call: Call, attempts: int, error: ErrorRecord | None) -> Message:
-    not_before = _time(call.not_before) if call.not_before else None
+    not_before = moment(call.not_before) if call.not_before else None
     args = msgspec.json.decode(bytes(call.args))
-    return Message(place, call.id, call.method, args, _time(call.sent_at), not_before, attempts, error)
-
-
-def _time(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    return Message(place, call.id, call.method, args, moment(call.sent_at), not_before, attempts, error)

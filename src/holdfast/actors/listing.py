@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 from heapq import nsmallest
@@ -70,6 +71,7 @@ async def list_actors(
     found: list[ActorStatus] = []
     while True:
         page = await access.home.store.scan(_prefix(actor), status=status, after=after, limit=limit - len(found))
+        await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         shown = (head for head in page.items if status is not None or head.status != DELETED)
         found += [status_of(head) for head in shown if _is_asked_for(head.partition, actor)]
         after = page.cursor
@@ -120,6 +122,7 @@ async def _heads(access: ActorAccess, actor: str | None) -> AsyncIterator[Item]:
     after: str | None = None
     while True:
         page = await access.home.store.scan(_prefix(actor), after=after, limit=LARGEST_PAGE)
+        await asyncio.sleep(0)
         for head in page.items:
             yield head
         if (after := page.cursor) is None:

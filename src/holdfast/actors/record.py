@@ -43,12 +43,12 @@ def partition_of(actor: str, key: str) -> str:
 
 def actor_of(partition: str) -> str:
     """The name of the actor's class, from a partition of ours."""
-    return partition[len(PARTITION_PREFIX) :].split("#", 1)[0]
+    return partition[len(PARTITION_PREFIX) :].partition("#")[0]
 
 
 def key_of(partition: str) -> str:
     """The actor's key, from a partition of ours."""
-    return partition[len(PARTITION_PREFIX) :].split("#", 1)[1]
+    return partition[len(PARTITION_PREFIX) :].partition("#")[2]
 
 
 def describe_partition(partition: str) -> str:

@@ -25,6 +25,9 @@ LOOK_AGAIN_GROWTH: Final = 1.5
 LONGEST_LOOK_SECONDS: Final = 5.0
 """When whoever waits for a reply looks for it without being rung, in case a ring was lost."""
 
+REPORT_SECONDS: Final = 1.0
+"""Who waits longer than this for one look at the reply is told if nobody can be at work."""
+
 LONGEST_BILLED_LOOK_SECONDS: Final = 60.0
 """The same where each look is paid for."""
 
@@ -51,9 +54,11 @@ async def _in_time(reference: Reference, request: Call, access: ActorAccess) -> 
     except TimeoutError:
         if not limit.expired():
             raise
+        missing = access.attendance.missing(reference.partition, access.host)
         raise WaitTimeout(
             f"{describe_partition(reference.partition)} did not answer {request.method} within "
             f"{reference.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
+            + (f". Now {missing}" if missing else "")
         ) from None
 
 
@@ -89,6 +94,8 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
                 return replied(reply, request, partition, access)
             await access.rings.next(event, patience_seconds)
             patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, longest_seconds)
+            if patience_seconds > REPORT_SECONDS:
+                access.attendance.report(describe_partition(partition), partition, access.host)
             if request.chain:
                 waiters = await find_deadlock(request.chain, partition, access)
                 circles = circles + 1 if waiters else 0

@@ -17,6 +17,7 @@ from holdfast.backends.sqlite.schema import SCHEMA_VERSION
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.cli.output import duration
 from holdfast.clock import Clock
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.items import Item
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
@@ -146,7 +147,10 @@ async def _census(store: Store) -> Census:
 
 
 def _wanting(blocked: Item) -> str:
-    record = decode_record(blocked.body)
+    try:
+        record = decode_record(blocked.body)
+    except UNREADABLE as error:
+        return f"{describe_partition(blocked.partition)} (damaged: {error})"
     published = f", published as {record.published}" if record.published else ""
     return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published})"
 
@@ -220,7 +224,7 @@ async def _check_overdue(home: Home, now: int) -> Finding:
     after: str | None = None
     while True:
         page = await home.store.due(now - OVERDUE_MS, after=after)
-        late = [head for head in page.items if _nobody_has_it(head, home)]
+        late = [head for head in page.items if head.status in CLAIMABLE]  # who has it extends its lease
         overdue += len(late)
         oldest = min([oldest, *(_look_at(head) for head in late)])
         if (after := page.cursor) is None:
@@ -231,11 +235,6 @@ async def _check_overdue(home: Home, now: int) -> Finding:
         )
         return Finding(WARN, "overdue", told)
     return Finding(OK, "overdue", f"nothing has waited for a worker for more than {duration(OVERDUE_MS)}")
-
-
-def _nobody_has_it(head: Item, home: Home) -> bool:
-    is_held = head.owner is not None and _can_hear(home) and home.doorbell.alive(head.owner)
-    return head.status in CLAIMABLE and not is_held
 
 
 def _can_hear(home: Home) -> bool:

@@ -89,6 +89,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     """
     session = Session(app_name=app, home=home, json=as_json, debug=debug)
     found = session.app()
+    _refuse_nothing_to_do(found, app)
     report = _reporter(for_machines=as_json)
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     if workers == 1:
@@ -104,6 +105,14 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
     asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
+
+
+def _refuse_nothing_to_do(app: App, name: str) -> None:
+    if app.is_empty:
+        raise ConfigurationError(
+            f"{name} is {app!r}, and nothing is declared on it: no workflow, actor, consumer or schedule. A worker "
+            "would do nothing. Name the module that declares them, or import it where the app is made"
+        )
 
 
 async def look_whether_it_opens(_app: App) -> None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from msgspec import Struct, json
+from msgspec import MsgspecError, Struct, json
 
 from holdfast.codec.shapes import dump_model, fields_of, is_model
+
+UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
+"""What decoding raises for bytes that are not what they should be."""
 
 NESTING_LIMIT_LEVELS: Final = 64
 """How deep lists and objects may nest. Deeper data are a mistake or an attack, and every recursion has to end."""

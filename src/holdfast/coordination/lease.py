@@ -11,7 +11,7 @@ from typing import Final, TypeGuard
 
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, Refused, StoreUnavailable
 from holdfast.items import HEAD, UNOWNED, AllOf, Condition, Item, LeaseLapsed, OwnerIs, StatusIn, Update
 from holdfast.ports import Store
 
@@ -102,6 +102,10 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
         return Held(there.owner, there.lease_until or NEVER)
     try:
         return Claimed(_loaded(await store.write(attempt(when))), takeover=True)
+    except StoreUnavailable:
+        if there.owner == owner or not alive(there.owner):
+            raise
+        return Held(there.owner, until)  # its owner could not extend it either, and is to write what it has first
     except Refused as refused:
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
 

@@ -66,8 +66,13 @@ def reference_in(body: bytes) -> Reference | None:
     if body.startswith(SEAL_MARK):
         raise StoreUnusable("the values of this home are sealed: open it with an app that has the seal (-a MODULE:APP)")
     digest_end = len(BLOB_MARK) + DIGEST_CHARACTERS
-    digest = body[len(BLOB_MARK) : digest_end].decode()
-    return Reference(digest, int(body[digest_end + 1 :]), body[digest_end : digest_end + 1] == b"z")
+    try:
+        digest, size_bytes = body[len(BLOB_MARK) : digest_end].decode(), int(body[digest_end + 1 :])
+    except ValueError as error:
+        raise StoreUnusable(
+            f"a reference to a blob is damaged ({error}). Restore it from a backup of the home"
+        ) from error
+    return Reference(digest, size_bytes, body[digest_end : digest_end + 1] == b"z")
 
 
 async def offload(body: bytes, blobs: Blobs, now_ms: int) -> Reference:
@@ -210,13 +215,21 @@ class OffloadingStore:
         return Page(tuple(replace(head, body=b"") if head.body else head for head in page.items), page.cursor)
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
-        """See ``Store.scan``."""
+        """See ``Store.scan``. A body whose blob is missing or damaged stays a reference, and hides no other item."""
         page = await self._store.scan(prefix, status=status, after=after, limit=limit)
-        return Page(tuple([await self._whole(item) for item in page.items]), page.cursor)
+        return Page(tuple([await self._whole_if_found(item) for item in page.items]), page.cursor)
 
     async def close(self) -> None:
         """See ``Store.close``."""
         await self._store.close()
+
+    async def _whole_if_found(self, item: Item) -> Item:
+        try:
+            return await self._whole(item)
+        except StoreUnusable:
+            if item.body.startswith(SEAL_MARK):
+                raise
+            return item
 
     async def _whole(self, item: Item) -> Item:
         reference = reference_in(item.body)

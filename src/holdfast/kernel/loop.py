@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, Protocol
 
+from holdfast.duration import checked_wait
 from holdfast.errors import IOOutsideStep
 from holdfast.kernel.callers import is_for_wait_for, refuse_unordered_start
 from holdfast.kernel.generators import AnyGenerator, Generators
@@ -106,7 +107,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]  # lighter handles, see above
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle | Timer:
-        if when <= self.now or _running_loop() is not self:
+        if checked_wait(when - self.now) <= 0 or _running_loop() is not self:
             return self.call_soon(callback, *args, context=context)
         timer: Timer = self.activation.start_timer(
             when, Handle(callback, args, contextvars.copy_context() if context is None else context)

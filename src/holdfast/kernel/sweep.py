@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.coordination.lease import is_leased, renewal
-from holdfast.errors import Refused, StoreError
+from holdfast.errors import Refused, StoreError, StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.handover import BLOCKED_RECHECK_MS
@@ -31,6 +31,8 @@ class Sweeper:
         self._sweeps: set[asyncio.Task[None]] = set()
         self._peers: frozenset[str] = frozenset()
         self._told_at_ms = 0
+        self.ruined: asyncio.Future[StoreUnusable] = asyncio.get_running_loop().create_future()
+        """What is wrong with the store, once it cannot be used any more: a person must act."""
 
     async def start(self) -> None:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
@@ -101,6 +103,11 @@ class Sweeper:
         while True:
             try:
                 page = await self._host.home.store.due(until, after=after)
+            except StoreUnusable as error:
+                self._host.telemetry.emit("store_unusable", error=str(error))
+                if not self.ruined.done():
+                    self.ruined.set_result(error)
+                return
             except StoreError:
                 return  # the next beat tries again
             for head in page.items:

@@ -12,7 +12,7 @@ from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.entries import decode_entries
 from holdfast.kernel.program import Arrival, Program, SqlEffect
 from holdfast.kernel.unit import Unit
-from holdfast.persist import FIRST_PAUSE_SECONDS
+from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from holdfast.ports import SqlCursor
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
             arrival = effect.work(cursor)
         return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), (arrival, unit)
 
+    pause = FIRST_PAUSE_SECONDS
     while True:
         try:
             arrival, unit = await transactions.transact(work)
             host.tell(unit.rings)
         except StoreUnavailable:
-            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             continue
         except Refused as refused:
             arrival = _own_arrival(refused.item, entity, host)

@@ -242,8 +242,9 @@ async def cover(entity: Journaled, host: Host) -> None:
     """Nobody rang, and yet there is something to do: have it found if we die of it (G1)."""
     entity.due_at = host.clock.now_ms()
     ours = OwnerIs(host.home.owner, entity.epoch)
+    update = Update(partition=entity.partition, when=ours, due_at=entity.due_at)
     try:
-        await host.home.store.write(Update(partition=entity.partition, when=ours, due_at=entity.due_at))
+        await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs beside is not lost
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.actors.listing import check_limit
 from holdfast.actors.record import HIDDEN_MARK, describe_partition
+from holdfast.clock import moment
 from holdfast.errors import InvalidInput
 from holdfast.items import Item
 from holdfast.messaging import bus_queue
@@ -124,7 +125,7 @@ def _event(app: str, entry: Entry, consumers: Sequence[str], problem: str | None
         event=entry.event,
         id=entry.id,
         group=None if stands_alone(entry.group) else describe_partition(entry.group),
-        published_at=datetime.fromtimestamp(entry.published_at / 1000, UTC),
+        published_at=moment(entry.published_at),
         consumers=tuple(consumers),
         problem=problem,
     )

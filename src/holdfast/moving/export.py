@@ -78,7 +78,7 @@ class _Export:
         self._items = 0
 
     async def item(self, item: Item) -> None:
-        reference = reference_in(item.body)
+        reference = self._reference_in(item)
         if reference is not None and reference.digest not in self._seen:
             self._seen.add(reference.digest)
             await self._blob(reference, item)
@@ -86,6 +86,15 @@ class _Export:
         self._items += 1
         if self._items % ITEMS_PER_BREATH == 0:
             await asyncio.sleep(0)
+
+    def _reference_in(self, item: Item) -> Reference | None:
+        try:
+            return reference_in(item.body)
+        except StoreUnusable as error:
+            if item.body.startswith(SEAL_MARK):
+                raise
+            self.left_behind.append(f"{error} ({item.partition!r} / {item.sort!r} is carried as it is)")
+            return None
 
     async def _blob(self, reference: Reference, item: Item) -> None:
         blobs = self._home.blobs

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.kernel.host import Host, Limits
 from holdfast.kernel.sweep import Sweeper
 from holdfast.runtime.threads import StepThreads
 from holdfast.workflows.execution import Workflows
+from holdfast.workflows.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Coroutine, Generator, Sequence
 
     from holdfast.kernel.later import Later
     from holdfast.kernel.program import Model
     from holdfast.telemetry import Telemetry
     from holdfast.workflows.access import Access
+
+T = TypeVar("T")
 
 DEFAULT_GRACE_SECONDS: Final = 10.0
 STEP_THREADS: Final = 32
@@ -37,7 +40,8 @@ class Worker:
     ) -> None:
         self._access = access
         self._pool = StepThreads(STEP_THREADS)
-        workflows = Workflows(access.registry, self._pool, access.sender, access.limit_bytes)
+        threads = Threads(self._pool, STEP_THREADS)
+        workflows = Workflows(access.registry, threads, access.sender, access.limit_bytes)
         self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits, later)
         self.sweeper = Sweeper(self.host)
 
@@ -59,6 +63,19 @@ class Worker:
             yield
         finally:
             self._access.host = self.host
+
+    async def until(self, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` answers. Raises ``StoreUnusable``, and cancels it, if the store cannot be used any more."""
+        task = asyncio.ensure_future(work)
+        try:
+            waited: list[asyncio.Future[Any]] = [task, self.sweeper.ruined]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise self.sweeper.ruined.result()
+            return await task
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))  # it cleans up while there is a worker
 
     async def stop(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Finish running steps within the grace period, hand the rest over, and let go of every lease."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
+from holdfast.kernel.attendance import Attendance
 from holdfast.workflows.record import ENDED, describe_partition
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Access:
         self.limit_bytes = limit_bytes
         self.sender = Sender(clock)
         self.host: Host | None = None
+        self.attendance = Attendance(home)
         self._waiting: dict[str, dict[object, asyncio.Future[Ended | None]]] = {}
 
     def heard(self, partition: str | None) -> None:
@@ -78,6 +80,7 @@ class Access:
                     return ended
             finally:
                 self._unwatch(partition, future)
+            self.attendance.report(describe_partition(partition), partition, self.host)
             if self.home.billed:
                 longer = min(BILLED_GROWTH * patience_seconds, LONGEST_BILLED_SECONDS)
                 scattered = Random(f"{partition}/{self.sender.name}/{longer}").uniform(1 - SCATTER, 1 + SCATTER)

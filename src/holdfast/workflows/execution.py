@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.registry import Registry
+    from holdfast.workflows.threads import Threads
 
 SEEN_SIGNALS: Final = 100
 """A new run still recognises a repeat of so many signals that the runs before it have received (G5)."""
@@ -75,7 +75,7 @@ class Workflows(Struct, frozen=True):
     """What the kernel must know of workflows. One per worker."""
 
     registry: Registry
-    pool: Executor
+    threads: Threads
     sender: Sender
     limit_bytes: int
     claimable: tuple[str, ...] = records.CLAIMABLE
@@ -155,12 +155,13 @@ class Execution:
             registry=programs.registry,
             record=record,
             partition=partition,
-            pool=programs.pool,
+            threads=programs.threads,
             limit_bytes=programs.limit_bytes,
             sender=programs.sender,
             tried={},
             intended={},
             progressed={},
+            seats={},
         )
         self._seen = dict.fromkeys(record.seen)
         self._awaited_by = dict.fromkeys(record.awaited_by)
@@ -174,6 +175,7 @@ class Execution:
 
     def saved(self) -> None:
         self.is_saved = True
+        self._live.leave_all()
 
     def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
         record = self._record
@@ -429,6 +431,7 @@ class Execution:
 
     def evict(self) -> None:
         self.activation.evict()
+        self._live.leave_all()
 
 
 def _ungrouped(outcome: Outcome) -> Outcome:

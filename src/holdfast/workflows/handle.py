@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.clock import moment
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
@@ -35,8 +36,10 @@ from holdfast.workflows.record import (
     decode_record,
     decode_result,
     describe_partition,
+    id_of,
     partition_of,
     pinned_to,
+    workflow_of,
 )
 from holdfast.workflows.replay import activation_of
 from holdfast.workflows.retry import retry
@@ -54,6 +57,7 @@ T = TypeVar("T")
 class Status(Struct, frozen=True, kw_only=True):
     """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line.
 
+    ``error`` begins with "damaged" if its record cannot be read; then only its key, status and due time are known.
     ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones only.
     """
 
@@ -96,18 +100,18 @@ class Handle(Generic[R]):
         codec = self._workflow.signature.result
         if activation is not None:
             wait = partial(await_execution, activation, self._partition, codec.decode_steady)
-            awaited: R = await self._within(timeout, wait)
+            awaited: R = await self._within(timeout, wait, None)
             return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
-        ended = await self._within(timeout, partial(access.ended, self._partition))
+        ended = await self._within(timeout, partial(access.ended, self._partition), access)
         recorded = decode_result(ended.body)
         if recorded.result != NO_VALUE:
             result: R = codec.decode(bytes(recorded.result))
             return result
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
-    async def _within(self, timeout: Duration | None, wait: Callable[[], Awaitable[T]]) -> T:
+    async def _within(self, timeout: Duration | None, wait: Callable[[], Awaitable[T]], access: Access | None) -> T:
         limit = asyncio.timeout(None if timeout is None else seconds(timeout))
         try:
             async with limit:
@@ -117,7 +121,8 @@ class Handle(Generic[R]):
                 raise  # it is what the execution failed with
             told = describe_partition(self._partition)
             waited = timeout if isinstance(timeout, str) else f"{seconds(timeout or 0):g} s"
-            raise WaitTimeout(f"{told} has not ended within {waited}; it goes on") from None
+            missing = None if access is None else access.attendance.missing(self._partition, access.host)
+            raise WaitTimeout(f"{told} has not ended within {waited}; {missing or 'it goes on'}") from None
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
@@ -230,8 +235,13 @@ class Handle(Generic[R]):
 
 
 def status_of(head: Item) -> Status:
-    """A head as users see it."""
-    record: ExecutionRecord = decode_record(head.body)
+    """A head as users see it. One whose body cannot be read is shown with its key, and with what is wrong: it must not
+    hide the others.
+    """
+    try:
+        record: ExecutionRecord = decode_record(head.body)
+    except UNREADABLE as unreadable:
+        return _damaged(head, unreadable)
     error = record.error
     return Status(
         workflow=record.workflow,
@@ -245,4 +255,19 @@ def status_of(head: Item) -> Status:
         tags=record.tags,
         error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
         published=record.published or None,
+    )
+
+
+def _damaged(head: Item, unreadable: Exception) -> Status:
+    return Status(
+        workflow=workflow_of(head.partition),
+        id=id_of(head.partition),
+        status=head.status,
+        version="",
+        run=0,
+        created_at=moment(0),
+        ended_at=None,
+        due_at=None if head.due_at is None else moment(head.due_at),
+        tags={},
+        error=f"damaged: {unreadable}",
     )

@@ -68,9 +68,9 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     """
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
-    if host is None:
-        return await _launch(home, None, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
+    if host is None or host.model_of(partition) is None:  # another app of this home has the code, and takes it up
+        return await _launch(home, None, workflow, order, clock)
     host.births.expect(partition)
     try:
         return await _launch(home, host, workflow, order, clock)

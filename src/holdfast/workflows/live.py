@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import UNSET, Raw, Struct
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from holdfast.kernel.requests import Operation
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.registry import Registry
+    from holdfast.workflows.threads import Seat, Threads
+
+BUSY_SECONDS: Final = 60.0
+"""So long a step may wait for a thread before that is reported."""
 
 
 class Live(Struct, frozen=True):
@@ -29,12 +33,13 @@ class Live(Struct, frozen=True):
     registry: Registry
     record: ExecutionRecord
     partition: str
-    pool: Executor
+    threads: Threads
     limit_bytes: int
     sender: Sender
     tried: dict[str, Tried]
     intended: dict[str, Intended]
     progressed: dict[str, Raw]
+    seats: dict[str, Seat]
 
     def now_ms(self) -> int:
         return self.host.clock.now_ms()
@@ -46,6 +51,35 @@ class Live(Struct, frozen=True):
     async def send(self, partition: str, message: Message) -> bool:
         """Send to another execution; false if it is not there or has ended."""
         return await send(partition, message, self.host.home, self.host, self.sender, self.now_ms())
+
+    def seated(self, op: str) -> bool:
+        """Whether a thread is kept for an operation, or can be from now on."""
+        if op not in self.seats and (seat := self.threads.take_now()) is not None:
+            self.seats[op] = seat
+        return op in self.seats
+
+    async def seat(self, op: str) -> Seat:
+        """The thread that is kept for an operation, or the next one that is free."""
+        if (kept := self.seats.pop(op, None)) is not None:
+            return kept
+        tell = self.host.telemetry.emit
+        told = asyncio.get_running_loop().call_later(
+            BUSY_SECONDS, lambda: tell("threads_busy", partition=self.partition, op=op, seconds=BUSY_SECONDS)
+        )
+        try:
+            return await self.threads.take()
+        finally:
+            told.cancel()
+
+    def leave(self, op: str) -> None:
+        """Keep no thread for an operation."""
+        if (kept := self.seats.pop(op, None)) is not None:
+            kept.leave()
+
+    def leave_all(self) -> None:
+        """Keep no threads: nothing starts here for a while."""
+        for op in tuple(self.seats):
+            self.leave(op)
 
     def operation_key(self, op: str) -> str:
         """What identifies an operation across all executions, attempts, machines and homes."""

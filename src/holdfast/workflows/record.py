@@ -89,12 +89,12 @@ def partition_of(workflow: str, id: str) -> str:
 
 def workflow_of(partition: str) -> str:
     """The workflow's name, from a partition of ours."""
-    return partition[len(PARTITION_PREFIX) :].split("#", 1)[0]
+    return partition[len(PARTITION_PREFIX) :].partition("#")[0]
 
 
 def id_of(partition: str) -> str:
     """The execution's id, from a partition of ours."""
-    return partition[len(PARTITION_PREFIX) :].split("#", 1)[1]
+    return partition[len(PARTITION_PREFIX) :].partition("#")[2]
 
 
 def describe_partition(partition: str) -> str:

@@ -27,7 +27,7 @@ OpenHome = Callable[[], AbstractAsyncContextManager[Opened]]
 
 @pytest.fixture(autouse=True)
 def temporary_directory(tmp_path: Path) -> Iterator[None]:
-    """One of the test's own, also for its children: pytest's paths are long, and bells of files far away go there."""
+    """One of the test's own, also for its children."""
     assert tmp_path.is_dir()  # pytest has chosen its own place before this
     with tempfile.TemporaryDirectory(prefix="hf") as folder, pytest.MonkeyPatch.context() as patch:
         Path(folder).chmod(0o711)  # the tests that give up their privileges must get through

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import stat
 import tempfile
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.sqlite import SocketDoorbell, doorbell
-from holdfast.backends.sqlite.bell_folder import bell_folder
+from holdfast.backends.sqlite import SocketDoorbell, bell_folder, doorbell
+from holdfast.backends.sqlite.bell_folder import DEAD, beside
 from holdfast.backends.sqlite.doorbell import HELLO, RING_BYTES, new_owner
 from holdfast.errors import StoreUnusable
 
@@ -38,7 +39,7 @@ class Bell:
         self.owner = new_owner()
         self.bell = SocketDoorbell(path, self.owner)
         self.heard: list[str | None] = []
-        self.address = str(self.bell._folder / self.owner)
+        self.address = str(beside(path) / self.owner)
 
     def listen(self) -> None:
         self.bell.listen(self.heard.append)
@@ -57,7 +58,7 @@ def make(short):
 
 def strangers_datagram(bell: Bell, message: bytes) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
-        stranger.sendto(message, bell.address)
+        stranger.sendto(message, bell.bell._folder.address(bell.owner))
 
 
 class TestRinging:
@@ -203,6 +204,9 @@ class TestAlive:
         assert not one.bell.alive(two.owner)
         assert one.bell.peers() == frozenset()
         assert not Path(two.address).exists()
+        three = make()
+        assert not three.bell.alive(two.owner)  # although it has come after the burial
+        await three.bell.close()
         await one.bell.close()
 
     async def test_ringing_at_the_dead_buries_them(self, make) -> None:
@@ -222,14 +226,31 @@ class TestAlive:
         assert not Path(one.address).exists()
         await two.bell.close()
 
-    async def test_the_last_to_close_removes_the_folder_whoever_was_killed(self, make) -> None:
+    async def test_proofs_go_when_nobody_needs_them_any_more(self, make) -> None:
         one, two, three = make(), make(), make()
-        folder = Path(one.address).parent
+        await two.bell.close()
+        proof = Path(f"{two.address}{DEAD}")
+        assert proof.exists()
+        os.utime(proof, (0, 0))
+        await three.bell.close()
+        assert {each.name for each in proof.parent.iterdir()} == {one.owner, f"{three.owner}{DEAD}"}
+        await one.bell.close()
+
+    async def test_the_last_to_close_leaves_the_proof_that_it_is_gone(self, make) -> None:
+        one = make()
+        await one.bell.close()
+        two = make()
+        assert not two.bell.alive(one.owner)
+        assert two.bell.peers() == frozenset()
+        await two.bell.close()
+
+    async def test_the_proof_of_a_death_outlasts_those_who_have_seen_it(self, make) -> None:
+        one, two = make(), make()
         one.bell._socket.close()  # nobody has rung there since
         await two.bell.close()
-        assert [each.name for each in folder.iterdir()] == [three.owner]
+        three = make()
+        assert not three.bell.alive(one.owner)
         await three.bell.close()
-        assert not folder.exists()
 
     @pytest.mark.parametrize("owner", ["", "memory-1", "../x", "1-000000000000/..", "/etc/passwd", "1-0\0", "lambda:7"])
     async def test_of_strangers_nothing_is_known(self, make, owner) -> None:
@@ -254,14 +275,58 @@ class TestAlive:
         await one.bell.close()
         await two.bell.close()
 
-    async def test_a_folder_that_was_removed_is_nobodys_end(self, make) -> None:
+    @pytest.mark.parametrize("lost", ["socket", "folder"])
+    async def test_whose_socket_was_removed_lives_as_far_as_anybody_knows(self, make, lost) -> None:
+        one, two = make(), make()
+        for bell in (one, two):
+            bell.listen()
+        if lost == "socket":
+            Path(one.address).unlink()
+        else:
+            shutil.rmtree(Path(one.address).parent)
+        two.bell.ring("lost")
+        await asyncio.sleep(0)
+        assert two.bell.alive(one.owner)
+        assert one.bell.alive(two.owner)
+        # At their next look, which their sweeps take, both are there again.
+        one.bell.peers()
+        two.bell.peers()
+        await until(lambda: one.bell.peers() == {two.owner} and two.bell.peers() == {one.owner})
+        two.heard.clear()
+        one.bell.ring("p")
+        await two.hears("p")
+        two.bell.ring("q")
+        await until(lambda: "q" in one.heard)
+        one.bell._socket.close()
+        assert not two.bell.alive(one.owner)
+        await one.bell.close()
+        await two.bell.close()
+
+    async def test_a_folder_that_cannot_be_made_again_is_nobodys_end(self, make, monkeypatch) -> None:
+        one, two = make(), make()
+        shutil.rmtree(Path(one.address).parent)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "mkdir", refuse)
+            assert one.bell.peers() == frozenset()
+            assert one.bell.alive(two.owner)
+            assert one.bell.alive(one.owner)
+        await one.bell.close()
+        await two.bell.close()
+
+    async def test_of_processes_under_another_kernel_nothing_is_known(self, make, monkeypatch) -> None:
         one = make()
-        Path(one.address).unlink()
-        Path(one.address).parent.rmdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(doorbell, "_this_kernel", lambda: "0" * 8)
+            two = make()
+        two.bell._socket.close()  # as it looks from here: the folder is shared, the socket is not
+        assert one.bell.alive(two.owner)
         one.bell.ring("p")
         await asyncio.sleep(0)
-        assert one.bell.peers() == frozenset()
-        assert one.bell.alive(one.owner)
+        assert one.bell.alive(two.owner)
         await one.bell.close()
 
 
@@ -323,35 +388,48 @@ class TestStrangers:
 
 
 class TestFolder:
-    def test_it_is_beside_the_file_if_its_path_is_short(self, tmp_path_factory) -> None:
-        with tempfile.TemporaryDirectory(prefix="hf") as folder:
-            path = Path(folder) / "home.db"
-            path.touch()
-            found = bell_folder(str(path))
-            assert found == Path(f"{path}-bells")
-            assert stat.S_IMODE(found.stat().st_mode) == 0o700
-            assert bell_folder(str(path)) == found
+    def test_it_is_beside_the_file(self, short) -> None:
+        found = bell_folder.bell_folder(short)
+        assert found == Path(f"{short}-bells")
+        assert stat.S_IMODE(found.stat().st_mode) == 0o700
+        assert bell_folder.bell_folder(short) == found
 
-    async def test_it_is_in_the_temporary_directory_if_not(self, tmp_path, monkeypatch) -> None:
-        with tempfile.TemporaryDirectory(prefix="hf") as temporary:
-            monkeypatch.setattr(tempfile, "tempdir", temporary)
-            path = tmp_path / ("long" * 30) / "home.db"
-            path.parent.mkdir()
-            path.touch()
-            one, two = Bell(str(path)), Bell(str(path))
-            assert Path(one.address).parent.parent == Path(temporary)
+    @pytest.mark.parametrize("linux", [True, False])
+    async def test_a_long_path_and_another_temporary_directory_change_nothing(
+        self, tmp_path, monkeypatch, linux
+    ) -> None:
+        path = tmp_path / ("long" * 30) / "home.db"
+        path.parent.mkdir()
+        path.touch()
+        if not linux:
+            monkeypatch.setattr(bell_folder, "DESCRIPTORS", tmp_path / "none")
+        with tempfile.TemporaryDirectory(prefix="hf") as another:
+            one = Bell(str(path))
+            monkeypatch.setattr(tempfile, "tempdir", another)
+            two = Bell(str(path))
+            assert Path(one.address).is_socket()
+            assert Path(two.address).is_socket()
             two.listen()
             one.bell.ring("p")
             await two.hears("p")
-            other = path.with_name("other.db")
-            other.touch()
-            assert bell_folder(str(other)) != bell_folder(str(path))
+            assert two.bell.alive(one.owner)
+            one.bell._socket.close()
+            assert not two.bell.alive(one.owner)
             await one.bell.close()
             await two.bell.close()
+            assert not any(Path(another).iterdir())
+
+    async def test_a_file_system_without_sockets_is_refused_with_the_reason(self, short, monkeypatch) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(95, "Operation not supported")
+
+        monkeypatch.setattr(socket.socket, "bind", refuse)
+        with pytest.raises(StoreUnusable, match=r"Operation not supported.*local file system"):
+            Bell(short)
 
     @pytest.mark.parametrize("spoil", ["mode", "link", "file", "owner"])
     async def test_a_folder_that_others_could_change_is_refused(self, tmp_path, short, spoil, monkeypatch) -> None:
-        folder = bell_folder(short)
+        folder = bell_folder.bell_folder(short)
         folder.rmdir()
         if spoil == "mode":
             folder.mkdir(mode=0o700)
@@ -366,7 +444,7 @@ class TestFolder:
             theirs = os.stat_result((0o40700, *[0] * 3, 12345, *[0] * 5))
             monkeypatch.setattr(Path, "lstat", lambda _: theirs)
         with pytest.raises(StoreUnusable, match="this user alone"):
-            bell_folder(short)
+            bell_folder.bell_folder(short)
         with pytest.raises(StoreUnusable):
             Bell(short)
 
@@ -376,29 +454,24 @@ class TestFolder:
 
         monkeypatch.setattr(Path, "mkdir", refuse)
         with pytest.raises(StoreUnusable, match="Permission denied"):
-            bell_folder(short)
+            bell_folder.bell_folder(short)
 
-    async def test_it_goes_with_the_last_and_may_come_back_at_any_moment(self, short, monkeypatch) -> None:
-        one = Bell(short)
-        folder = Path(one.address).parent
-        two = Bell(short)
-        await one.bell.close()
-        assert folder.is_dir()
-        await two.bell.close()
-        assert not folder.exists()
+    async def test_a_folder_that_goes_while_a_home_is_opened_is_made_again(self, short, monkeypatch) -> None:
+        folder = beside(short)
+        make = bell_folder.bell_folder
 
         def vanishing(path: str) -> Path:
             monkeypatch.undo()
-            found = bell_folder(path)
+            found = make(path)
             found.rmdir()
             return found
 
-        monkeypatch.setattr(doorbell, "bell_folder", vanishing)
+        monkeypatch.setattr(bell_folder, "bell_folder", vanishing)
         three = Bell(short)
         assert folder.is_dir()
         await three.bell.close()
 
     async def test_a_folder_that_always_vanishes(self, short, monkeypatch) -> None:
-        monkeypatch.setattr(doorbell, "bell_folder", lambda path: Path(f"{path}-none"))
+        monkeypatch.setattr(bell_folder, "bell_folder", lambda path: Path(f"{path}-none"))
         with pytest.raises(StoreUnusable, match="keeps disappearing"):
             Bell(short)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import tempfile
@@ -17,8 +18,8 @@ from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_ho
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
-from holdfast.errors import InvalidInput, StoreUnusable
-from holdfast.items import ABSENT, Item, Put
+from holdfast.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from holdfast.items import ABSENT, EXISTS, Item, Put, Update
 
 NOBODY = 65534
 
@@ -120,7 +121,7 @@ class TestPermissions:
         for name in ("home.db", "home.db-wal", "home.db-shm"):
             assert mode_of(path.parent / name) == 0o600, name
         assert isinstance(home.doorbell, SocketDoorbell)
-        bells = home.doorbell._folder
+        bells = home.doorbell._folder.path
         for folder in (path.parent, path.parent.parent, bells):
             assert mode_of(folder) == 0o700, folder
         assert [mode_of(bell) for bell in bells.iterdir()] == [0o600]
@@ -326,6 +327,42 @@ def damage(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(change(path.read_bytes()))
 
 
+class TestReplacedFile:
+    @pytest.mark.parametrize("way", ["deleted", "moved", "replaced"])
+    async def test_nothing_is_acknowledged_any_more(self, path, open_home, way) -> None:
+        async with open_home() as home:
+            await home.store.write(Put(Item("p")))
+            if way == "deleted":
+                path.unlink()
+            elif way == "moved":
+                path.rename(path.with_name("moved.db"))
+            else:
+                other = path.with_name("other.db")
+                other.write_bytes(path.read_bytes())
+                other.rename(path)
+            for write in (home.store.write(Put(Item("q"))), home.store.purge(0, 1), home.store.due(0)):
+                with pytest.raises(StoreUnusable, match=r"home\.db was deleted, moved or replaced.*restore"):
+                    await write
+
+    async def test_moved_and_moved_back_it_goes_on(self, path, open_home) -> None:
+        async with open_home() as home:
+            path.rename(path.with_name("moved.db"))
+            with pytest.raises(StoreUnusable):
+                await home.store.write(Put(Item("q")))
+            path.with_name("moved.db").rename(path)
+            await home.store.write(Put(Item("r")))
+            assert (await home.store.due(0)).items == ()
+
+    @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+    async def test_a_sweep_finds_the_log_gone(self, path, open_home, suffix) -> None:
+        async with open_home() as home:
+            await home.store.write(Put(Item("p")))
+            await home.store.due(0)
+            Path(f"{path}{suffix}").unlink()
+            with pytest.raises(StoreUnusable, match=f"home.db{suffix} was deleted"):
+                await home.store.due(0)
+
+
 class TestFullDisk:
     async def test_a_write_that_does_not_fit_fails_alone_and_later_ones_work_again(self, open_home) -> None:
         async with open_home() as home:
@@ -335,9 +372,9 @@ class TestFullDisk:
             pages = connection.pragma("page_count")
             connection.pragma("max_page_count", pages)
             big = bytes(100_000)
-            with pytest.raises(StoreUnusable, match="full"):
+            with pytest.raises(StoreUnavailable, match="full"):
                 await store.write(Put(Item("big", body=big)))
-            with pytest.raises(StoreUnusable, match="full"):
+            with pytest.raises(StoreUnavailable, match="full"):
                 await store.write(Put(Item("p", revision=2)), Put(Item("p", "j/2", body=big)))
             assert await store.get("p") == Item("p", revision=1)
             assert await store.get("big") is None
@@ -346,6 +383,58 @@ class TestFullDisk:
             await store.write(Put(Item("p", revision=2)), Put(Item("p", "j/2", body=big)))
             assert await store.get("p", "j/2") == Item("p", "j/2", body=big)
             assert await store.integrity() == []
+
+    async def test_a_large_write_takes_no_small_ones_with_it(self, open_home, caplog) -> None:
+        async with open_home() as home:
+            store: Any = home.store
+            await store.write(Put(Item("p", revision=1)))
+            connection = store.runner.connection
+            pages = connection.pragma("page_count")
+            connection.pragma("max_page_count", pages)
+            small = [store.write(Update(partition="p", when=EXISTS, add_revision=1)) for _ in range(5)]
+            large = store.write(Put(Item("big", body=bytes(100_000))))
+            small += [store.write(Update(partition="p", when=EXISTS, add_revision=1)) for _ in range(5)]
+            with pytest.raises(StoreUnavailable, match="full"):
+                await large
+            await asyncio.gather(*small)
+            assert (await store.get("p")).revision == 11
+            connection.pragma("max_page_count", pages + 1000)
+            await store.write(Put(Item("big", body=bytes(100_000))))
+        told = [record.getMessage() for record in caplog.records if record.name == "holdfast"]
+        assert len(told) == 2
+        assert "is full" in told[0]
+        assert "has room again" in told[1]
+
+    async def test_a_lock_that_comes_between_costs_no_write_twice(self, path, open_home) -> None:
+        async with open_home() as home:
+            store: Any = home.store
+            await store.write(Put(Item("p", revision=1)))
+            connection = store.runner.connection
+            pages = connection.pragma("page_count")
+            connection.pragma("max_page_count", pages)
+            other = apsw.Connection(str(path))
+
+            def lock(_runner: object) -> None:
+                other.execute("BEGIN IMMEDIATE")
+
+            attempt, attempts = store.runner._run_once, 0
+
+            def locked_after_the_first_half(calls: Any, culprits: Any) -> Any:
+                nonlocal attempts
+                attempts += 1
+                if attempts == 3:
+                    lock(None)
+                return attempt(calls, culprits)
+
+            store.runner._run_once = locked_after_the_first_half
+            small = store.write(Update(partition="p", when=EXISTS, add_revision=1))
+            large = store.write(Put(Item("big", body=bytes(100_000))))
+            await small
+            with pytest.raises(StoreUnavailable, match="locked"):
+                await large
+            other.execute("ROLLBACK")
+            other.close()
+            assert (await store.get("p")).revision == 2
 
     async def test_blobs_and_numbered_writes_that_do_not_fit_say_so_in_the_same_words(self, open_home) -> None:
         async with open_home() as home:
@@ -357,10 +446,10 @@ class TestFullDisk:
             connection.pragma("max_page_count", pages)
             big = bytes(100_000)
             small = store.write(Put(Item("p", revision=2)))  # of the same batch, and it fits
-            with pytest.raises(StoreUnusable, match="full"):
+            with pytest.raises(StoreUnavailable, match="full"):
                 await blobs.put("0" * 64, big, 0)
             await small
-            with pytest.raises(StoreUnusable, match="full"):
+            with pytest.raises(StoreUnavailable, match="full"):
                 await store.write_after("p", "@", lambda _head: [Put(Item("p", "j/1", body=big))])
             connection.pragma("max_page_count", pages + 1000)
             await blobs.put("0" * 64, big, 0)

@@ -6,6 +6,7 @@ The unit of atomicity is the call, the unit of durability is the batch: its answ
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ import apsw
 
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.failures import commit_failed, explained
+from holdfast.backends.sqlite.identity import Identity
 from holdfast.backends.sqlite.statements import (
     ADD_PLACEHOLDER,
     GET_ENTRY,
@@ -23,13 +25,15 @@ from holdfast.backends.sqlite.statements import (
 )
 from holdfast.backends.sqlite.transactions import Guard, GuardedCursor
 from holdfast.clock import elapsed_seconds
-from holdfast.errors import InvalidInput, Refused
+from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds, place
 
 Job = Callable[["BatchRunner"], Any]
 """Something to do inside the transaction other than a list of writes: atomic like a call, it answers any value."""
 
 Call = Sequence[Write] | Job
+
+_logger = logging.getLogger("holdfast")
 
 _NOTHING: Final[tuple[Item | None, ...]] = (None,)
 
@@ -64,6 +68,7 @@ class BatchRunner:
     def __init__(self, connection: Database, path: str) -> None:
         self.connection = connection
         self.path = path
+        self.identity = Identity(path)
         self.guard = Guard(connection)
         self.commits = 0
         """How many transactions were committed."""
@@ -71,6 +76,7 @@ class BatchRunner:
         """How many statements ran, without BEGIN and COMMIT."""
         self.commit_seconds = 0.0
         """How long the last COMMIT took: nearly all of it is waiting for the disk."""
+        self._is_full = False
         self._run = connection.cursor().execute
         self._changes = connection.changes
 
@@ -81,6 +87,35 @@ class BatchRunner:
 
         Raises ``apsw.BusyError``, with nothing applied, if another process holds the write lock.
         """
+        try:
+            outcomes = self._run_whole(calls)
+        except apsw.FullError as error:
+            return self._run_what_fits(calls, error)
+        if self._is_full:
+            self._is_full = False
+            _logger.warning("the disk that holds %s has room again", self.path)
+        return outcomes
+
+    def _run_what_fits(self, calls: Sequence[Call], error: apsw.FullError) -> list[Outcome]:
+        """The disk is full, or too full for all of them: a large call must not take the small ones with it."""
+        told = explained(error, self.path)
+        if not self._is_full:
+            self._is_full = True
+            _logger.error("%s", told)
+        if len(calls) == 1:
+            return [Outcome(None, told)]
+        half = len(calls) // 2
+        return [*self._run_half(calls[:half]), *self._run_half(calls[half:])]
+
+    def _run_half(self, calls: Sequence[Call]) -> list[Outcome]:
+        try:
+            return self._run_whole(calls)
+        except apsw.FullError as error:
+            return self._run_what_fits(calls, error)
+        except apsw.BusyError as error:  # the other half is committed, so nobody may run both again
+            return [Outcome(None, explained(error, self.path)) for _ in calls]
+
+    def _run_whole(self, calls: Sequence[Call]) -> list[Outcome]:
         culprits: dict[int, Outcome] = {}
         while True:
             try:
@@ -94,15 +129,16 @@ class BatchRunner:
                     # without it. Nothing of this batch was answered yet, so nobody can tell.
                     culprits[lost.index] = Outcome(None, self._told(lost.error, calls[lost.index]))
                     continue
-                # The disk failed or is full: so it would for the next call.
+                # The disk failed: so it would for the next call.
                 return [Outcome(None, explained(lost.error, self.path)) for _ in calls]
-            except apsw.BusyError:
+            except (apsw.BusyError, apsw.FullError):
                 raise
-            except apsw.Error as error:  # of BEGIN or COMMIT: it is nobody's in particular, so it is everybody's
+            except (apsw.Error, StoreUnusable) as error:  # of BEGIN or COMMIT: it is everybody's
                 return [Outcome(None, commit_failed(error, self.path)) for _ in calls]
 
     def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
         run = self._run
+        self.identity.check()  # the log may still have its name, and whoever opens the new file would read it
         # IMMEDIATE: take the write lock now, when waiting is harmless, not at the first write, where SQLite may have
         # to give up (https://sqlite.org/lang_transaction.html).
         run("BEGIN IMMEDIATE")
@@ -111,6 +147,7 @@ class BatchRunner:
             begun = elapsed_seconds()
             run("COMMIT")
             self.commit_seconds = elapsed_seconds() - begun
+            self.identity.check()
         finally:
             if self.connection.in_transaction:
                 run("ROLLBACK")
@@ -129,6 +166,8 @@ class BatchRunner:
             return Outcome(self.atomically(lambda: self.apply(call)))
         except Refused as refused:
             return Outcome(None, refused)
+        except apsw.FullError:
+            raise
         except Exception as raised:
             if not self.connection.in_transaction:
                 raise TransactionLostError(index, raised) from raised
@@ -224,7 +263,9 @@ class BatchRunner:
             try:
                 writes, value = work(cursor)
             except Exception as error:
-                raise UsersError(error) from error
+                raise cursor.full or UsersError(error) from error
+        if cursor.full is not None:
+            raise cursor.full
         if not self.connection.in_transaction:
             raise InvalidInput("the step's own SQL has rolled the transaction back")
         current, _ = self.connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)

@@ -1,11 +1,19 @@
-"""Where the bells of a database file are: a folder that belongs to the file's owner, and to nobody else."""
+"""Where the bells of a database file are: a folder beside it that belongs to the file's owner, and to nobody else.
+
+It depends on the file alone, never on the environment of a process (``TMPDIR``, a private ``/tmp``): two processes that
+do not find each other's sockets would know nothing of each other.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import shutil
+import socket
 import stat
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,28 +22,115 @@ from holdfast.errors import StoreUnusable
 ADDRESS_BYTES: Final = 100
 """The longest path of a socket: the kernel's limit is 108 bytes on Linux and 104 on macOS (unix(7))."""
 
-NAME_BYTES: Final = 25
-"""The longest name in the folder: a separator, a dot, ten digits, a dash and twelve digits."""
+NAME_BYTES: Final = 34
+"""The longest name in the folder: a separator, a dot, ten digits, a dash, eight digits, a dash and twelve digits."""
+
+DESCRIPTORS: Final = Path("/proc/self/fd")
+"""Where Linux lets a process name what it has open: a short way to a folder whose path is long."""
+
+DEAD: Final = ".dead"
+"""What the name of a socket ends with once it is known that no process has it open: the proof for all others."""
+
+PROOF_SECONDS: Final = 60
+"""How long the proof stays. Leases that last longer are waited for."""
+
+BIND_TRIES: Final = 10
+"""How often something may remove the folder between its making and its use."""
+
+
+class BellFolder:
+    """The folder of one database file, and a way to its sockets that is short enough for the kernel."""
+
+    def __init__(self, path: str) -> None:
+        self.path = bell_folder(path)
+        self._way, self.close = _short_way(self.path)
+
+    def address(self, name: str) -> str:
+        """What to bind or connect a socket to."""
+        return f"{self._way}/{name}"
+
+    def bind(self, name: str) -> socket.socket:
+        """A socket of this name. Raises ``FileNotFoundError`` if the folder is gone."""
+        bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            bell.settimeout(0)
+            # Under a name that others overlook, then renamed: between its creation and the end of `bind` the socket
+            # refuses connections, and would be taken for a dead one's.
+            unnoticed = self.path / f".{name}"
+            unnoticed.unlink(missing_ok=True)
+            bell.bind(self.address(unnoticed.name))
+            unnoticed.chmod(0o600)
+            unnoticed.rename(self.path / name)
+        except BaseException:
+            bell.close()
+            raise
+        return bell
+
+    def changed_ns(self) -> int:
+        """When something came or went."""
+        return self.path.stat().st_mtime_ns
+
+    def names(self) -> list[str]:
+        """What is there now."""
+        return [each.name for each in self.path.iterdir()]
+
+    def bury(self, name: str) -> None:
+        """Nobody has this socket open, and nobody ever will: names are not used again. Others find the proof."""
+        with suppress(OSError):
+            proof = self.path / f"{name}{DEAD}"
+            (self.path / name).rename(proof)
+            os.utime(proof)
+
+    def is_buried(self, name: str) -> bool:
+        """Whether somebody has proved that nobody has this socket open."""
+        return (self.path / f"{name}{DEAD}").exists()
+
+    def tidy(self) -> None:
+        """Remove the proofs that nobody needs any more."""
+        with suppress(OSError):
+            latest = self.path.stat().st_mtime
+            for each in self.path.iterdir():
+                if each.name.endswith(DEAD) and each.lstat().st_mtime < latest - PROOF_SECONDS:
+                    each.unlink(missing_ok=True)
+
+
+def open_bell(path: str, owner: str) -> tuple[BellFolder, socket.socket]:
+    """The folder of the database file at the real path ``path``, and our socket in it. Raises ``StoreUnusable``."""
+    for _ in range(BIND_TRIES):
+        with suppress(FileNotFoundError):
+            folder = BellFolder(path)
+            try:
+                return folder, folder.bind(owner)
+            except FileNotFoundError:
+                folder.close()
+            except OSError as error:
+                folder.close()
+                raise StoreUnusable(
+                    f"no socket can be made in {folder.path}: {error.strerror or error}. Processes on one database"
+                    " meet there; keep the file on a local file system, in a folder that this user may use"
+                ) from error
+    raise StoreUnusable(f"the folder for the bells of {path} keeps disappearing; does something clean up there?")
+
+
+def beside(path: str) -> Path:
+    """Where the bells of a database file are, whether or not any are there."""
+    return Path(f"{path}-bells")
 
 
 def bell_folder(path: str) -> Path:
-    """The folder for the database file at the real path ``path``, created if need be.
+    """The folder for the database file at the real path ``path``, created if need be: ``<path>-bells``.
 
-    ``<path>-bells``, or a folder named by the path's hash in the temporary directory if that would be too long for a
-    socket. Raises ``StoreUnusable`` if somebody else could put sockets there, or take ours away, and
-    ``FileNotFoundError`` if somebody who closed removed it meanwhile: try again.
+    Raises ``StoreUnusable`` if somebody else could put sockets there, or take ours away, and ``FileNotFoundError`` if
+    something removed it meanwhile: try again.
     """
     owner = Path(path).stat().st_uid
-    folder = Path(f"{path}-bells")
-    if len(os.fsencode(folder)) + NAME_BYTES > ADDRESS_BYTES:
-        digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-        folder = Path(tempfile.gettempdir()) / f"holdfast-{owner}-{digest}"
+    folder = beside(path)
     try:
         folder.mkdir(mode=0o700)
         folder.chmod(0o700)  # whatever the umask took away
     except FileExistsError:
         pass
-    except FileNotFoundError:  # it was there, and went
+    except FileNotFoundError:
         raise
     except OSError as error:
         msg = f"{folder} cannot be created: {error.strerror}. Processes on one database meet there; make room for it"
@@ -49,3 +144,20 @@ def bell_folder(path: str) -> Path:
         msg = f"{folder} must be a folder of this user alone (mode 0700). Remove it; it is made anew"
         raise StoreUnusable(msg)
     return folder
+
+
+def _short_way(folder: Path) -> tuple[str, Callable[[], None]]:
+    """A path to the folder for this process, and what gives it back. The sockets are in the folder, whatever it is."""
+    if len(os.fsencode(folder)) + NAME_BYTES <= ADDRESS_BYTES:
+        return str(folder), _nothing
+    if DESCRIPTORS.is_dir():
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return f"{DESCRIPTORS}/{descriptor}", partial(os.close, descriptor)
+    beside = tempfile.mkdtemp(prefix="hf")
+    link = Path(beside) / "b"
+    link.symlink_to(folder, target_is_directory=True)
+    return str(link), partial(shutil.rmtree, beside, ignore_errors=True)
+
+
+def _nothing() -> None:
+    """There is nothing to give back."""

@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 from msgspec import Struct
 
-from holdfast.backends.sqlite.bell_folder import bell_folder
+from holdfast.backends.sqlite.bell_folder import beside
 from holdfast.backends.sqlite.connection import WRITER_PRAGMAS
 from holdfast.backends.sqlite.store import SqliteStore
 
@@ -38,7 +38,7 @@ def check_up(store: SqliteStore) -> Checkup:
     """The facts about the file that ``store`` has open."""
     connection = store.runner.connection
     paths = [Path(store.path + suffix) for suffix in COMPANIONS]
-    found = {path: path.stat() for path in [*paths, bell_folder(store.path)] if path.exists()}
+    found = {path: path.stat() for path in [*paths, beside(store.path)] if path.exists()}
     sizes = {str(path): state.st_size for path, state in found.items()}
     return Checkup(
         path=store.path,

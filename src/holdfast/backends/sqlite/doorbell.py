@@ -4,6 +4,10 @@ Nobody polls. A ring is one datagram to each other home; whether a process lives
 a connection to a socket that nobody has open. So a process killed with -9 is known to be gone at once, a stopped one
 counts as alive, and process ids, which are used again, play no part.
 
+Only that refusal proves a death: by the kernel on which the process ran, at the socket that it had made. A socket, or a
+folder, that is not there or cannot be reached says nothing, and leases are waited for. Whose socket was removed makes
+it anew.
+
 Open after ``fork``, never before: a child that inherits the socket would answer for its dead parent.
 """
 
@@ -14,18 +18,21 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from holdfast.backends.sqlite.bell_folder import bell_folder
+from holdfast.backends.sqlite.bell_folder import open_bell
 from holdfast.errors import StoreUnusable
-from holdfast.ids import new_id
+from holdfast.ids import fingerprint, new_id
 
-OWNER: Final = re.compile(r"[0-9]{1,10}-[0-9a-f]{12}")
-"""What an owner name looks like. Anything else in the folder is not a bell, and is left alone."""
+OWNER: Final = re.compile(r"[0-9]{1,10}-([0-9a-f]{8})-[0-9a-f]{12}")
+"""What an owner name looks like: process, kernel, chance. Anything else in the folder is left alone."""
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+"""What tells one running kernel from all others, on Linux."""
 
 RING_BYTES: Final = 16 * 2**10
 """A datagram that would be larger says "look at all" instead."""
@@ -36,9 +43,6 @@ RINGS_PER_WAKE: Final = 100
 RETRY_SECONDS: Final = (0.02, 0.2, 1.0)
 """When to ring again at homes whose queue was full. After that only the next ring, or their sweep, tells them."""
 
-BIND_TRIES: Final = 100
-"""How often a folder may vanish between its making and its use."""
-
 LOOK_AT_ALL: Final = b"null"
 HELLO: Final = b"[]"
 """Rings for nothing; makes the others look for new homes."""
@@ -48,8 +52,18 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def new_owner() -> str:
-    """A fresh owner name: the process id is for people to read, the rest makes it unique."""
-    return f"{os.getpid()}-{new_id()[:12]}"
+    """A fresh owner name: the process id is for people to read, the kernel's says who can tell whether it lives."""
+    return f"{os.getpid()}-{_this_kernel()}-{new_id()[:12]}"
+
+
+@cache
+def _this_kernel() -> str:
+    """Containers on one machine have it in common; virtual machines that share a folder, each its own."""
+    try:
+        running = BOOT_ID.read_bytes()
+    except OSError:
+        running = repr(os.uname()).encode()
+    return fingerprint(running)[:8]
 
 
 class SocketDoorbell:
@@ -57,8 +71,10 @@ class SocketDoorbell:
 
     def __init__(self, path: str, owner: str) -> None:
         self._loop = asyncio.get_running_loop()
+        self._path = path
         self._owner = owner
-        self._folder, self._socket = _bind(path, owner)
+        self._folder, self._socket = open_bell(path, owner)
+        self._heard: Callable[[str | None], None] | None = None
         self._rung: set[str] = set()
         self._peers: frozenset[str] = frozenset()
         self._peers_as_of: int | None = None
@@ -86,15 +102,16 @@ class SocketDoorbell:
     def _send_to(self, peers: Iterable[str], message: bytes) -> None:
         for peer in peers:
             try:
-                self._socket.sendto(LOOK_AT_ALL if peer in self._behind else message, str(self._folder / peer))
+                self._socket.sendto(LOOK_AT_ALL if peer in self._behind else message, self._folder.address(peer))
             except BlockingIOError:
                 self._behind.add(peer)
                 self._ring_again(0)
-            except (ConnectionRefusedError, FileNotFoundError):
-                self._bury(peer)
+            except ConnectionRefusedError:
+                if _is_of_this_kernel(peer):
+                    self._bury(peer)
             except OSError:
-                # No memory for it, no permission (a home opened by root): a ring may be lost.
-                continue
+                # It is gone; no memory for it; no permission (a home opened by root): a ring may be lost.
+                self._peers_as_of = None
             else:
                 self._behind.discard(peer)
 
@@ -113,6 +130,7 @@ class SocketDoorbell:
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
         """See ``Doorbell.listen``. Rings since this home was opened are heard now, up to the kernel's queue."""
+        self._heard = heard
         self._loop.add_reader(self._socket, self._receive, heard)
 
     def _receive(self, heard: Callable[[str | None], None]) -> None:
@@ -137,44 +155,69 @@ class SocketDoorbell:
     def peers(self) -> frozenset[str]:
         """See ``Doorbell.peers``. Names a process that was killed until somebody rings it in vain."""
         try:
-            changed = self._folder.stat().st_mtime_ns
-            if changed != self._peers_as_of:
-                names = [path.name for path in self._folder.iterdir()]
-                self._peers = frozenset(name for name in names if OWNER.fullmatch(name) and name != self._owner)
-                # Two changes within the clock's grain look like one. Hence every new home says hello to all.
-                self._peers_as_of = changed
-        except OSError:  # somebody removed the folder: nobody can be heard
-            self._peers = frozenset()
+            if not self._is_listed():
+                self._come_back()
+        except (OSError, StoreUnusable):  # nobody can be heard, and whoever is there lives as far as we know
+            self._peers, self._peers_as_of = frozenset(), None
         return self._peers
 
+    def _is_listed(self) -> bool:
+        """Bring the list up to date; false if somebody removed our own socket."""
+        try:
+            changed = self._folder.changed_ns()
+            if changed == self._peers_as_of:
+                return True
+            names = self._folder.names()
+        except FileNotFoundError:
+            names = []
+        else:
+            # Two changes within the clock's grain look like one. Hence every new home says hello to all.
+            self._peers_as_of = changed
+        self._peers = frozenset(name for name in names if OWNER.fullmatch(name) and name != self._owner)
+        return self._owner in names or self._closed
+
+    def _come_back(self) -> None:
+        """Make our socket, and the folder, anew: until then others know nothing of us, and cannot ring."""
+        before, old = self._folder, self._socket
+        self._folder, self._socket = open_bell(self._path, self._owner)
+        if self._heard is not None:
+            self._loop.remove_reader(old)
+            self._loop.add_reader(self._socket, self._receive, self._heard)
+        old.close()
+        before.close()
+        self._peers_as_of = None
+        self._is_listed()
+        self._send_to(self._peers, HELLO)
+
     def alive(self, owner: str) -> bool:
-        """See ``Doorbell.alive``: whether the kernel knows of a process that has that home open."""
+        """See ``Doorbell.alive``: false if the kernel has refused a connection to that process's socket."""
         if owner == self._owner:
             return not self._closed
         if owner in self._dead:
             return False
-        if not OWNER.fullmatch(owner):
-            return True  # not one of ours, so nothing is known
+        if not _is_of_this_kernel(owner):
+            return True  # not one of ours, or out of our kernel's sight: nothing is known
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             try:
-                probe.connect(str(self._folder / owner))
-            except (ConnectionRefusedError, FileNotFoundError):
+                probe.connect(self._folder.address(owner))
+            except ConnectionRefusedError:
                 self._bury(owner)
                 return False
+            except FileNotFoundError:
+                return not self._folder.is_buried(owner)
             except OSError:
                 return True
         return True
 
     def _bury(self, owner: str) -> None:
-        """Remove what a dead process left. Safe although others may do the same: a name is never used again."""
+        """Note that a process is dead. Safe although others may do the same: a name is never used again."""
         self._dead.add(owner)
         self._behind.discard(owner)
         self._peers_as_of = None
-        with suppress(OSError):
-            (self._folder / owner).unlink()
+        self._folder.bury(owner)
 
     async def close(self) -> None:
-        """See ``Doorbell.close``."""
+        """See ``Doorbell.close``. What stays in the folder proves that we are gone: we may have left leases behind."""
         if self._closed:
             return
         self._send_rung()
@@ -183,37 +226,14 @@ class SocketDoorbell:
             self._retry.cancel()
         self._loop.remove_reader(self._socket)
         self._socket.close()
-        with suppress(OSError):
-            (self._folder / self._owner).unlink()
-        for peer in self.peers():
-            self.alive(peer)  # buries the dead: the folder would stay for their sake
-        with suppress(OSError):
-            self._folder.rmdir()  # fails, as it should, while others have the file open
+        self._folder.bury(self._owner)
+        self._folder.tidy()
+        self._folder.close()
 
 
-def _bind(path: str, owner: str) -> tuple[Path, socket.socket]:
-    for _ in range(BIND_TRIES):
-        # When the last of the others closes, the folder goes, even from under our feet.
-        with suppress(FileNotFoundError):
-            folder = bell_folder(path)
-            return folder, _bind_in(folder, owner)
-    raise StoreUnusable(f"the folder for the bells of {path} keeps disappearing; does something clean up there?")
-
-
-def _bind_in(folder: Path, owner: str) -> socket.socket:
-    bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        bell.settimeout(0)
-        # Under a name that others overlook, then renamed: between its creation and the end of `bind` the socket
-        # refuses connections, and would be taken for a dead one's.
-        unnoticed = folder / f".{owner}"
-        bell.bind(str(unnoticed))
-        unnoticed.chmod(0o600)
-        unnoticed.rename(folder / owner)
-    except BaseException:
-        bell.close()
-        raise
-    return bell
+def _is_of_this_kernel(owner: str) -> bool:
+    named = OWNER.fullmatch(owner)
+    return named is not None and named[1] == _this_kernel()
 
 
 def _message(rung: set[str]) -> bytes:

@@ -27,9 +27,9 @@ def commit_failed(error: Exception, path: str) -> HoldfastError:
 def _explained(error: Exception, path: str) -> HoldfastError:
     match error:
         case apsw.FullError():
-            return StoreUnusable(
+            return StoreUnavailable(
                 f"the disk (or its quota) that holds {path} is full. Nothing of this write was applied; free some"
-                " space, later writes go on by themselves"
+                " space: workers keep what they have and go on by themselves"
             )
         case apsw.NotADBError():
             return StoreUnusable(f"{path} is not a SQLite database. Choose another path, or restore the file")

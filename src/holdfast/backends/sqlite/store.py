@@ -120,7 +120,11 @@ class SqliteStore:
         return self._read_page(text, parameters, count, lambda row: (row[0], Item(partition, *row)))
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Heads due at the same time come in the order of their creation."""
+        """See ``Store.due``. Heads due at the same time come in the order of their creation.
+
+        Raises ``StoreUnusable`` if the file was deleted or replaced beneath this process.
+        """
+        self.runner.identity.check_all()  # every sweep comes by here
         when, number = (-(2**63), 0) if after is None else _numbers(after, 2)
         count = _page_size(limit)
         parameters = (before, when, number, count + 1)

@@ -72,12 +72,14 @@ class Guard:
 class GuardedCursor:
     """The ``SqlCursor`` of one transactional step."""
 
-    __slots__ = ("_connection", "_guard", "closed")
+    __slots__ = ("_connection", "_guard", "closed", "full")
 
     def __init__(self, connection: Database, guard: Guard) -> None:
         self._connection = connection
         self._guard = guard
         self.closed = False
+        self.full: apsw.FullError | None = None
+        """The disk had no room. That is no outcome of the step, whatever its code makes of it."""
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
         """Run ``statement`` to its end and answer all its rows.
@@ -95,6 +97,9 @@ class GuardedCursor:
             return self._connection.execute(statement, parameters, prepare_flags=_USERS_FLAGS).fetchall()
         except apsw.AuthError as error:
             raise InvalidInput(self._guard.refusal) from error
+        except apsw.FullError as error:
+            self.full = error
+            raise
 
 
 Work = Callable[[GuardedCursor], Any]

@@ -19,7 +19,7 @@ from holdfast.codec.typed import codec_for
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
 from holdfast.kernel.entries import Intended, Progressed, Tried
-from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect
+from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
 from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.requests import Operation
     from holdfast.ports import SqlCursor
     from holdfast.workflows.definition import Step
+    from holdfast.workflows.threads import Seat
 
 
 async def call_step(
@@ -86,11 +87,15 @@ class CallStep(Struct, frozen=True):
         intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
         if policy.at_most_once and operation.id in live.intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
+        begins = self.step.is_async or live.seated(operation.id)
+        if policy.at_most_once and not begins:
+            return Effect(operation.id, partial(_wait_for_a_thread, operation, live))
         if intent is not None:
             live.intended[operation.id] = intent
         return Effect(operation.id, partial(_attempt, self, operation, live), intent)
 
-    def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:
+    def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
+        live.leave(operation.id)
         return ()
 
 
@@ -102,13 +107,29 @@ async def _interrupted(command: CallStep, operation: Operation, live: Live) -> A
     return live.failed(operation, error)
 
 
+async def _wait_for_a_thread(operation: Operation, live: Live) -> Timed:
+    """Nothing is noted of an at-most-once step before it can begin. With a thread kept for it, it is asked for anew."""
+    live.seats[operation.id] = await live.seat(operation.id)
+    return Timed(live.now_ms(), operation.id)
+
+
 async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arrival:
+    if command.step.is_async:
+        return await _attempt_now(command, operation, live, None)
+    seat = await live.seat(operation.id)  # before the clock of this attempt begins
+    try:
+        return await _attempt_now(command, operation, live, seat)
+    finally:
+        seat.leave()
+
+
+async def _attempt_now(command: CallStep, operation: Operation, live: Live, seat: Seat | None) -> Arrival:
     step = command.step
     tried = live.tried.get(operation.id)
     attempt = 1 if tried is None else tried.attempt + 1
     began = live.now_ms()
     try:
-        result = await _invoke(command, operation, live, attempt)
+        result = await _invoke(command, operation, live, attempt, seat)
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
     except asyncio.CancelledError as error:
         if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -141,7 +162,7 @@ def _failure(
     return Arrival(tried)
 
 
-async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: int) -> Any:
+async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: int, seat: Seat | None) -> Any:
     policy = command.step.policy
     pulse = _Pulse(operation, live)
     step_scope.set(
@@ -157,19 +178,19 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
     )
     try:
         if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
-            return await _call(command, live)
-        return await _call_in_time(command, live, pulse)
+            return await _call(command, seat)
+        return await _call_in_time(command, pulse, seat)
     finally:
         pulse.stop()
 
 
-async def _call_in_time(command: CallStep, live: Live, pulse: _Pulse) -> Any:
+async def _call_in_time(command: CallStep, pulse: _Pulse, seat: Seat | None) -> Any:
     step, policy = command.step, command.step.policy
     whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)
     try:
         async with whole, silence:
             pulse.extend(silence, policy.heartbeat_seconds)
-            return await _call(command, live)
+            return await _call(command, seat)
     except TimeoutError as error:
         if silence.expired():
             raise StepTimeout(f"step {step.name!r} gave no heartbeat for {policy.heartbeat_seconds} s") from error
@@ -178,13 +199,13 @@ async def _call_in_time(command: CallStep, live: Live, pulse: _Pulse) -> Any:
         raise
 
 
-async def _call(command: CallStep, live: Live) -> Any:
+async def _call(command: CallStep, seat: Seat | None) -> Any:
     step = command.step
-    if step.is_async:
+    if seat is None:
         return await step.function(*command.args, **command.kwargs)
     context = contextvars.copy_context()
     call = partial(context.run, _called, step.function, *command.args, **command.kwargs)
-    result = await asyncio.get_running_loop().run_in_executor(live.pool, call)
+    result = await seat.run(call)
     return await result if inspect.isawaitable(result) else result  # a plain def around an async one
 
 

@@ -1,0 +1,88 @@
+"""Who may have a thread for a blocking step: so many at once, and in the order in which they asked.
+
+A step that has a seat begins at once. So its clock, and what is noted of an at-most-once step before it begins, do not
+run ahead of it in a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from typing import Any
+
+
+class Threads:
+    """An executor with ``count`` threads. Belongs to the event loop on which it is used."""
+
+    __slots__ = ("_executor", "_free", "_waiting")
+
+    def __init__(self, executor: Executor, count: int) -> None:
+        self._executor = executor
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take_now(self) -> Seat | None:
+        """A seat, if one is free."""
+        if not self._free:
+            return None
+        self._free -= 1
+        return Seat(self)
+
+    async def take(self) -> Seat:
+        """The next seat that is free."""
+        if (seat := self.take_now()) is not None:
+            return seat
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was given to us in the same moment
+                self.give_back()
+            raise
+        return Seat(self)
+
+    def give_back(self) -> None:
+        """Somebody does not need a seat any more."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """Have a thread call it."""
+        return self._executor.submit(call)
+
+
+class Seat:
+    """The right to one thread, once."""
+
+    __slots__ = ("_is_left", "_threads")
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._is_left = False
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        """What ``call`` answers, from a thread. The seat is free when that ends, however long nobody waits any more."""
+        future = self._threads.submit(call)
+        self._is_left = True
+        loop = asyncio.get_running_loop()
+
+        def ended(_: Future[Any]) -> None:
+            with suppress(RuntimeError):  # the loop was closed: nobody waits for a seat
+                loop.call_soon_threadsafe(self._threads.give_back)
+
+        future.add_done_callback(ended)
+        return await asyncio.wrap_future(future)
+
+    def leave(self) -> None:
+        """Give it back, if nothing was run."""
+        if not self._is_left:
+            self._is_left = True
+            self._threads.give_back()
