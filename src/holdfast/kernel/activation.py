@@ -18,15 +18,17 @@ from msgspec import UNSET, Raw
 
 from holdfast.errors import Evicted, NondeterminismError
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.backlog import TIMER, Backlog
+from holdfast.kernel.backlog import Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
 from holdfast.kernel.entries import (
     DELIVERIES,
+    TIMER,
     Cancelled,
     Delivery,
     Done,
     Entry,
     Failed,
+    Forked,
     Marked,
     Pending,
     Received,
@@ -406,6 +408,8 @@ class Activation:
                 self.cancelled = entry
                 self.cancelled_late = self._main.done()
                 self._main.cancel(entry.reason)
+            case Forked():
+                self._random = Random(entry.seed)
 
     def _cancel_leftover_tasks(self) -> None:
         for task in self.loop.live_tasks():

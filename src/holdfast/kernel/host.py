@@ -326,6 +326,14 @@ def nudge(partition: str, home: Home, host: Host | None) -> None:
         home.doorbell.ring(partition)
 
 
+def remind(host: Host, partition: str, op: str) -> None:
+    """Let an entity in memory look at one of its operations again, now."""
+    entity = host.entities.get(partition)
+    if isinstance(entity, Journaled) and entity.loaded and entity.held:
+        entity.add_timer(host.clock.now_ms(), op)
+        entity.wake()
+
+
 async def quiet(host: Host) -> None:
     """Wait until nothing is worked on here, and nothing waits for its turn."""
     while not host.is_quiet:

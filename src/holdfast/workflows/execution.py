@@ -19,11 +19,8 @@ from holdfast.kernel.entries import (
     Done,
     Entry,
     Failed,
-    Intended,
     Pending,
-    Progressed,
     Received,
-    Tried,
 )
 from holdfast.kernel.journal import FIRST_EPOCH
 from holdfast.kernel.journaled import Journaled
@@ -32,6 +29,7 @@ from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
+from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
@@ -39,6 +37,7 @@ from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
+    NO_LONGER_AWAITED,
     NO_VALUE,
     AwaitedEnded,
     AwaitRequest,
@@ -156,6 +155,8 @@ class Execution:
             tried={},
             intended={},
             progressed={},
+            aside={},
+            renewed=[],
         )
         self._seen = dict.fromkeys(record.seen)
         self._awaited_by = dict.fromkeys(record.awaited_by)
@@ -189,13 +190,8 @@ class Execution:
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
         for entry in entries:
+            live.note(entry)
             match entry:
-                case Tried():
-                    live.tried[entry.op] = entry
-                case Intended():
-                    live.intended[entry.op] = entry
-                case Progressed():
-                    live.progressed[entry.op] = entry.details
                 case Received():
                     self._seen[entry.id] = None
                 case Cancelled(timed_out=True):
@@ -264,6 +260,9 @@ class Execution:
         request = self.activation.requested.get(op)
         if request is None:
             return None
+        if error is not None and error.message.endswith(NO_LONGER_AWAITED):
+            self._look_again.append(cast("Operation", request))  # we cancelled it, and were retried since
+            return None
         if error is not None:
             return Arrival(Failed(op, now, request.kind, error, request.fingerprint))
         return Arrival(Done(op, now, request.kind, value, request.fingerprint))
@@ -302,7 +301,8 @@ class Execution:
         timers = list(deadline)
         operations: dict[str, str] = {}
         waits = list(wants.messages)
-        for request in wants.asked:
+        wants.marked += renewals(wants.asked, self._live)
+        for request in in_order(wants.asked, self._live):
             self._sort_out(request, effects, timers)
             if isinstance(request, Operation):
                 operations[request.id] = request.fingerprint
@@ -334,7 +334,10 @@ class Execution:
     def _sort_out(self, request: Request, effects: list[AnyEffect], timers: list[Timed]) -> None:
         tried = self._live.tried.get(request.id)
         if isinstance(request, DueTimer):
-            timers.append(Timed(request.command.due_at, request.id))
+            is_over = self._live.aside.pop(request.id, None) is not None
+            timers.append(Timed(0 if is_over else request.command.due_at, request.id))
+        elif (outcome := self._live.aside.pop(request.id, None)) is not None:
+            effects.append(given_back(outcome, self._live))
         elif tried is not None and tried.again_at > self._live.now_ms():
             timers.append(Timed(tried.again_at, request.id))
         else:

@@ -125,6 +125,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
     them along. ``blocked`` is why the code could not go on when it was last tried.
 
+    ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
+
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     """
@@ -142,6 +144,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     tags: dict[str, str] = {}
     parent: Parent | None = None
     deadline_at: int | None = None
+    timed_from: int = 0
     ended_at: int | None = None
     result: Raw = NO_VALUE
     error: ErrorRecord | None = None
@@ -213,6 +216,10 @@ class Signal(Struct, frozen=True, tag="signal"):
     id: str
     name: str
     value: Raw
+
+
+NO_LONGER_AWAITED: Final = "its parent no longer waits for it"
+"""Why a parent cancels its child."""
 
 
 class CancelRequest(Struct, frozen=True, tag="cancel"):
