@@ -218,7 +218,9 @@ class Host:
         self._drop(entity)
         announce(entity.partition, self.home)
         for partition, writes in conclusion.posts:
-            if not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
+            if conclusion.expires_at is not None:  # it was told with the end
+                nudge(partition, self.home, self)
+            elif not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
             if not self.look(entity.partition):  # we are about to stop

@@ -32,7 +32,7 @@ from holdfast.workflows import record as records
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
+from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note, told_of
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
@@ -246,9 +246,8 @@ class Execution:
             case AwaitRequest(by) as request if by not in self._awaited_by:
                 self._awaited_by[by] = None
                 return Arrival(note(request, now))
-            case AwaitedEnded(partition):
-                self._look_again += self._waiting_for(partition)
-                return None
+            case AwaitedEnded(partition, value, error):
+                return self._awaited_arrival(self._waiting_for(partition), value, error, now)
             case _:
                 return None
 
@@ -263,9 +262,16 @@ class Execution:
         if error is not None and error.message.endswith(NO_LONGER_AWAITED):
             self._look_again.append(cast("Operation", request))  # we cancelled it, and were retried since
             return None
-        if error is not None:
-            return Arrival(Failed(op, now, request.kind, error, request.fingerprint))
-        return Arrival(Done(op, now, request.kind, value, request.fingerprint))
+        return Arrival(told_of(cast("Operation", request), value, error, now))
+
+    def _awaited_arrival(self, waiting: Sequence[Operation], value: Raw, error: Any, now: int) -> Arrival | None:
+        if value == NO_VALUE and error is None:
+            self._look_again += waiting
+            return None
+        first, *others = [Arrival(told_of(each, value, error, now)) for each in waiting] or (None,)
+        for other in others:
+            self._live.report(other.entry)
+        return first
 
     def acknowledge(self, message: Item) -> Write:
         if message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):
@@ -387,13 +393,12 @@ class Execution:
         retention_ms = self._workflow.policy.retention_ms
         assert record.ended_at is not None
         expires_at = None if retention_ms is None else record.ended_at + retention_ms
-        posts = answers(self._partition, self._awaited_by, self._live.sender, record.ended_at)
+        failure = (
+            None if record.result != NO_VALUE else describe(outcome_error(status, record, self._live.registry.errors))
+        )
+        told = AwaitedEnded(self._partition, record.result, failure)
+        posts = answers(told, self._awaited_by, self._live.sender, record.ended_at)
         if (parent := record.parent) is not None:
-            failure = (
-                None
-                if record.result != NO_VALUE
-                else describe(outcome_error(status, record, self._live.registry.errors))
-            )
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self._live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))

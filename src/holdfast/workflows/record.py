@@ -253,10 +253,12 @@ class AwaitRequest(Struct, frozen=True, tag="await"):
     by: str
 
 
-class AwaitedEnded(Struct, frozen=True, tag="ended"):
-    """An execution that the receiver asked to be told of has ended: it may look."""
+class AwaitedEnded(Struct, frozen=True, tag="ended", omit_defaults=True):
+    """How an execution ended that the receiver asked to be told of. If it does not say, the receiver may look."""
 
     partition: str
+    value: Raw = NO_VALUE
+    error: ErrorRecord | None = None
 
 
 Message = Signal | CancelRequest | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded

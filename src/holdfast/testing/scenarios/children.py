@@ -236,12 +236,41 @@ def awaited_and_terminated(app: App, ledger: Ledger) -> User:
     return user
 
 
+def short_lived(app: App, ledger: Ledger) -> User:
+    """A child, and an execution awaited by handle, that expire long before a crash of the one that awaits them is
+    noticed: none runs twice, and what they came to is not lost.
+    """
+
+    @app.step
+    async def work(name: str) -> str:
+        return ledger.effect(name)
+
+    @app.workflow(retention="1s")
+    async def brief(name: str) -> str:
+        await hf.sleep(5)
+        return await work(name)
+
+    @app.workflow
+    async def waiting() -> list[str]:
+        await hf.sleep(1)
+        return list(await asyncio.gather(brief("child"), brief.handle("other")))
+
+    async def user() -> list[str]:
+        handle = await waiting.start(id="one")
+        if (await handle.status()).ended_at is None:
+            await brief.start("handle", id="other")
+        return await handle
+
+    return user
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("awaited child", awaited, histories=Histories.REORDERED),
     Scenario("detached child", detached),
     Scenario("abandoned child", abandoned, effects_depend_on_time=True),  # it may be cancelled before it begins
     Scenario("failing child", failing),
     Scenario("mended children", mended, histories=Histories.FREE),
+    Scenario("short-lived child", short_lived, histories=Histories.REORDERED),
     Scenario("awaited by handle", by_handle, histories=Histories.REORDERED),
     Scenario("awaited and terminated", awaited_and_terminated),
 )
