@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 import holdfast as hf
+from holdfast.workflows.record import partition_of
 
 
 @pytest.fixture
@@ -116,3 +117,84 @@ async def test_a_terminated_execution_goes_like_any_other(app, brief, reaches, g
         await again.signal("go")
         with pytest.raises(hf.ExecutionFailed, match="brief failed"):
             await again
+
+
+# ── Deleting one ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def lasting(app):
+    @app.workflow
+    async def lasting(word: str = "one") -> str:
+        return word + await hf.signal("go", str)
+
+    return lasting
+
+
+async def test_what_is_deleted_leaves_nothing_and_its_id_is_free(app, lasting):
+    async with app.worker():
+        handle = await lasting.start(id="l")
+        await handle.signal("go", "!")
+        assert await handle == "one!"
+        await handle.delete()
+        assert await missing(handle)
+        store = app.access().home.store
+        assert (await store.query(partition_of("lasting", "l"))).items == ()
+        with pytest.raises(hf.NotFound):
+            await handle.delete()
+        again = await lasting.start("two", id="l")
+        await again.signal("go", "?")
+        assert await again == "two?"
+
+
+async def test_what_is_open_or_awaited_by_its_open_parent_is_not_deleted(app, lasting, reaches):
+    @app.workflow
+    async def parent() -> str:
+        word = await lasting()
+        return word + await hf.signal("go", str)
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        (found,) = (await app.executions(workflow="lasting")).executions
+        child = lasting.handle(found.id)
+        with pytest.raises(hf.InvalidState, match="only what has ended"):
+            await child.delete()
+        await handle.pause()
+        await child.signal("go", "!")
+        assert await child == "one!"
+        with pytest.raises(hf.InvalidState, match="is awaited by its parent, execution 'p'"):
+            await child.delete()
+        await handle.resume()
+        await reaches(handle, "SUSPENDED")
+        await child.delete()
+        await handle.signal("go", "?")
+        assert await handle == "one!?"
+
+
+async def test_those_who_wait_by_handle_hear_of_the_end_before_it_is_deleted(app, lasting, reaches):
+    @app.workflow
+    async def waiting() -> str:
+        return await lasting.handle("l")
+
+    async with app.worker():
+        other = await lasting.start(id="l")
+        handle = await waiting.start(id="w")
+        await reaches(handle, "SUSPENDED")
+        await handle.pause()
+        await other.signal("go", "!")
+        assert await other == "one!"
+        await other.delete()
+        await handle.resume()
+        assert await handle.result("5s") == "one!"
+
+
+async def test_what_was_deleted_cannot_be_retried(app, lasting):
+    async with app.worker():
+        handle = await lasting.start(id="l")
+        await handle.cancel()
+        with pytest.raises(hf.ExecutionCancelled):
+            await handle
+        await handle.delete()
+        with pytest.raises(hf.NotFound):
+            await handle.retry()

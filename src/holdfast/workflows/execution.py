@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from holdfast.coordination.inbox import USED, Sender
+from holdfast.coordination.inbox import MARKED, USED, Sender
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.items import Delete, Item, Put, Update, Write
@@ -30,9 +30,10 @@ from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Reque
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.aside import given_back, in_order, renewals
+from holdfast.workflows.clearing import clearing
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note, told_of
+from holdfast.workflows.operations.awaiting import AwaitExecution, answers, arrival_of, awaiting, note, told_of
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
@@ -46,7 +47,7 @@ from holdfast.workflows.record import (
     ChildEnded,
     ExecutionRecord,
     Signal,
-    callback_sort,
+    answered_sort,
     decode_message,
     decode_record,
     encode_message,
@@ -121,6 +122,7 @@ class Execution:
 
     __slots__ = (
         "_awaited_by",
+        "_clears",
         "_deadline_asked",
         "_head_notes",
         "_is_untouched",
@@ -162,6 +164,7 @@ class Execution:
         self._awaited_by = dict.fromkeys(record.awaited_by)
         self._look_again: list[Operation] = []
         self._deadline_asked = record.deadline_at is None
+        self._clears = False
         self.is_saved = True
 
     @property
@@ -187,17 +190,15 @@ class Execution:
 
     def begin(self, entries: Sequence[Entry], now: int) -> None:
         record, live = self._record, self._live
+        self._clears = record.run > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
         for entry in entries:
             live.note(entry)
-            match entry:
-                case Received():
-                    self._seen[entry.id] = None
-                case Cancelled(timed_out=True):
-                    self._deadline_asked = True  # it has come; another one would interrupt the clean-up
-                case _:
-                    pass
+            if isinstance(entry, Received):
+                self._seen[entry.id] = None
+            elif isinstance(entry, Cancelled) and entry.timed_out:
+                self._deadline_asked = True  # it has come; another one would interrupt the clean-up
         self._awaited_by.update(dict.fromkeys(awaiting(entries)))
         self.activation = activation_of(
             self._partition,
@@ -247,7 +248,7 @@ class Execution:
                 self._awaited_by[by] = None
                 return Arrival(note(request, now))
             case AwaitedEnded(partition, value, error):
-                return self._awaited_arrival(self._waiting_for(partition), value, error, now)
+                return self._awaited_arrival(self._waiting_for(partition), value, error)
             case _:
                 return None
 
@@ -264,17 +265,14 @@ class Execution:
             return None
         return Arrival(told_of(cast("Operation", request), value, error, now))
 
-    def _awaited_arrival(self, waiting: Sequence[Operation], value: Raw, error: Any, now: int) -> Arrival | None:
+    def _awaited_arrival(self, waiting: Sequence[Operation], value: Raw, error: Any) -> Arrival | None:
         if value == NO_VALUE and error is None:
             self._look_again += waiting
             return None
-        first, *others = [Arrival(told_of(each, value, error, now)) for each in waiting] or (None,)
-        for other in others:
-            self._live.report(other.entry)
-        return first
+        return arrival_of(waiting, value, error, self._live)
 
     def acknowledge(self, message: Item) -> Write:
-        if message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):
+        if message.status != MARKED and message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):
             return Update(partition=self._partition, sort=message.sort, status=USED, body=b"")
         return Delete(self._partition, message.sort)
 
@@ -329,7 +327,9 @@ class Execution:
     def _ask_again(self) -> list[AnyEffect]:
         """Look at once at those who have told us that they ended."""
         again, self._look_again = self._look_again, []
-        return [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
+        clears, self._clears = self._clears, False
+        first: list[AnyEffect] = [clearing(self._live)] if clears else []
+        return first + [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
 
     def _ask_for_deadline(self) -> Sequence[Timed]:
         if self._deadline_asked or self._record.deadline_at is None:
@@ -351,7 +351,7 @@ class Execution:
 
     def _close_callback(self, op: str) -> Write:
         """Nobody waits for this callback any more: a late answer shall find its place taken."""
-        return Put(Item(partition=self._partition, sort=callback_sort(self.run, op), status=USED))
+        return Put(Item(partition=self._partition, sort=answered_sort(self.run, op), status=USED))
 
     def concluded(self) -> bool:
         return self.activation.outcome is not STILL_RUNNING

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
@@ -272,6 +273,28 @@ CALLBACK_PREFIX: Final = "i#callback#"
 def callback_sort(run: int, op: str) -> str:
     """The inbox place of a callback's one answer: whoever comes second finds it taken."""
     return f"{CALLBACK_PREFIX}{run:06d}#{op}"
+
+
+ANSWERED_PREFIX: Final = "c#"
+"""Before the marks of callbacks that were answered or have timed out. They lie outside of the inbox, which is read
+often, and are deleted with their run."""
+
+
+def answered_sort(run: int, op: str) -> str:
+    """The place of the mark that a callback takes no answer any more."""
+    return f"{ANSWERED_PREFIX}{run:06d}#{op}"
+
+
+def answer_writes(partition: str, answer: CallbackAnswer, now: int) -> tuple[Put, Put, Update]:
+    """The writes that answer a callback: all of them, or none if it was answered or has timed out.
+
+    The message and the mark are in two places; files of the old format have a mark in the message's place.
+    """
+    body = encode_message(answer)
+    place, mark = callback_sort(answer.run, answer.op), answered_sort(answer.run, answer.op)
+    message = Item(partition=partition, sort=place, status=MARKED, body=body)
+    answered = Item(partition=partition, sort=mark, status=USED, body=ids.fingerprint(body).encode())
+    return Put(message, ABSENT), Put(answered, ABSENT), ring(partition, now)
 
 
 AWAIT_PREFIX: Final = "i#await#"

@@ -237,8 +237,8 @@ def awaited_and_terminated(app: App, ledger: Ledger) -> User:
 
 
 def short_lived(app: App, ledger: Ledger) -> User:
-    """A child, and an execution awaited by handle, that expire long before a crash of the one that awaits them is
-    noticed: none runs twice, and what they came to is not lost.
+    """Children that expire long before a crash of their parent is noticed: none runs twice, and what they came to is
+    not lost.
     """
 
     @app.step
@@ -246,20 +246,16 @@ def short_lived(app: App, ledger: Ledger) -> User:
         return ledger.effect(name)
 
     @app.workflow(retention="1s")
-    async def brief(name: str) -> str:
-        await hf.sleep(5)
+    async def brief(name: str, seconds: int) -> str:
+        await hf.sleep(seconds)
         return await work(name)
 
     @app.workflow
-    async def waiting() -> list[str]:
-        await hf.sleep(1)
-        return list(await asyncio.gather(brief("child"), brief.handle("other")))
+    async def parent() -> list[str]:
+        return [await work("begun"), *await asyncio.gather(brief("short", 1), brief("long", 5)), await work("done")]
 
     async def user() -> list[str]:
-        handle = await waiting.start(id="one")
-        if (await handle.status()).ended_at is None:
-            await brief.start("handle", id="other")
-        return await handle
+        return await (await parent.start(id="one"))
 
     return user
 

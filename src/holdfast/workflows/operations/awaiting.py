@@ -108,3 +108,11 @@ def told_of(operation: Operation, value: Raw, error: ErrorRecord | None, now: in
     if error is not None:
         return Failed(operation.id, now, operation.kind, error, operation.fingerprint)
     return Done(operation.id, now, operation.kind, value, operation.fingerprint)
+
+
+def arrival_of(waiting: Sequence[Operation], value: Raw, error: ErrorRecord | None, live: Live) -> Arrival | None:
+    """The arrival for the first of the operations that wait for the same execution; the others have theirs, too."""
+    arrivals = [Arrival(told_of(each, value, error, live.now_ms())) for each in waiting]
+    for other in arrivals[1:]:
+        live.report(other.entry)
+    return arrivals[0] if arrivals else None

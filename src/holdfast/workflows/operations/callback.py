@@ -66,7 +66,6 @@ class Callback(Generic[T]):
         async with self._turn:
             if self._outcome is None:
                 self._outcome = await self._wait()
-                self._activation.close_callback(self._op)
         value, error = self._outcome
         if error is not None:
             raise error
@@ -85,6 +84,7 @@ class Callback(Generic[T]):
                     if answer.value != NO_VALUE:
                         return codec_for(self._type).decode(bytes(answer.value), f"the answer to {self._op}"), None
         except TimeoutError:
+            self._activation.close_callback(self._op)
             return None, StepTimeout(f"no answer came in time for callback {self._op}")
         except SerializationError as unfit:
             return None, unfit
