@@ -522,16 +522,16 @@ def test_what_stands_after_a_retry():
     stands = standing(
         [before, beside, Failed("f#0", 4, "step", BOOM), later, word, timer, intent, stop, Reopened(2, 10, ("f#0",))]
     )
-    assert stands == [before, Aside(later), word, intent, Resumed(10)]
+    assert stands == [before, Aside(later), word, intent, Resumed(0)]
     again = Done("b#0", 12, "step")
-    assert standing([*stands, again]) == [before, word, intent, Resumed(10), again]
-    assert standing([*stands, Renewed("b#0", 11)]) == [before, word, intent, Resumed(10), Renewed("b#0", 11)]
+    assert standing([*stands, again]) == [before, word, intent, Resumed(0), again]
+    assert standing([*stands, Renewed("b#0", 11)]) == [before, word, intent, Resumed(0), Renewed("b#0", 11)]
 
 
 def test_what_stands_goes_through_unchanged():
     entries = [Failed("f#0", 4, "step", BOOM), Done("b#0", 5, "step"), Reopened(0, 10, ("f#0",), ("f#0",))]
     stands = standing(entries)
-    assert stands == [Aside(entries[1]), Resumed(10), Renewed("f#0", 10)]
+    assert stands == [Aside(entries[1]), Renewed("f#0", 10), Resumed(0)]
     assert standing(stands) == stands
 
 

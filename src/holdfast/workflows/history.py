@@ -80,7 +80,7 @@ async def load(store: Store, partition: str) -> Recorded:
         segments += len(page.items)
         if (after := page.cursor) is None:
             break
-    return Recorded(head, record, [*recorded_entries(record, standing(entries)), *record.tail], segments)
+    return Recorded(head, record, standing([*recorded_entries(record, standing(entries)), *record.tail]), segments)
 
 
 def timeline(entries: Sequence[Entry]) -> list[Event]:
