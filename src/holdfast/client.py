@@ -24,12 +24,11 @@ from holdfast.workflows.record import (
     PARTITION_PREFIX,
     STATUSES,
     CallbackAnswer,
-    callback_sort,
+    answer_writes,
     check_tags,
     check_text,
     decode_record,
     partition_of,
-    post,
 )
 
 if TYPE_CHECKING:
@@ -132,11 +131,11 @@ class CallbackHandle:
         answer = CallbackAnswer(
             run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
         )
-        place, ring = post(scope.partition, callback_sort(scope.run, scope.op), answer, access.clock.now_ms())
+        message, mark, ring = answer_writes(scope.partition, answer, access.clock.now_ms())
         try:
             if not _takes_answers(head, scope):
                 raise invalid_token()
-            await write_fresh(access.home.store, place, ring, ours=lambda there: _is_ours(there, place))
+            await write_fresh(access.home.store, message, mark, ring, ours=lambda there: _is_ours(there, message))
         except (Refused, InvalidToken):
             if not await was_answered(access.home.store, scope, answer):
                 raise invalid_token() from None

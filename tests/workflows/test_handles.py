@@ -950,6 +950,63 @@ async def test_a_fork_repeats_the_chances_of_the_original(app, do):
     assert seen == [mine]
 
 
+async def test_a_fork_draws_its_own_chances_behind_what_it_shares(app, do):
+    made = []
+
+    @app.step
+    async def create(uuid: str) -> None:
+        made.append(uuid)
+
+    @app.workflow
+    async def job() -> str:
+        shared = str(hf.uuid())
+        await do(shared)
+        await create(str(hf.uuid()))
+        return shared
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        shared = await handle
+        forked = await handle.fork("j-2", before="create#0")
+        assert await forked == shared
+        assert await (await forked.fork("j-3", before="create#0")) == shared
+        assert await (await handle.fork("j-4", before="do#0")) != shared
+    assert len(set(made)) == 4
+
+
+async def test_a_fork_replays_its_own_chances(world, eventually, reaches):
+    made = []
+
+    def code(app):
+        @app.step
+        async def create(uuid: str) -> str:
+            made.append(uuid)
+            return uuid
+
+        @app.workflow
+        async def job() -> list[str]:
+            first = await create(str(hf.uuid()))
+            second = await create(str(hf.uuid()))
+            await hf.signal("go")
+            return [first, second, str(hf.uuid())]
+
+        return job
+
+    first, second = world.app(), world.app()
+    before, after = code(first), code(second)
+    async with first.worker():
+        handle = await before.start(id="j")
+        await eventually(lambda: len(made) == 2)
+        await handle.signal("go")
+        original = await handle
+        await reaches(await handle.fork("j-2", before="create#1"), "SUSPENDED")
+    async with second.worker():
+        forked = after.handle("j-2")
+        await forked.signal("go")
+        assert (await forked.result("5s"))[:2] == [original[0], made[-1]]
+    assert len(made) == len(set(made)) == 3
+
+
 async def test_a_fork_before_an_at_most_once_step_runs_it(app, ran):
     @app.step(at_most_once=True)
     async def launch() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.kernel.entries import Truncated, decode_entries
+from holdfast.kernel.entries import Entry, Reopened, Truncated, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Store
 
@@ -21,7 +21,7 @@ class Handover(Struct, frozen=True):
 async def handovers_of(store: Store, partition: str, run: int) -> list[Handover]:
     """The handovers of one run, in order. What a later retry has dropped from the journal is left out."""
     found: list[Handover] = []
-    place = 0
+    stands: list[Entry] = []
     last: str | None = None
     after: str | None = None
     while True:
@@ -32,13 +32,11 @@ async def handovers_of(store: Store, partition: str, run: int) -> list[Handover]
             takeover = not entries
             if segment.owner is not None and segment.owner != last:
                 if takeover or last is not None:
-                    found.append(Handover(place, segment.owner, last, takeover))
+                    found.append(Handover(len(stands), segment.owner, last, takeover))
                 last = segment.owner
             for entry in entries:
-                if isinstance(entry, Truncated):
-                    place = entry.keep
-                    found = [each for each in found if each.place <= place]
-                else:
-                    place += 1
+                if isinstance(entry, (Truncated, Reopened)):
+                    found = [each for each in found if each.place <= entry.keep]
+            stands = standing([*stands, *entries])
         if (after := page.cursor) is None:
             return found

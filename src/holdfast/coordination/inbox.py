@@ -11,6 +11,9 @@ INBOX_PREFIX: Final = "i#"
 USED: Final = "used"
 """The status of a message that was taken and stays only so that a repeat of it is refused."""
 
+MARKED: Final = "marked"
+"""The status of a message of which a mark outside of the inbox stays, by which a repeat of it is refused."""
+
 UNRUNG: Final = 0
 """The revision of a head that nobody ever rang. Every message rings in the write that brings it: so there is none."""
 

@@ -18,15 +18,17 @@ from msgspec import UNSET, Raw
 
 from holdfast.errors import DeterminismError, Evicted, InvalidInput, NondeterminismError, Runaway
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.backlog import TIMER, Backlog
+from holdfast.kernel.backlog import Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
 from holdfast.kernel.entries import (
     DELIVERIES,
+    TIMER,
     Cancelled,
     Delivery,
     Done,
     Entry,
     Failed,
+    Forked,
     Marked,
     Pending,
     Received,
@@ -467,6 +469,8 @@ class Activation:
                 self._held = entry
             case Cancelled():
                 self._cancel(entry)
+            case Forked():
+                self._random = Random(entry.seed)
 
     def _cancel(self, entry: Cancelled) -> None:
         self.cancelled = entry

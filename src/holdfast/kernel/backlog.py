@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Final
 
 from holdfast.kernel.entries import Delivery, Done, Failed, Replayed, Resumed
-
-TIMER: Final = "timer"
-"""The kind of an operation that is only a wait: to pass over one that was recorded loses nothing."""
 
 
 class Backlog:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast.kernel.backlog import TIMER
-from holdfast.kernel.entries import Done, Entry, Failed, Intended, Pending, Tried
+from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Intended, Pending, Tried
 
 SIGNAL_PREFIX: Final = "signal:"
 """Before the name of a signal: the operation that waits for one."""

@@ -5,6 +5,7 @@ Times are milliseconds since the epoch. ``op`` is an operation's identity: task 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -110,6 +111,15 @@ class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
     waits: tuple[str, ...] = ()
 
 
+class Forked(Struct, frozen=True, gc=False, tag="forked"):
+    """What comes behind the next entry is not shared with the execution this one was forked from: chances grow from
+    another seed.
+    """
+
+    seed: str
+    at: int
+
+
 class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=True):
     """Only the first ``keep`` entries before this one still count: the execution was retried from there.
 
@@ -121,11 +131,54 @@ class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=Tr
     afresh: str = ""
 
 
-Entry = Done | Failed | Tried | Intended | Progressed | Received | Cancelled | Marked | Pending | Resumed | Truncated
-Delivery = Done | Failed | Received | Cancelled
+class Reopened(Struct, frozen=True, gc=False, tag="reopened", omit_defaults=True):
+    """The execution had ended badly and was retried. The first ``keep`` standing entries before this one stay.
+
+    Of the later ones, messages and notes stay, and what was finished is set aside until the body asks for it again
+    (G2). Nothing stays of the operations ``failed``, which are tried again by their whole policy; those of them that
+    are ``anew`` go by another key from now on, because what they did under the old one was undone.
+    """
+
+    keep: int
+    at: int
+    failed: tuple[str, ...] = ()
+    anew: tuple[str, ...] = ()
+
+
+class Aside(Struct, frozen=True, gc=False, tag="aside"):
+    """What an operation came to before a retry, for the body that asks for it again with the same arguments."""
+
+    outcome: Done | Failed
+
+
+class Renewed(Struct, frozen=True, gc=False, tag="renewed"):
+    """The operation goes by another key from here on: it is not the one that went by its name before."""
+
+    op: str
+    at: int
+
+
+Entry = (
+    Done
+    | Failed
+    | Tried
+    | Intended
+    | Progressed
+    | Received
+    | Cancelled
+    | Marked
+    | Pending
+    | Forked
+    | Truncated
+    | Reopened
+    | Aside
+    | Resumed
+    | Renewed
+)
+Delivery = Done | Failed | Received | Cancelled | Forked
 """The entries that a body waits for; the others are notes that the kernel keeps."""
 
-DELIVERIES: Final = (Done, Failed, Received, Cancelled)
+DELIVERIES: Final = (Done, Failed, Received, Cancelled, Forked)
 
 Replayed = Delivery | Resumed
 """The entries that replay goes through, in the order of the journal."""
@@ -133,17 +186,80 @@ Replayed = Delivery | Resumed
 encode_entries: Final = msgspec.json.Encoder().encode
 decode_entries: Final = msgspec.json.Decoder(list[Entry]).decode
 
+TIMER: Final = "timer"
+"""The kind of an operation that is only a wait: to pass over one that was recorded loses nothing."""
+
+SLEEPS: Final = ("sleep", "poll")
+"""The names of waits that are over for good when they are over; others limit something, which begins anew."""
+
 
 def standing(entries: list[Entry]) -> list[Entry]:
-    """The entries that still count, in order: those that a later ``Truncated`` dropped are left out."""
+    """The entries that still count, in order: those that a later retry dropped are left out.
+
+    What stands goes through here unchanged, so that more may be put behind it.
+    """
     kept: list[Entry] = []
     for entry in entries:
-        if isinstance(entry, Truncated):
-            kept = [each for each in kept[: entry.keep] if not _is_attempt(each, entry.afresh)]
-        else:
+        match entry:
+            case Truncated(keep=keep, afresh=afresh):
+                kept = [each for each in kept[:keep] if not _is_attempt(each, (afresh,))]
+            case Reopened():
+                kept = _reopened(_used(kept), entry)
+            case _:
+                kept.append(entry)
+    return _used(kept)
+
+
+def _reopened(kept: list[Entry], reopened: Reopened) -> list[Entry]:
+    before = [each for each in kept[: reopened.keep] if not _is_attempt(each, reopened.failed)]
+    after = [_left_of(each, reopened.failed) for each in kept[reopened.keep :]]
+    renewed = [Renewed(op, reopened.at) for op in reopened.anew]
+    return [*before, *(each for each in after if each is not None), *renewed, Resumed(0)]
+
+
+def _left_of(entry: Entry, failed: tuple[str, ...]) -> Entry | None:
+    """What a retry leaves of an entry behind the failure."""
+    match entry:
+        case Done(op=op) | Failed(op=op) | Tried(op=op) | Intended(op=op) | Progressed(op=op) if op in failed:
+            return None
+        case Done(kind=kind, op=op) if kind == TIMER and not _is_sleep(op):
+            return None  # a time-out begins anew
+        case Done() | Failed():
+            return Aside(entry)
+        case Cancelled() | Tried() | Progressed() | Pending() | Resumed():
+            return None
+        case _:
+            return entry
+
+
+def _is_sleep(op: str) -> bool:
+    return op.rpartition("/")[2].partition("#")[0] in SLEEPS
+
+
+def _used(entries: list[Entry]) -> list[Entry]:
+    """Without what was set aside and has been asked for since."""
+    aside = {entry.outcome.op for entry in entries if isinstance(entry, Aside)}
+    if not aside:
+        return entries
+    asked: set[str] = set()
+    kept: list[Entry] = []
+    for entry in reversed(entries):
+        if isinstance(entry, (Done, Failed, Renewed)):
+            asked.add(entry.op)
+        if not (isinstance(entry, Aside) and entry.outcome.op in asked):
             kept.append(entry)
-    return kept
+    return kept[::-1]
 
 
-def _is_attempt(entry: Entry, op: str) -> bool:
-    return isinstance(entry, (Tried, Intended)) and entry.op == op
+def _is_attempt(entry: Entry, ops: tuple[str, ...]) -> bool:
+    return isinstance(entry, (Tried, Intended)) and entry.op in ops
+
+
+def renamed(op: str, entries: Iterable[Entry]) -> str:
+    """What an operation is called where its key is made.
+
+    >>> renamed("pay#0", []), renamed("pay#0", [Renewed("pay#0", 1), Renewed("ship#0", 2), Renewed("pay#0", 3)])
+    ('pay#0', 'pay#0!2')
+    """
+    times = sum(isinstance(entry, Renewed) and entry.op == op for entry in entries)
+    return f"{op}!{times}" if times else op

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused
-from holdfast.items import AllOf, OwnerIs, RevisionIs
+from holdfast.items import AllOf, OwnerIs, RevisionIs, place
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
@@ -46,19 +46,33 @@ def unchanged(entity: Entity, host: Host) -> AllOf:
     return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
 
 
+class Unheard(Exception):
+    """One of those who were to be told in the same write takes no messages any more: nothing was written."""
+
+    def __init__(self, partition: str) -> None:
+        super().__init__(partition)
+        self.partition = partition
+
+
 async def release(entity: Entity, left: Update, *others: Write, host: Host) -> Item | None:
     """Write how an entity is left, if it is ``unchanged``. Answers its head if somebody rang meanwhile: then there is
-    more to do. Raises ``Fenced``.
+    more to do. Raises ``Fenced``, and ``Unheard`` if one of the ``others`` is refused that is for another entity.
     """
 
     def ours(there: Item | None) -> bool:
-        if not is_released(there, entity.epoch, entity.revision):
+        if (
+            there is None
+            or there.partition != entity.partition
+            or not is_released(there, entity.epoch, entity.revision)
+        ):
             return False
         return left.body is UNSET or left.body == there.body
 
     try:
         await write_until_known(host.home.store, left, *others, ours=ours)
     except Refused as refused:
+        if (refusing := place((left, *others)[refused.index])[0]) != entity.partition:
+            raise Unheard(refusing) from None
         if not is_leased(refused.item, host.home.owner, entity.epoch):
             raise Fenced(f"{entity.partition}: {refused}") from None
         return refused.item

@@ -218,7 +218,9 @@ class Host:
         self._drop(entity)
         announce(entity.partition, self.home)
         for partition, writes in conclusion.posts:
-            if not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
+            if conclusion.expires_at is not None:  # it was told with the end
+                nudge(partition, self.home, self)
+            elif not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
             if not self.look(entity.partition):  # we are about to stop
@@ -324,6 +326,14 @@ def nudge(partition: str, home: Home, host: Host | None) -> None:
             host.look(partition)
     elif host is None or not host.look(partition):
         home.doorbell.ring(partition)
+
+
+def remind(host: Host, partition: str, op: str) -> None:
+    """Let an entity in memory look at one of its operations again, now."""
+    entity = host.entities.get(partition)
+    if isinstance(entity, Journaled) and entity.loaded and entity.held:
+        entity.add_timer(host.clock.now_ms(), op)
+        entity.wake()
 
 
 async def quiet(host: Host) -> None:

@@ -84,7 +84,8 @@ class Asked(Struct, frozen=True):
 class Conclusion(Struct, frozen=True):
     """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
 
-    ``posts`` are messages to others, written afterwards if they can be: whoever waits for one also looks by himself.
+    ``posts`` are messages to others. They are written with the end if it expires, for then nobody finds it by looking;
+    else afterwards, if they can be: whoever waits for one also looks by itself.
     """
 
     status: str

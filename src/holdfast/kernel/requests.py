@@ -9,8 +9,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.backlog import TIMER
-from holdfast.kernel.entries import Done, Failed, Marked, Pending, Resumed
+from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Pending, Resumed
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 
@@ -118,7 +117,7 @@ class Wants(Struct):
     asked: list[Request] = []
     withdrawn: list[Request] = []
     messages: list[str] = []
-    marked: list[Marked] = []
+    marked: list[Entry] = []
     notes: list[Resumed] = []
     closed_callbacks: list[str] = []
 

@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
 from holdfast.errors import Refused, StoreError
-from holdfast.items import Item, OwnerIs, Update
+from holdfast.items import Item, OwnerIs, Update, one_per_place
 from holdfast.kernel import handover, hold
 from holdfast.kernel.entries import DELIVERIES, Marked, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
@@ -26,8 +27,11 @@ from holdfast.kernel.transact import transact
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.items import Write
     from holdfast.kernel.host import Host
-    from holdfast.kernel.program import Arrival, Program
+    from holdfast.kernel.program import Arrival, Conclusion, Program
 
 LONGEST_TAIL_ENTRIES: Final = 50
 """So many last entries ride in the head when an entity ends; more of them get a segment of their own."""
@@ -355,7 +359,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
     elif len(journal.buffer) > LONGEST_TAIL_ENTRIES:
         await journal.commit()
     tail = journal.take()
-    conclusion = program.conclusion(tail, host.clock.now_ms())
+    conclusion = binding(program.conclusion(tail, host.clock.now_ms()), others, host)
     update = Update(
         partition=entity.partition,
         when=hold.unchanged(entity, host),
@@ -366,7 +370,8 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         due_at=conclusion.due_at,
         expires_at=conclusion.expires_at,
     )
-    if await hold.release(entity, update, *others, host=host) is not None:
+    posts = () if conclusion.expires_at is None else conclusion.posts
+    if await end(entity, update, others, posts, host) is not None:
         journal.buffer = tail
         entity.look()
         return False
@@ -395,3 +400,23 @@ async def _keep_what_happened(entity: Journaled) -> None:
     journal = entity.journal
     if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
         await journal.commit(*entity.take_others())
+
+
+def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:
+    """What expires goes only if those who wait for it are told in the same write. If that cannot be one, it stays."""
+    writes = [*others, *(write for _, message in conclusion.posts for write in message)]
+    if conclusion.expires_at is None or host.home.bounds is None or host.home.bounds.fit(writes):
+        return conclusion
+    return replace(conclusion, expires_at=None)
+
+
+async def end(
+    entity: Journaled, update: Update, others: Sequence[Write], posts: Sequence[tuple[str, Sequence[Write]]], host: Host
+) -> Item | None:
+    """Write the end, and tell those who take messages: the others do not wait any more."""
+    while True:
+        told = [write for _, message in posts for write in message]
+        try:
+            return await hold.release(entity, update, *one_per_place((*others, *told)), host=host)
+        except hold.Unheard as unheard:
+            posts = [post for post in posts if post[0] != unheard.partition]

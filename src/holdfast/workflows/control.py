@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from holdfast.workflows.record import (
     AwaitedEnded,
     AwaitRequest,
     ChildEnded,
+    ExecutionRecord,
     Message,
     decode_message,
     decode_record,
@@ -132,12 +134,26 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
     await journal.load()
     await journal.fence()
     nudge(partition, access.home, access.host)
+    error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
     if (parent := record.parent) is not None:
-        error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
         await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
     asked = (*record.awaited_by, *awaiting(journal.entries), *await _unread_requests(access, partition))
     for by in dict.fromkeys(asked):
-        await _tell(access, by, AwaitedEnded(partition))
+        await _tell(access, by, AwaitedEnded(partition, error=error))
+    await _let_expire(access, closed, ended)
+
+
+async def _let_expire(access: Access, closed: Item, ended: ExecutionRecord) -> None:
+    """Let the retention run, once all have been told. If the process dies before, the execution stays."""
+    assert ended.ended_at is not None
+    workflow = access.registry.workflows.get(ended.workflow)  # there may be no code here
+    kept_ms = None if workflow is None else workflow.policy.retention_ms
+    if kept_ms is None:
+        return
+    as_closed = AllOf((EpochIs(closed.epoch), StatusIn((TERMINATED,))))
+    update = Update(partition=closed.partition, when=as_closed, expires_at=ended.ended_at + kept_ms)
+    with suppress(Refused):
+        await write_for_caller(access.home.store, update, ours=lambda _there: False)
 
 
 async def _tell(access: Access, partition: str, message: Message) -> None:

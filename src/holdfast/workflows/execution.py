@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from holdfast.coordination.inbox import USED, Sender
+from holdfast.coordination.inbox import MARKED, USED, Sender
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.items import Delete, Item, Put, Update, Write
@@ -19,10 +19,7 @@ from holdfast.kernel.entries import (
     Done,
     Entry,
     Failed,
-    Intended,
-    Progressed,
     Received,
-    Tried,
 )
 from holdfast.kernel.journal import FIRST_EPOCH
 from holdfast.kernel.journaled import Journaled
@@ -31,14 +28,17 @@ from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
+from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.attending import attend
+from holdfast.workflows.clearing import clearing
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
+from holdfast.workflows.operations.awaiting import AwaitExecution, answers, arrival_of, awaiting, note, told_of
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
+    NO_LONGER_AWAITED,
     NO_VALUE,
     AwaitedEnded,
     AwaitRequest,
@@ -47,7 +47,7 @@ from holdfast.workflows.record import (
     ChildEnded,
     ExecutionRecord,
     Signal,
-    callback_sort,
+    answered_sort,
     decode_message,
     decode_record,
     encode_message,
@@ -127,6 +127,7 @@ class Execution:
 
     __slots__ = (
         "_awaited_by",
+        "_clears",
         "_deadline_asked",
         "_head_notes",
         "_is_untouched",
@@ -162,11 +163,14 @@ class Execution:
             intended={},
             progressed={},
             seats={},
+            aside={},
+            renewed=[],
         )
         self._seen = dict.fromkeys(record.seen)
         self._awaited_by = dict.fromkeys(record.awaited_by)
         self._look_again: list[Operation] = []
         self._deadline_asked = record.deadline_at is None
+        self._clears = False
         self.is_saved = True
 
     @property
@@ -196,17 +200,12 @@ class Execution:
 
     def begin(self, entries: Sequence[Entry], now: int) -> None:
         record, live = self._record, self._live
+        self._clears = record.run > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
         for entry in entries:
+            live.note(entry)
             match entry:
-                case Tried():
-                    live.tried[entry.op] = entry
-                    live.intended.pop(entry.op, None)  # how that attempt ended is known
-                case Intended():
-                    live.intended[entry.op] = entry
-                case Progressed():
-                    live.progressed[entry.op] = entry.details
                 case Received(id=id) | Cancelled(timed_out=False, id=id):
                     self._seen[id] = None
                 case Cancelled(timed_out=True):
@@ -264,9 +263,8 @@ class Execution:
             case AwaitRequest(by) as request if by not in self._awaited_by:
                 self._awaited_by[by] = None
                 return Arrival(note(request, now))
-            case AwaitedEnded(partition):
-                self._look_again += self._waiting_for(partition)
-                return None
+            case AwaitedEnded(partition, value, error):
+                return self._awaited_arrival(self._waiting_for(partition), value, error)
             case _:
                 return None
 
@@ -278,12 +276,19 @@ class Execution:
         request = self.activation.requested.get(op)
         if request is None:
             return None
-        if error is not None:
-            return Arrival(Failed(op, now, request.kind, error, request.fingerprint))
-        return Arrival(Done(op, now, request.kind, value, request.fingerprint))
+        if error is not None and error.message.endswith(NO_LONGER_AWAITED):
+            self._look_again.append(cast("Operation", request))  # we cancelled it, and were retried since
+            return None
+        return Arrival(told_of(cast("Operation", request), value, error, now))
+
+    def _awaited_arrival(self, waiting: Sequence[Operation], value: Raw, error: Any) -> Arrival | None:
+        if value == NO_VALUE and error is None:
+            self._look_again += waiting
+            return None
+        return arrival_of(waiting, value, error, self._live)
 
     def acknowledge(self, message: Item) -> Write:
-        if message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):
+        if message.status != MARKED and message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):
             return Update(partition=self._partition, sort=message.sort, status=USED, body=b"")
         return Delete(self._partition, message.sort)
 
@@ -315,7 +320,8 @@ class Execution:
                 return None
             return Asked(timers=deadline, effects=effects, notes=head_notes)
         timers = list(deadline)
-        for request in wants.asked:
+        wants.marked += renewals(wants.asked, self._live)
+        for request in in_order(wants.asked, self._live):
             self._sort_out(request, effects, timers)
         for request in wants.withdrawn:
             if isinstance(request, Operation):
@@ -332,7 +338,9 @@ class Execution:
     def _ask_again(self) -> list[AnyEffect]:
         """Look at once at those who have told us that they ended."""
         again, self._look_again = self._look_again, []
-        return [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
+        clears, self._clears = self._clears, False
+        first: list[AnyEffect] = [clearing(self._live)] if clears else []
+        return first + [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
 
     def _ask_for_deadline(self) -> Sequence[Timed]:
         if self._deadline_asked or self._record.deadline_at is None:
@@ -343,7 +351,10 @@ class Execution:
     def _sort_out(self, request: Request, effects: list[AnyEffect], timers: list[Timed]) -> None:
         tried = self._live.tried.get(request.id)
         if isinstance(request, DueTimer):
-            timers.append(Timed(request.command.due_at, request.id))
+            is_over = self._live.aside.pop(request.id, None) is not None
+            timers.append(Timed(0 if is_over else request.command.due_at, request.id))
+        elif (outcome := self._live.aside.pop(request.id, None)) is not None:
+            effects.append(given_back(outcome, self._live))
         elif tried is not None and tried.again_at > self._live.now_ms():
             timers.append(Timed(tried.again_at, request.id))
         else:
@@ -351,7 +362,7 @@ class Execution:
 
     def _close_callback(self, op: str) -> Write:
         """Nobody waits for this callback any more: a late answer shall find its place taken."""
-        return Put(Item(partition=self._partition, sort=callback_sort(self.run, op), status=USED))
+        return Put(Item(partition=self._partition, sort=answered_sort(self.run, op), status=USED))
 
     def concluded(self) -> bool:
         return self.activation.outcome is not STILL_RUNNING
@@ -395,13 +406,12 @@ class Execution:
         retention_ms = self._workflow.policy.retention_ms
         assert record.ended_at is not None
         expires_at = None if retention_ms is None else record.ended_at + retention_ms
-        posts = answers(self._partition, self._awaited_by, self._live.sender, record.ended_at)
+        failure = (
+            None if record.result != NO_VALUE else describe(outcome_error(status, record, self._live.registry.errors))
+        )
+        told = AwaitedEnded(self._partition, record.result, failure)
+        posts = answers(told, self._awaited_by, self._live.sender, record.ended_at)
         if (parent := record.parent) is not None:
-            failure = (
-                None
-                if record.result != NO_VALUE
-                else describe(outcome_error(status, record, self._live.registry.errors))
-            )
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self._live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))

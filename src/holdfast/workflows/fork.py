@@ -12,7 +12,18 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.errors import InvalidInput, InvalidState, Refused
 from holdfast.items import ABSENT, Item, Put
-from holdfast.kernel.entries import Done, Entry, Failed, Intended, Marked, Progressed, Tried, encode_entries
+from holdfast.kernel.entries import (
+    DELIVERIES,
+    Done,
+    Entry,
+    Failed,
+    Forked,
+    Intended,
+    Marked,
+    Progressed,
+    Tried,
+    encode_entries,
+)
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
 from holdfast.persist import write_for_caller
@@ -38,7 +49,8 @@ MOST_NAMES_TOLD: Final = 20
 async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
     """Start a new execution that shares this one's input and its journal up to the operation ``before``."""
     recorded = await load(access.home.store, partition)
-    kept = _forked(recorded.entries if before is None else _entries_before(recorded, before))
+    shared = _forked(recorded.entries if before is None else _entries_before(recorded, before))
+    kept = _with_new_chances(shared)
     now = access.clock.now_ms()
     record = replace(
         recorded.record,
@@ -46,7 +58,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         created_at=now,
         secret=ids.new_secret(),
         nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
-        seed=seed_of(recorded.record),
+        seed=seed_of(recorded.record) if len(kept) > len(shared) else "",
         run=0,
         parent=None,
         awaited_by=(),
@@ -57,6 +69,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         result=NO_VALUE,
         error=None,
         deadline_at=None,
+        timed_from=0,
     )
     new_partition = partition_of(record.workflow, id)
     body = encode_record(record)
@@ -95,6 +108,19 @@ def _forked(entries: Sequence[Entry]) -> list[Entry]:
             case _:
                 kept.append(entry)
     return kept
+
+
+def _with_new_chances(shared: Sequence[Entry]) -> list[Entry]:
+    """The shared entries, and before the last one that the body waits for: what it draws behind that is its own.
+
+    The seed changes before the body goes on from there, so nothing it has yet to do repeats what the other drew. If it
+    waited for none of them, nothing is shared, and there is no entry more.
+    """
+    for place in range(len(shared) - 1, -1, -1):
+        last = shared[place]
+        if isinstance(last, DELIVERIES):
+            return [*shared[:place], Forked(ids.new_secret(), last.at), *shared[place:]]
+    return list(shared)
 
 
 def _entries_before(recorded: Recorded, op: str) -> list[Entry]:

@@ -19,6 +19,7 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput, InvalidState, UnknownName, WaitTimeout
 from holdfast.workflows import control
+from holdfast.workflows.deleting import delete
 from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
 from holdfast.workflows.launch import outcome_error
@@ -192,6 +193,14 @@ class Handle(Generic[R]):
     async def retry(self) -> None:
         """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
         await retry(self._connect(), self._partition)
+
+    async def delete(self) -> None:
+        """Delete it, with its journal and all it has stored; its id is free then. Only what has ended can be deleted.
+
+        Those who wait for it by its handle are told first. Raises ``NotFound``, and ``InvalidState`` if it is open, or
+        its parent is and has not heard yet how it ended.
+        """
+        await delete(self._connect(), self._partition)
 
     async def fork(self, id: str, *, before: str | None = None) -> Handle[R]:
         """Start a new execution from this one's journal up to the operation ``before`` (a name of its history)."""

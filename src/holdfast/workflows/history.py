@@ -7,20 +7,25 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.clock import moment
 from holdfast.errors import NotFound
 from holdfast.items import Item
 from holdfast.kernel.entries import (
+    Aside,
     Cancelled,
     Done,
     Entry,
     Failed,
+    Forked,
     Intended,
     Marked,
     Pending,
     Progressed,
     Received,
+    Renewed,
+    Reopened,
     Resumed,
     Tried,
     Truncated,
@@ -75,7 +80,7 @@ async def load(store: Store, partition: str) -> Recorded:
         segments += len(page.items)
         if (after := page.cursor) is None:
             break
-    return Recorded(head, record, [*recorded_entries(record, standing(entries)), *record.tail], segments)
+    return Recorded(head, record, standing([*recorded_entries(record, standing(entries)), *record.tail]), segments)
 
 
 def timeline(entries: Sequence[Entry]) -> list[Event]:
@@ -85,7 +90,7 @@ def timeline(entries: Sequence[Entry]) -> list[Event]:
 
 def told(entries: Sequence[Entry]) -> list[Entry]:
     """The entries that are told: notes of the engine itself are left out."""
-    return [entry for entry in entries if not isinstance(entry, (Pending, Resumed))]
+    return [entry for entry in entries if not isinstance(entry, (Forked, Pending, Renewed, Resumed))]
 
 
 def _event(entry: Entry) -> Event:
@@ -115,10 +120,10 @@ def _event(entry: Entry) -> Event:
             return Event(at=moment(at), kind="await", name=name, outcome="waits for the end")
         case Marked(id=id, at=at):
             return Event(at=moment(at), kind="patch", name=id, outcome="marked")
-        case Truncated(keep=keep, at=at):
-            return Event(at=moment(at), kind="retry", name=f"after {keep} entries", outcome="retried")
-        case Pending() | Resumed():
-            raise AssertionError(entry)
+        case Aside(outcome=outcome):
+            return replace(_event(outcome), outcome="set aside")
+        case Forked() | Pending() | Resumed() | Renewed() | Truncated() | Reopened():
+            raise AssertionError(entry)  # nothing that happened in it
 
 
 def _began(ms: int) -> datetime | None:

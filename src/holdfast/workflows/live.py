@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct
 
 from holdfast.coordination.inbox import Sender
 from holdfast.failure import describe
-from holdfast.kernel.entries import Done, Entry, Failed, Intended, Tried
+from holdfast.kernel.entries import Aside, Done, Entry, Failed, Intended, Progressed, Renewed, Tried, renamed
 from holdfast.kernel.program import AnyEffect, Arrival
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import Message, operation_key
@@ -40,6 +40,8 @@ class Live(Struct, frozen=True):
     intended: dict[str, Intended]
     progressed: dict[str, Raw]
     seats: dict[str, Seat]
+    aside: dict[str, Done | Failed]
+    renewed: list[Renewed]
 
     def now_ms(self) -> int:
         return self.host.clock.now_ms()
@@ -83,7 +85,34 @@ class Live(Struct, frozen=True):
 
     def operation_key(self, op: str) -> str:
         """What identifies an operation across all executions, attempts, machines and homes."""
-        return operation_key(self.partition, self.record, op)
+        return operation_key(self.partition, self.record, self.name_of(op))
+
+    def name_of(self, op: str) -> str:
+        """What an operation is called where its key is made: by its identity, unless a retry has begun it anew."""
+        return renamed(op, self.renewed)
+
+    def note(self, entry: Entry) -> None:
+        """Take up what the journal notes of an operation beside its outcome."""
+        match entry:
+            case Tried():
+                self.tried[entry.op] = entry
+                self.intended.pop(entry.op, None)  # how that attempt ended is known
+            case Intended():
+                self.intended[entry.op] = entry
+            case Progressed():
+                self.progressed[entry.op] = entry.details
+            case Aside(outcome=outcome):
+                self.aside[outcome.op] = outcome
+            case Renewed():
+                self.renew(entry)
+            case _:
+                pass
+
+    def renew(self, entry: Renewed) -> None:
+        """Let an operation go by another key: what was noted of the one before it does not count."""
+        self.renewed.append(entry)
+        for noted in (self.tried, self.intended, self.progressed, self.aside):
+            noted.pop(entry.op, None)
 
     def done(
         self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0

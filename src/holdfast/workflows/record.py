@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
@@ -125,6 +126,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
     them along. ``blocked`` is why the code could not go on when it was last tried.
 
+    ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
+
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     """
@@ -142,6 +145,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     tags: dict[str, str] = {}
     parent: Parent | None = None
     deadline_at: int | None = None
+    timed_from: int = 0
     ended_at: int | None = None
     result: Raw = NO_VALUE
     error: ErrorRecord | None = None
@@ -215,6 +219,10 @@ class Signal(Struct, frozen=True, tag="signal"):
     value: Raw
 
 
+NO_LONGER_AWAITED: Final = "its parent no longer waits for it"
+"""Why a parent cancels its child."""
+
+
 class CancelRequest(Struct, frozen=True, tag="cancel", omit_defaults=True):
     """Somebody asks the execution to stop. ``id`` tells repeats apart."""
 
@@ -247,10 +255,12 @@ class AwaitRequest(Struct, frozen=True, tag="await"):
     by: str
 
 
-class AwaitedEnded(Struct, frozen=True, tag="ended"):
-    """An execution that the receiver asked to be told of has ended: it may look."""
+class AwaitedEnded(Struct, frozen=True, tag="ended", omit_defaults=True):
+    """How an execution ended that the receiver asked to be told of. If it does not say, the receiver may look."""
 
     partition: str
+    value: Raw = NO_VALUE
+    error: ErrorRecord | None = None
 
 
 Message = Signal | CancelRequest | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
@@ -264,6 +274,28 @@ CALLBACK_PREFIX: Final = "i#callback#"
 def callback_sort(run: int, op: str) -> str:
     """The inbox place of a callback's one answer: whoever comes second finds it taken."""
     return f"{CALLBACK_PREFIX}{run:06d}#{op}"
+
+
+ANSWERED_PREFIX: Final = "c#"
+"""Before the marks of callbacks that were answered or have timed out. They lie outside of the inbox, which is read
+often, and are deleted with their run."""
+
+
+def answered_sort(run: int, op: str) -> str:
+    """The place of the mark that a callback takes no answer any more."""
+    return f"{ANSWERED_PREFIX}{run:06d}#{op}"
+
+
+def answer_writes(partition: str, answer: CallbackAnswer, now: int) -> tuple[Put, Put, Update]:
+    """The writes that answer a callback: all of them, or none if it was answered or has timed out.
+
+    The message and the mark are in two places; files of the old format have a mark in the message's place.
+    """
+    body = encode_message(answer)
+    place, mark = callback_sort(answer.run, answer.op), answered_sort(answer.run, answer.op)
+    message = Item(partition=partition, sort=place, status=MARKED, body=body)
+    answered = Item(partition=partition, sort=mark, status=USED, body=ids.fingerprint(body).encode())
+    return Put(message, ABSENT), Put(answered, ABSENT), ring(partition, now)
 
 
 AWAIT_PREFIX: Final = "i#await#"

@@ -1,4 +1,8 @@
-"""Retrying an execution that ended badly: the failure is dropped with what followed from it, and nothing else (G2)."""
+"""Retrying an execution that ended badly: the failure is taken back with what followed from it, and nothing else (G2).
+
+What was finished after the failure is set aside in the journal. A body that asks for it again, with the same arguments,
+is given it; what it does not ask for any more followed from the failure.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,18 @@ from functools import partial
 from operator import eq
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.errors import InvalidState, Refused
+from holdfast.clock import Clock
+from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
-from holdfast.kernel.entries import (
-    Cancelled,
-    Done,
-    Entry,
-    Failed,
-    Intended,
-    Marked,
-    Progressed,
-    Received,
-    Tried,
-    Truncated,
-    encode_entries,
-    standing,
-)
-from holdfast.kernel.host import nudge
+from holdfast.kernel.entries import Done, Failed, Reopened, encode_entries, renamed
+from holdfast.kernel.host import Host, nudge
 from holdfast.kernel.journal import segment_sort
 from holdfast.persist import write_for_caller
+from holdfast.ports import Home
+from holdfast.workflows.failing import Failure, Undone, failure_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (
     CANCELLED,
@@ -37,66 +32,108 @@ from holdfast.workflows.record import (
     READY,
     TIMED_OUT,
     ExecutionRecord,
+    child_id,
     describe_partition,
     encode_record,
+    partition_of,
 )
-from holdfast.workflows.replay import activation_of
+from holdfast.workflows.registry import Registry
 
 if TYPE_CHECKING:
     from holdfast.workflows.access import Access
 
 RETRYABLE: Final = (FAILED, TIMED_OUT, CANCELLED, COMPENSATION_FAILED)
-UNDO_SUFFIX: Final = ".undo"
+CHILD_KIND: Final = "child"
 
 
 async def retry(access: Access, partition: str) -> None:
     """Go on with an execution that ended badly, from the operation that failed; what was finished stays finished (G2).
 
-    After a ``COMPENSATION_FAILED`` it goes on with the undo that gave up. An execution whose saga has undone its work
+    If an awaited child failed, that is retried first, by the same rules; one that has undone its work is started anew.
+    After a ``COMPENSATION_FAILED`` it goes on with the undos that gave up. An execution whose saga has undone its work
     cannot be retried (``InvalidState``): start a new one, or ``fork`` it.
     """
-    recorded = await load(access.home.store, partition)
+    await Retrier(access.home, access.host, access.registry, access.clock).retry(partition)
+
+
+class Retrier(Struct, frozen=True):
+    """What it takes to retry an execution, for a handle as for a parent that needs its child again."""
+
+    home: Home
+    host: Host | None
+    registry: Registry
+    clock: Clock
+
+    async def retry(self, partition: str) -> None:
+        """See above. Raises ``InvalidState`` and ``NotFound``."""
+        recorded = await load(self.home.store, partition)
+        head, now = recorded.head, self.clock.now_ms()
+        if head.expires_at is not None and head.expires_at <= now:
+            raise NotFound(f"there is no {describe_partition(partition)}")
+        if head.status not in RETRYABLE:
+            raise InvalidState(
+                f"{describe_partition(partition)} is {head.status}; only {', '.join(RETRYABLE)} can be retried"
+            )
+        failure = failure_of(recorded, self.registry)
+        anew = [op for op in failure.ops if await self._starts_anew(op, recorded)]
+        segment, update = _writes(recorded, failure, anew, now)
+        try:
+            await write_for_caller(self.home.store, segment, update, ours=partial(eq, segment.item))
+        except Refused:
+            raise InvalidState(
+                f"{describe_partition(partition)} was changed by somebody else just now; look again"
+            ) from None
+        nudge(partition, self.home, self.host)
+
+    async def _starts_anew(self, op: str, recorded: Recorded) -> bool:
+        """Whether a failed operation must not find again what it has found: a child that has undone its work.
+
+        Another child is retried here, before its parent: whoever dies in between finds it mended.
+        """
+        failed = next(each for each in recorded.entries if isinstance(each, (Done, Failed)) and each.op == op)
+        if failed.kind != CHILD_KIND:
+            return False
+        child = child_partition(recorded, op)
+        head = await self.home.store.get(child)
+        if head is None or head.status not in RETRYABLE:
+            return False
+        try:
+            await self.retry(child)
+        except Undone:
+            return True
+        return False
+
+
+def child_partition(recorded: Recorded, op: str) -> str:
+    """Where the child of an operation is."""
+    name = op.rpartition("/")[2].rpartition("#")[0]
+    own_name = renamed(op, recorded.entries)
+    return partition_of(name, child_id(recorded.head.partition, recorded.record, own_name))
+
+
+def _writes(recorded: Recorded, failure: Failure, anew: Sequence[str], now: int) -> tuple[Put, Update]:
     head, record = recorded.head, recorded.record
-    if head.status not in RETRYABLE:
-        raise InvalidState(
-            f"{describe_partition(partition)} is {head.status}; only {', '.join(RETRYABLE)} can be retried"
-        )
-    now = access.clock.now_ms()
-    keep, afresh = _before_the_failure(recorded)
-    truncated = Truncated(keep, now, afresh)
-    reopened = _reopened(record, now)
-    before = standing([*recorded.entries, truncated])
+    reopened = Reopened(failure.place, now, failure.ops, tuple(anew))
     segment = Item(
-        partition=partition,
+        partition=head.partition,
         sort=segment_sort(record.run, recorded.segments),
         epoch=head.epoch,
-        body=encode_entries([*record.tail, truncated, *_kept_after(recorded, keep, before, reopened, access)]),
+        body=encode_entries([*record.tail, reopened]),
     )
     update = Update(
-        partition=partition,
+        partition=head.partition,
         when=AllOf((RevisionIs(head.revision), StatusIn(RETRYABLE))),
         status=READY,
         due_at=now,
         expires_at=None,
-        body=encode_record(reopened),
+        body=encode_record(_open_again(record, now)),
         add_revision=1,
     )
-    try:
-        await write_for_caller(
-            access.home.store,
-            Put(segment, ABSENT),
-            update,
-            ours=partial(eq, segment),
-        )
-    except Refused:
-        raise InvalidState(
-            f"{describe_partition(partition)} was changed by somebody else just now; look again"
-        ) from None
-    nudge(partition, access.home, access.host)
+    return Put(segment, ABSENT), update
 
 
-def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
-    timeout_ms = None if record.deadline_at is None else record.deadline_at - record.created_at
+def _open_again(record: ExecutionRecord, now: int) -> ExecutionRecord:
+    since = record.timed_from or record.created_at
     return replace(
         record,
         tail=(),
@@ -104,78 +141,6 @@ def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
         result=NO_VALUE,
         error=None,
         ended_at=None,
-        deadline_at=None if timeout_ms is None else now + timeout_ms,
+        timed_from=now,
+        deadline_at=None if record.deadline_at is None else now + record.deadline_at - since,
     )
-
-
-# ── What to drop ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _before_the_failure(recorded: Recorded) -> tuple[int, str]:
-    """How many entries come before the failure that ended the execution; and the operation that failed."""
-    entries, status = recorded.entries, recorded.head.status
-    for place in range(len(entries) - 1, -1, -1):
-        entry = entries[place]
-        if not _ended_it(entry, status, recorded):
-            continue
-        undone = [each.op for each in entries[place:] if isinstance(each, Done) and _is_undo(each.op)]
-        if undone:
-            raise InvalidState(
-                f"{describe_partition(recorded.head.partition)} was compensated ({', '.join(undone)}): its finished "
-                "steps no longer hold. Start a new execution, or fork this one before the step that failed"
-            )
-        return place, entry.op if isinstance(entry, Failed) else ""
-    return len(entries), ""
-
-
-def _ended_it(entry: Entry, status: str, recorded: Recorded) -> bool:
-    error = recorded.record.error
-    match entry:
-        case Cancelled(timed_out=timed_out):
-            return status == (TIMED_OUT if timed_out else CANCELLED)
-        case Failed(op=op) if status == COMPENSATION_FAILED:
-            return _is_undo(op)
-        case Failed(error=failed):
-            # The body may have raised another error from it, or a task group may have wrapped it.
-            lineage = () if error is None else error.lineage()
-            return any((failed.type, failed.message) == (each.type, each.message) for each in lineage)
-        case _:
-            return False
-
-
-def _is_undo(op: str) -> bool:
-    return op.rpartition("/")[2].rpartition("#")[0].endswith(UNDO_SUFFIX)
-
-
-# ── What to keep ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _kept_after(
-    recorded: Recorded, keep: int, before: Sequence[Entry], reopened: ExecutionRecord, access: Access
-) -> list[Entry]:
-    """The entries behind the failure that other branches of the body had asked for, found by replaying without it.
-
-    What nobody asks for now followed from the failure; it is dropped with it.
-    """
-    workflow = access.registry.workflow(reopened.workflow)
-    rebuild = access.registry.errors.rebuild
-    activation = activation_of(recorded.head.partition, reopened, workflow, before, rebuild, looking=True)
-    kept: list[Entry] = []
-    try:
-        activation.begin()
-        for entry in recorded.entries[keep + 1 :]:
-            match entry:
-                case Received() | Marked():
-                    kept.append(entry)
-                case Done(op=op) | Failed(op=op) | Tried(op=op) | Intended(op=op) | Progressed(op=op):
-                    if op in activation.requested:
-                        kept.append(entry)
-                case _:
-                    pass
-            if kept and kept[-1] is entry and isinstance(entry, (Done, Failed, Received)):
-                activation.deliver(entry)
-        if activation.broken is not None:
-            raise activation.broken
-    finally:
-        activation.evict()
-    return kept

@@ -9,7 +9,7 @@ from typing import Final
 
 import holdfast as hf
 from holdfast.app import App
-from holdfast.errors import ExecutionFailed, ExecutionTerminated, InvalidState, Terminal
+from holdfast.errors import ExecutionError, ExecutionFailed, ExecutionTerminated, InvalidState, Terminal
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
@@ -124,6 +124,54 @@ def failing(app: App, ledger: Ledger) -> User:
     return user
 
 
+def mended(app: App, ledger: Ledger) -> User:
+    """Children of a parent that fails and is retried: one had failed by itself, one was cancelled because of that, with
+    a child of its own. What they had finished stays finished (G2).
+    """
+
+    @app.step
+    async def work(name: str) -> str:
+        return ledger.effect(name)
+
+    @app.step
+    async def deliver() -> str:
+        if not ledger.notes.get("mended"):
+            raise Terminal("the van is broken")
+        return ledger.effect("delivered")
+
+    @app.workflow
+    async def delivery() -> str:
+        await work("loaded")
+        await hf.sleep(20)
+        return await deliver()
+
+    @app.workflow
+    async def dish() -> str:
+        await work("washed")
+        await hf.sleep(60)
+        return await work("cooked")
+
+    @app.workflow
+    async def dinner() -> str:
+        return f"{await work('table laid')}, {await dish()}"
+
+    @app.workflow
+    async def party() -> list[str]:
+        return list(await asyncio.gather(dinner(), delivery()))
+
+    async def user() -> list[str]:
+        handle = await party.start(id="one")
+        try:
+            return await handle
+        except ExecutionError:
+            ledger.notes["mended"] = True
+        with suppress(InvalidState):
+            await handle.retry()
+        return await handle
+
+    return user
+
+
 def by_handle(app: App, ledger: Ledger) -> User:
     """Executions that somebody else started, awaited by handle: one has ended before, one ends meanwhile, and one goes
     on as a new run first.
@@ -188,11 +236,37 @@ def awaited_and_terminated(app: App, ledger: Ledger) -> User:
     return user
 
 
+def short_lived(app: App, ledger: Ledger) -> User:
+    """Children that expire long before a crash of their parent is noticed: none runs twice, and what they came to is
+    not lost.
+    """
+
+    @app.step
+    async def work(name: str) -> str:
+        return ledger.effect(name)
+
+    @app.workflow(retention="1s")
+    async def brief(name: str, seconds: int) -> str:
+        await hf.sleep(seconds)
+        return await work(name)
+
+    @app.workflow
+    async def parent() -> list[str]:
+        return [await work("begun"), *await asyncio.gather(brief("short", 1), brief("long", 5)), await work("done")]
+
+    async def user() -> list[str]:
+        return await (await parent.start(id="one"))
+
+    return user
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("awaited child", awaited, histories=Histories.REORDERED),
     Scenario("detached child", detached),
     Scenario("abandoned child", abandoned, effects_depend_on_time=True),  # it may be cancelled before it begins
     Scenario("failing child", failing),
+    Scenario("mended children", mended, histories=Histories.FREE),
+    Scenario("short-lived child", short_lived, histories=Histories.REORDERED),
     Scenario("awaited by handle", by_handle, histories=Histories.REORDERED),
     Scenario("awaited and terminated", awaited_and_terminated),
 )

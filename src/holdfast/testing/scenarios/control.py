@@ -149,6 +149,45 @@ def mended(app: App, ledger: Ledger) -> User:
     return user
 
 
+def kept(app: App, ledger: Ledger) -> User:
+    """An error that the body keeps and raises in the end: what it has done since is not done again (G2)."""
+
+    @app.step
+    async def prepare() -> str:
+        if not ledger.notes.get("mended"):
+            raise Terminal("the oven is cold")
+        return ledger.effect("prepared")
+
+    @app.step
+    async def charge(cents: int) -> str:
+        return ledger.effect(f"charged {cents}")
+
+    @app.step
+    async def tell(what: str) -> str:
+        return ledger.effect(what)
+
+    @app.workflow
+    async def order() -> list[str]:
+        cake, tea = await asyncio.gather(prepare(), tell("tea"), return_exceptions=True)
+        paid = await charge(500)
+        told = await tell(f"cake: {cake}")
+        if isinstance(cake, Exception):
+            raise cake
+        return [str(cake), str(tea), paid, told]
+
+    async def user() -> list[str]:
+        handle = await order.start(id="one")
+        try:
+            return await handle
+        except ExecutionError:
+            ledger.notes["mended"] = True
+        with suppress(InvalidState):
+            await handle.retry()
+        return await handle
+
+    return user
+
+
 def forked(app: App, ledger: Ledger) -> User:
     """An execution that has ended, and another one that begins in its middle."""
 
@@ -203,6 +242,7 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("paused", paused),
     Scenario("terminated", terminated),
     Scenario("mended", mended),
+    Scenario("kept error", kept, histories=Histories.FREE),
     Scenario("forked", forked),
     Scenario("late signal", late_signal),
 )

@@ -1,7 +1,7 @@
 """Waiting in a body for the end of an execution that somebody else started: ``await handle``.
 
 The one that waits asks the other one to be told: a message in its inbox, which the other notes in its journal, and
-answers when it ends. The answer says only that there is something to see; whoever gets it looks.
+answers when it ends. The answer says how: the one that ended may have expired before its answer is read.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.items import Write
-from holdfast.kernel.entries import Entry, Marked
+from holdfast.kernel.entries import Done, Entry, Failed, Marked
 from holdfast.kernel.host import nudge
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.persist import write_for_caller
@@ -33,6 +33,7 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.failure import ErrorRecord
     from holdfast.kernel.activation import Activation
     from holdfast.kernel.requests import Decode, Operation
 
@@ -95,6 +96,23 @@ def awaiting(entries: Iterable[Entry]) -> list[str]:
     return [mark.removeprefix(AWAITED_MARK) for mark in marks]
 
 
-def answers(ended: str, awaited_by: Iterable[str], sender: Sender, now: int) -> list[tuple[str, Sequence[Write]]]:
+def answers(
+    ended: AwaitedEnded, awaited_by: Iterable[str], sender: Sender, now: int
+) -> list[tuple[str, Sequence[Write]]]:
     """The messages to all who have asked: to whom, and the writes."""
-    return [(by, post(by, sender.next_sort(), AwaitedEnded(ended), now)) for by in awaited_by]
+    return [(by, post(by, sender.next_sort(), ended, now)) for by in awaited_by]
+
+
+def told_of(operation: Operation, value: Raw, error: ErrorRecord | None, now: int) -> Done | Failed:
+    """The entry for an operation that waits, from a message that says how it ended."""
+    if error is not None:
+        return Failed(operation.id, now, operation.kind, error, operation.fingerprint)
+    return Done(operation.id, now, operation.kind, value, operation.fingerprint)
+
+
+def arrival_of(waiting: Sequence[Operation], value: Raw, error: ErrorRecord | None, live: Live) -> Arrival | None:
+    """The arrival for the first of the operations that wait for the same execution; the others have theirs, too."""
+    arrivals = [Arrival(told_of(each, value, error, live.now_ms())) for each in waiting]
+    for other in arrivals[1:]:
+        live.report(other.entry)
+    return arrivals[0] if arrivals else None

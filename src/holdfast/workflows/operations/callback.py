@@ -78,7 +78,6 @@ class Callback(Generic[T]):
         async with self._turn:
             if self._outcome is None:
                 self._outcome = await self._wait()
-                self._activation.close_callback(self._op)
             return self._outcome
 
     async def _wait(self) -> tuple[Any, Exception | None]:
@@ -97,6 +96,7 @@ class Callback(Generic[T]):
                         what = f"the answer to {self._op}"
                         return codec_for(self._type).decode_steady(bytes(answer.value), what), None
         except TimeoutError:
+            self._activation.close_callback(self._op)
             late, silent = patience.timeout_seconds, patience.heartbeat_seconds
             told = f"had no answer within {late} s" if whole.expired() else f"gave no sign of life for {silent} s"
             return None, StepTimeout(f"callback {self._op} {told}")

@@ -10,12 +10,16 @@ from msgspec import Struct
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
-from holdfast.errors import IdempotencyMismatch
+from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
+from holdfast.kernel.host import remind
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
+from holdfast.workflows.failing import Undone
 from holdfast.workflows.launch import Launch, forestall, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import (
+    CANCELLED,
     ENDED,
+    NO_LONGER_AWAITED,
     NO_VALUE,
     CancelRequest,
     Parent,
@@ -24,6 +28,7 @@ from holdfast.workflows.record import (
     decode_result,
     partition_of,
 )
+from holdfast.workflows.retry import Retrier
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -89,10 +94,28 @@ class CallChild(Struct, frozen=True):
             head = await launch(live.host.home, live.host, self.workflow, order, live.host.clock)
         except IdempotencyMismatch as error:
             return live.failed(operation, error)
+        if gave_up(head.status, head.body):
+            reopened = await self._reopened(head, live)
+            if reopened is None:
+                return Timed(live.now_ms(), operation.id)
+            head = reopened
         if head.status in ENDED:
             return outcome(head, operation, live)
         watch(head.partition, operation, live)
         return check_again(head, operation, live)
+
+    async def _reopened(self, head: Item, live: Live) -> Item | None:
+        """The child that we cancelled ourselves, when we failed, going on now that we were retried; ``None``: look
+        again. One that has undone its work is answered as it is.
+        """
+        host = live.host
+        try:
+            await Retrier(host.home, host, live.registry, host.clock).retry(head.partition)
+        except Undone:
+            return head
+        except (InvalidState, NotFound):  # somebody else was faster
+            return None
+        return await host.home.store.get(head.partition)
 
     def _order(self, operation: Operation, live: Live) -> Launch:
         parent = Parent(live.partition, live.record.run, operation.id, live.record.nonce)
@@ -104,14 +127,13 @@ class CallChild(Struct, frozen=True):
     async def _cancel(self, operation: Operation, live: Live) -> None:
         partition = partition_of(self.workflow.name, _id_of(operation, live))
         live.host.watchers.remove(partition, (live.partition, operation.id))
-        reason = "its parent no longer waits for it"
-        request = CancelRequest(reason, live.operation_key(f"{operation.id}!cancel"))
+        request = CancelRequest(NO_LONGER_AWAITED, live.operation_key(f"{operation.id}!cancel"))
         while not await live.send(partition, request):
             head = await live.host.home.store.get(partition)
             if head is not None and head.status in ENDED:
                 return
             order = self._order(operation, live)
-            if await forestall(live.host.home, self.workflow, order, reason, live.host.clock):
+            if await forestall(live.host.home, self.workflow, order, NO_LONGER_AWAITED, live.host.clock):
                 return
 
 
@@ -143,7 +165,7 @@ class StartDetached(Struct, frozen=True):
 
 
 def _id_of(operation: Operation, live: Live) -> str:
-    return child_id(live.partition, live.record, operation.id)
+    return child_id(live.partition, live.record, live.name_of(operation.id))
 
 
 def check_again(awaited: Item, operation: Operation, live: Live) -> Timed:
@@ -158,9 +180,19 @@ def watch(partition: str, operation: Operation, live: Live) -> None:
     live.host.watchers.add(partition, (live.partition, operation.id), partial(_told, partition, operation, live))
 
 
+def gave_up(status: str, body: bytes) -> bool:
+    """Whether a child has ended because its parent did not wait for it any more. One that waits again was retried."""
+    if status != CANCELLED:
+        return False
+    error = decode_record(body).error
+    return error is not None and error.message == NO_LONGER_AWAITED
+
+
 def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusion | None) -> None:
     if conclusion is None:  # it is suspended, or went elsewhere; it may come back
         watch(partition, operation, live)
+    elif gave_up(conclusion.status, conclusion.body):
+        remind(live.host, live.partition, operation.id)
     elif live.host.held_by_us(live.partition):
         live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 

@@ -1,0 +1,46 @@
+"""What was finished before a retry, for the body that asks for it again: it is not done twice (G2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.kernel.entries import Renewed
+from holdfast.kernel.program import Arrival, Effect
+
+if TYPE_CHECKING:
+    from holdfast.kernel.entries import Done, Failed
+    from holdfast.kernel.requests import Request
+    from holdfast.workflows.live import Live
+
+
+def renewals(asked: Iterable[Request], live: Live) -> list[Renewed]:
+    """The notes that operations are not those that a retry has set aside under their names: their arguments differ.
+    They happen, by keys of their own.
+    """
+    others = [Renewed(each.id, live.now_ms()) for each in asked if each.id in live.aside and _is_another(each, live)]
+    for each in others:
+        live.renew(each)
+    return others
+
+
+def _is_another(asked: Request, live: Live) -> bool:
+    outcome = live.aside[asked.id]
+    return outcome.kind != asked.kind or outcome.fingerprint not in ("", asked.fingerprint)
+
+
+def in_order(asked: Iterable[Request], live: Live) -> list[Request]:
+    """What is asked for; what was set aside in the order in which it was finished."""
+    return sorted(asked, key=lambda each: live.aside[each.id].at if each.id in live.aside else 0)
+
+
+def given_back(outcome: Done | Failed, live: Live) -> Effect:
+    """The effect that answers an operation with what was set aside for it."""
+    return Effect(outcome.op, partial(_answer, outcome, live))
+
+
+async def _answer(outcome: Done | Failed, live: Live) -> Arrival:
+    return Arrival(replace(outcome, at=live.now_ms()))

@@ -1,0 +1,95 @@
+"""Deleting one execution that has ended: first it expires, then everything of it goes, its head last.
+
+From the first write on it counts as absent, and its id is free. Whoever dies in between leaves the rest to the sweep.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import InvalidState, NotFound, Refused
+from holdfast.failure import describe
+from holdfast.items import HEAD, AllOf, Delete, EpochIs, Expired, Item, RevisionIs, StatusIn, Update, Write, parts_of
+from holdfast.kernel.entries import Done, Failed
+from holdfast.persist import write_for_caller
+from holdfast.workflows.history import Recorded, load
+from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.messages import send
+from holdfast.workflows.operations.awaiting import awaiting
+from holdfast.workflows.record import ENDED, NO_VALUE, OPEN, AwaitedEnded, Parent, describe_partition
+
+if TYPE_CHECKING:
+    from holdfast.workflows.access import Access
+
+BATCH: Final = 100
+"""So many items are deleted in one write."""
+
+
+async def delete(access: Access, partition: str) -> None:
+    """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
+
+    Those who wait for it by its handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
+    open, or its parent is and has not heard yet.
+    """
+    head = await access.head(partition)
+    if head.status not in ENDED:
+        raise InvalidState(f"{describe_partition(partition)} is {head.status}: only what has ended can be deleted")
+    recorded = await load(access.home.store, partition)
+    await _refuse_if_awaited(access, recorded.record.parent, partition)
+    await _tell(access, recorded)
+    now = access.clock.now_ms()
+    as_seen = AllOf((RevisionIs(head.revision), EpochIs(head.epoch), StatusIn(ENDED)))
+    expire = Update(partition=partition, when=as_seen, due_at=None, expires_at=now, add_revision=1)
+    try:
+        await write_for_caller(access.home.store, expire, ours=lambda there: _has_expired(there, head))
+    except Refused:
+        raise InvalidState(
+            f"{describe_partition(partition)} was changed by somebody else just now; look again"
+        ) from None
+    await _empty(access, head, AllOf((Expired(now), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
+
+
+def _has_expired(there: Item | None, head: Item) -> bool:
+    return there is not None and there.revision == head.revision + 1 and there.expires_at is not None
+
+
+async def _refuse_if_awaited(access: Access, parent: Parent | None, partition: str) -> None:
+    if parent is None:
+        return
+    try:
+        waiting = await load(access.home.store, parent.partition)
+    except NotFound:
+        return
+    if waiting.head.status not in OPEN or waiting.record.run != parent.run:
+        return
+    heard = any(isinstance(each, (Done, Failed)) and each.op == parent.op for each in waiting.entries)
+    if not heard:
+        raise InvalidState(
+            f"{describe_partition(partition)} is awaited by its parent, {describe_partition(parent.partition)}, which "
+            "is open and has not heard yet how it ended"
+        )
+
+
+async def _tell(access: Access, recorded: Recorded) -> None:
+    record, error = recorded.record, None
+    if record.result == NO_VALUE:
+        error = describe(outcome_error(recorded.head.status, record, access.registry.errors))
+    message = AwaitedEnded(recorded.head.partition, record.result, error)
+    for by in dict.fromkeys((*record.awaited_by, *awaiting(recorded.entries))):
+        await send(by, message, access.home, access.host, access.sender, access.clock.now_ms())
+
+
+async def _empty(access: Access, head: Item, as_left: AllOf) -> None:
+    """Delete everything, each part only while the head is as it was left: who begins anew there writes another one."""
+    store, still_there = access.home.store, Update(partition=head.partition, when=as_left)
+    try:
+        while True:
+            page = await store.query(head.partition, after=HEAD, limit=BATCH)
+            deletes: list[Write] = [Delete(head.partition, item.sort) for item in page.items]
+            for part in parts_of(deletes, access.home.bounds):
+                await write_for_caller(store, still_there, *part, ours=lambda _there: False)
+            if page.cursor is None:
+                break
+        await write_for_caller(store, Delete(head.partition, HEAD, as_left), ours=lambda there: there is None)
+    except Refused:
+        return  # it has been begun anew, or somebody else deletes it as well

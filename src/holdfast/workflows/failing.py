@@ -1,0 +1,184 @@
+"""What ended an execution badly: which entries of its journal a retry has to take back.
+
+An error is known by its own identity, not by its text: the body is replayed, and each error that it is given is
+remembered with the operation it came from. So an error that was kept and raised later, wrapped or put into a group, is
+told from another one that says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from holdfast.errors import InvalidState, StepTimeout
+from holdfast.kernel.entries import TIMER, Cancelled, Done, Entry, Failed
+from holdfast.kernel.requests import Raised
+from holdfast.workflows.record import CANCELLED, COMPENSATION_FAILED, TIMED_OUT, describe_partition
+from holdfast.workflows.replay import activation_of
+
+if TYPE_CHECKING:
+    from holdfast.failure import ErrorRecord
+    from holdfast.workflows.history import Recorded
+    from holdfast.workflows.registry import Registry
+
+UNDO_SUFFIX: Final = ".undo"
+
+
+class Undone(InvalidState):
+    """The execution has undone its work, so there is nothing to go on from."""
+
+
+class Failure(Struct, frozen=True):
+    """What ended an execution: the first entry of it, and the operations that are to be tried again.
+
+    ``place`` is behind the last entry, and ``ops`` is empty, if the body failed by itself.
+    """
+
+    place: int
+    ops: tuple[str, ...] = ()
+
+
+def failure_of(recorded: Recorded, registry: Registry) -> Failure:
+    """What ended the execution. Raises ``Undone`` if it has undone its work since."""
+    entries, status = recorded.entries, recorded.head.status
+    match status:
+        case _ if status == COMPENSATION_FAILED:
+            return _from(entries, [each.op for each in entries if isinstance(each, Failed) and _is_undo(each.op)])
+        case _ if status in (CANCELLED, TIMED_OUT):
+            found = Failure(_cancelled(entries, timed_out=status == TIMED_OUT))
+        case _:
+            found = _failed(recorded, registry)
+    _refuse_undone(recorded, found.place)
+    return found
+
+
+def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
+    """The failure that consists of these operations."""
+    places = (n for n, each in enumerate(entries) if isinstance(each, (Done, Failed)) and each.op in ops)
+    return Failure(min(places, default=len(entries)), tuple(ops))
+
+
+def _cancelled(entries: Sequence[Entry], *, timed_out: bool) -> int:
+    places = [n for n, each in enumerate(entries) if isinstance(each, Cancelled) and each.timed_out == timed_out]
+    return places[-1] if places else len(entries)
+
+
+def _refuse_undone(recorded: Recorded, place: int) -> None:
+    outcomes = [each for each in recorded.entries if isinstance(each, (Done, Failed))]
+    behind = recorded.entries[place:] if place < len(recorded.entries) else outcomes[-1:]
+    undone = [each.op for each in behind if isinstance(each, Done) and _is_undo(each.op)]
+    if undone:
+        raise Undone(
+            f"{describe_partition(recorded.head.partition)} was compensated ({', '.join(undone)}): its finished "
+            "steps no longer hold. Start a new execution, or fork this one before the step that failed"
+        )
+
+
+def _is_undo(op: str) -> bool:
+    return op.rpartition("/")[2].rpartition("#")[0].endswith(UNDO_SUFFIX)
+
+
+# ── Whose errors they are ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _failed(recorded: Recorded, registry: Registry) -> Failure:
+    entries = recorded.entries
+    ops = _raised(recorded, registry)
+    if ops is None:  # the code has changed since, and does not fail like this any more
+        ops = _by_text(entries, recorded.record.error)
+    if not ops:
+        return Failure(len(entries))
+    found = _from(entries, ops)
+    return Failure(found.place, (*ops, *_beside(recorded, found, registry)))
+
+
+def _raised(recorded: Recorded, registry: Registry) -> list[str] | None:
+    """The operations whose errors the body has raised in the end; ``None`` if it does not end so with today's code."""
+    record, made = recorded.record, dict[int, tuple[BaseException, str]]()
+    sources = {id(each.error): each.op for each in recorded.entries if isinstance(each, Failed)}
+
+    def rebuild(error: ErrorRecord) -> Exception:
+        rebuilt = registry.errors.rebuild(error)
+        made[id(rebuilt)] = rebuilt, sources[id(error)]
+        return rebuilt
+
+    workflow = registry.workflow(record.workflow)
+    activation = activation_of(recorded.head.partition, record, workflow, recorded.entries, rebuild, looking=True)
+    try:
+        activation.begin()
+        match activation.outcome:
+            case Raised(error) if activation.broken is None and _says(error, record.error):
+                sources_found = [made[id(each)][1] for each in _origins(error, made) if id(each) in made]
+                if not sources_found and any(_is_late(each) for each in _origins(error, made)):
+                    return _last_timer(recorded.entries)
+                return list(dict.fromkeys(sources_found))
+            case _:
+                return None
+    finally:
+        activation.evict()
+
+
+def _says(error: BaseException, recorded: ErrorRecord | None) -> bool:
+    return recorded is not None and recorded.type.rpartition(".")[2] == type(error).__name__
+
+
+def _origins(error: BaseException, made: dict[int, Any]) -> Iterator[BaseException]:
+    """Where an error comes from: itself if it came from an operation, or the last of those that led to it."""
+    if id(error) in made:
+        yield error
+        return
+    others = _parts(error)
+    led_to = error.__cause__ if error.__cause__ is not None or error.__suppress_context__ else error.__context__
+    if led_to is not None:
+        others.append(led_to)
+    if not others or _is_late(error):
+        yield error
+        return
+    for other in others:
+        yield from _origins(other, made)
+
+
+def _parts(error: BaseException) -> list[BaseException]:
+    group: Any = error
+    return list(group.exceptions) if isinstance(error, BaseExceptionGroup) else []
+
+
+def _is_late(error: BaseException) -> bool:
+    return isinstance(error, (TimeoutError, StepTimeout))
+
+
+def _last_timer(entries: Sequence[Entry]) -> list[str]:
+    return [each.op for each in entries if isinstance(each, Done) and each.kind == TIMER][-1:]
+
+
+def _by_text(entries: Sequence[Entry], error: ErrorRecord | None) -> list[str]:
+    """The last operation that failed with one of these errors, if one did."""
+    told = () if error is None else [(each.type, each.message) for each in error.lineage()]
+    found = [each.op for each in entries if isinstance(each, Failed) and (each.error.type, each.error.message) in told]
+    return found[-1:]
+
+
+def _beside(recorded: Recorded, found: Failure, registry: Registry) -> list[str]:
+    """The operations that failed beside the first one, of the same cause: they are tried again with it."""
+    entries, first = recorded.entries, recorded.entries[found.place]
+    if not isinstance(first, Failed):
+        return []
+    cause = (first.error.type, first.error.message)
+    alike = [
+        each.op
+        for each in entries[found.place + 1 :]
+        if isinstance(each, Failed) and (each.error.type, each.error.message) == cause and each.op not in found.ops
+    ]
+    if not alike:
+        return []
+    record, rebuild = recorded.record, registry.errors.rebuild
+    workflow = registry.workflow(record.workflow)
+    before = entries[: found.place]
+    activation = activation_of(recorded.head.partition, record, workflow, before, rebuild, looking=True)
+    try:
+        activation.begin()
+        return [op for op in alike if op in activation.requested]
+    finally:
+        activation.evict()

@@ -1,0 +1,143 @@
+"""What is over does not pile up: marks of answered callbacks, and what earlier runs have left."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import Raw
+
+import holdfast as hf
+from holdfast.backends.memory import open_memory_home
+from holdfast.coordination.inbox import INBOX_PREFIX, USED
+from holdfast.coordination.lease import Fenced
+from holdfast.items import Item, Put
+from holdfast.kernel.entries import Done
+from holdfast.kernel.journal import SEGMENT_PREFIX, Journal
+from holdfast.workflows.clearing import clear_earlier_runs
+from holdfast.workflows.record import ANSWERED_PREFIX, CallbackAnswer, callback_sort, encode_message, partition_of
+
+
+@pytest.fixture
+def tokens():
+    return asyncio.Queue()
+
+
+@pytest.fixture
+def tell(app, tokens):
+    @app.step
+    async def tell(token: str) -> None:
+        tokens.put_nowait(token)
+
+    return tell
+
+
+async def rows(app, handle, prefix):
+    page = await app.access().home.store.query(partition_of(handle.workflow, handle.id), prefix=prefix)
+    return [item.sort for item in page.items]
+
+
+async def test_an_answered_callback_leaves_nothing_that_a_look_into_the_inbox_reads(app, tell, tokens, eventually):
+    @app.workflow
+    async def job() -> None:
+        for _ in range(5):
+            callback = hf.callback(int)
+            await tell(callback.token)
+            await callback
+        await hf.signal("go")
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        used = []
+        for n in range(5):
+            used.append(await tokens.get())
+            await app.callback(used[-1]).complete(n)
+
+        async def taken():
+            return not await rows(app, handle, INBOX_PREFIX)
+
+        await eventually(taken)
+        assert len(await rows(app, handle, ANSWERED_PREFIX)) == 5
+        for token in used:
+            with pytest.raises(hf.InvalidToken):
+                await app.callback(token).complete(7)
+        assert await rows(app, handle, INBOX_PREFIX) == []
+        await handle.signal("go")
+        await handle
+
+
+async def test_a_mark_of_the_old_format_still_keeps_a_second_answer_out(app, tell, tokens):
+    @app.workflow
+    async def job() -> int:
+        callback = hf.callback(int)
+        await tell(callback.token)
+        return await callback
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        token = await tokens.get()
+        partition = partition_of("job", "j")
+        await app.access().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), status=USED)))
+        with pytest.raises(hf.InvalidToken):
+            await app.callback(token).complete(1)
+        await handle.terminate()
+
+
+async def test_an_answer_of_the_old_format_is_taken_and_leaves_its_mark(app, tell, tokens):
+    @app.workflow
+    async def job() -> int:
+        callback = hf.callback(int)
+        await tell(callback.token)
+        answer = await callback
+        await hf.signal("go")
+        return answer
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        token = await tokens.get()
+        answer = encode_message(CallbackAnswer(0, "callback#0", Raw(b"3")))
+        partition = partition_of("job", "j")
+        await app.access().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), body=answer)))
+        await handle.signal("go")
+        assert await handle.result("5s") == 3
+        assert await rows(app, handle, INBOX_PREFIX) == [callback_sort(0, "callback#0")]
+        with pytest.raises(hf.InvalidToken):
+            await app.callback(token).complete(4)
+
+
+async def test_a_new_run_deletes_what_the_ones_before_it_have_left(app, tell, tokens):
+    @app.workflow
+    async def job(run: int) -> int:
+        callback = hf.callback(int)
+        await tell(callback.token)
+        await callback
+        await tell("")
+        if run < 3:
+            hf.continue_as_new(run + 1)
+        return run
+
+    async with app.worker():
+        handle = await job.start(0, id="j")
+        for _ in range(4):
+            await app.callback(await tokens.get()).complete(1)
+            assert await tokens.get() == ""
+        assert await handle == 3
+        assert {sort[: len("j#000003#")] for sort in await rows(app, handle, SEGMENT_PREFIX)} == {"j#000003#"}
+        assert await rows(app, handle, ANSWERED_PREFIX) == [f"{ANSWERED_PREFIX}000003#callback#0"]
+
+
+async def test_a_process_that_was_stopped_in_an_earlier_run_finds_its_place_taken_for_ever():
+    store = open_memory_home().store
+    stopped = Journal(store, "wf#job#j", run=0, owner="A", epoch=1)
+    stopped.record(Done("a#0", 1, "step"))
+    await stopped.commit()
+    newer = Journal(store, "wf#job#j", run=0, owner="B", epoch=2)
+    await newer.load()
+    await newer.fence()
+    newer.record(Done("b#0", 2, "step"))
+    await newer.commit()
+    await clear_earlier_runs(store, "wf#job#j", 1)
+    assert [item.sort for item in (await store.query("wf#job#j")).items] == ["j#000000#0000000001"]
+    stopped.record(Done("c#0", 3, "step"))
+    with pytest.raises(Fenced):
+        await stopped.commit()

@@ -1,0 +1,200 @@
+"""What has ended goes when its time is over: not before those who wait for it have heard, and all of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflows.record import partition_of
+
+
+@pytest.fixture
+def brief(app):
+    @app.workflow(retention="10ms")
+    async def brief(fails: bool = False) -> str:
+        await hf.signal("go")
+        if fails:
+            raise ValueError("brief failed")
+        return "brief"
+
+    return brief
+
+
+@pytest.fixture
+def gone(app, eventually):
+    """``await gone(handle)``: wait until its retention is over, and delete it."""
+
+    async def wait(handle):
+        await eventually(lambda: missing(handle))
+        home = app.access().home
+        if home.purges is not None:
+            while await home.purges.purge(app.access().clock.now_ms(), 100):
+                pass
+
+    return wait
+
+
+async def missing(handle):
+    try:
+        await handle.status()
+    except hf.NotFound:
+        return True
+    return False
+
+
+async def end(handle):
+    """Let it end, however that is."""
+    await handle.signal("go")
+    while not await missing(handle):
+        await asyncio.sleep(0.002)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_child_that_has_gone_was_heard_by_its_paused_parent(app, brief, reaches, gone, fails):
+    @app.workflow
+    async def parent() -> str:
+        try:
+            return await brief(fails)
+        except hf.ExecutionFailed as error:
+            return error.error_message
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        (child,) = (await app.executions(workflow="brief")).executions
+        await handle.pause()
+        await end(brief.handle(child.id))
+        await gone(brief.handle(child.id))
+        await handle.resume()
+        assert await handle.result("5s") == ("brief failed" if fails else "brief")
+        assert not (await app.executions(workflow="brief")).executions
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_was_awaited_by_handle_and_has_gone_was_heard(app, brief, reaches, gone, fails):
+    @app.workflow
+    async def waiting() -> list[str]:
+        found = await asyncio.gather(brief.handle("b"), brief.handle("b"), return_exceptions=True)
+        return [str(each) for each in found]
+
+    async with app.worker():
+        other = await brief.start(fails, id="b")
+        handle = await waiting.start(id="w")
+        await reaches(handle, "SUSPENDED")
+        await handle.pause()
+        await end(other)
+        await gone(other)
+        await handle.resume()
+        expected = "brief 'b' ended as FAILED: ValueError: brief failed" if fails else "brief"
+        assert await handle.result("5s") == [expected] * 2
+
+
+async def test_a_child_ends_although_its_parent_has_ended(app, brief, reaches, gone):
+    """Nobody is told, and it goes all the same."""
+
+    @app.workflow
+    async def parent() -> str:
+        return await brief()
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        (child,) = (await app.executions(workflow="brief")).executions
+        await reaches(brief.handle(child.id), "SUSPENDED")
+        await handle.terminate()
+        await end(brief.handle(child.id))
+
+
+async def test_a_terminated_execution_goes_like_any_other(app, brief, reaches, gone):
+    async with app.worker():
+        handle = await brief.start(id="b")
+        await reaches(handle, "SUSPENDED")
+        await handle.terminate()
+        await gone(handle)
+        again = await brief.start(True, id="b")
+        await again.signal("go")
+        with pytest.raises(hf.ExecutionFailed, match="brief failed"):
+            await again
+
+
+# ── Deleting one ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def lasting(app):
+    @app.workflow
+    async def lasting(word: str = "one") -> str:
+        return word + await hf.signal("go", str)
+
+    return lasting
+
+
+async def test_what_is_deleted_leaves_nothing_and_its_id_is_free(app, lasting):
+    async with app.worker():
+        handle = await lasting.start(id="l")
+        await handle.signal("go", "!")
+        assert await handle == "one!"
+        await handle.delete()
+        assert await missing(handle)
+        store = app.access().home.store
+        assert (await store.query(partition_of("lasting", "l"))).items == ()
+        with pytest.raises(hf.NotFound):
+            await handle.delete()
+        again = await lasting.start("two", id="l")
+        await again.signal("go", "?")
+        assert await again == "two?"
+
+
+async def test_what_is_open_or_awaited_by_its_open_parent_is_not_deleted(app, lasting, reaches):
+    @app.workflow
+    async def parent() -> str:
+        word = await lasting()
+        return word + await hf.signal("go", str)
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        (found,) = (await app.executions(workflow="lasting")).executions
+        child = lasting.handle(found.id)
+        with pytest.raises(hf.InvalidState, match="only what has ended"):
+            await child.delete()
+        await handle.pause()
+        await child.signal("go", "!")
+        assert await child == "one!"
+        with pytest.raises(hf.InvalidState, match="is awaited by its parent, execution 'p'"):
+            await child.delete()
+        await handle.resume()
+        await reaches(handle, "SUSPENDED")
+        await child.delete()
+        await handle.signal("go", "?")
+        assert await handle == "one!?"
+
+
+async def test_those_who_wait_by_handle_hear_of_the_end_before_it_is_deleted(app, lasting, reaches):
+    @app.workflow
+    async def waiting() -> str:
+        return await lasting.handle("l")
+
+    async with app.worker():
+        other = await lasting.start(id="l")
+        handle = await waiting.start(id="w")
+        await reaches(handle, "SUSPENDED")
+        await handle.pause()
+        await other.signal("go", "!")
+        assert await other == "one!"
+        await other.delete()
+        await handle.resume()
+        assert await handle.result("5s") == "one!"
+
+
+async def test_what_was_deleted_cannot_be_retried(app, lasting):
+    async with app.worker():
+        handle = await lasting.start(id="l")
+        await handle.cancel()
+        with pytest.raises(hf.ExecutionCancelled):
+            await handle
+        await handle.delete()
+        with pytest.raises(hf.NotFound):
+            await handle.retry()
