@@ -47,3 +47,17 @@ async def test_an_execution_that_was_suspended_meanwhile_is_woken(app, reaches):
         answer.set_result(42)
         with pytest.raises(hf.ExecutionFailed, match="IOOutsideStep"):
             await handle
+
+
+async def test_an_answer_that_is_there_already_is_an_error_too(app):
+    answer: Future[int] = Future()
+    answer.set_result(42)
+
+    @app.workflow
+    async def job() -> int:
+        return await asyncio.wrap_future(answer)  # the line to be named
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed) as raised:
+            await job()
+    assert f"{__file__}:{job.function.__code__.co_firstlineno + 2}" in str(raised.value)

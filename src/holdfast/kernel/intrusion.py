@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.errors import IOOutsideStep
-from holdfast.kernel.places import place_of_error, waiting_place
+from holdfast.kernel.places import place_of_error, running_place, waiting_place
 from holdfast.kernel.tasks import DurableFuture
 from holdfast.kernel.waiting import AnyFuture, waits_for, waits_for_in_the_end
 
@@ -51,15 +51,14 @@ class Intrusion(Struct, frozen=True):
         """What to tell a caller from elsewhere."""
         return IOOutsideStep(f"loop.{self.called} of a workflow body was called from outside of it. {_WHAT_TO_DO}")
 
-    def refuse(self, loop: asyncio.AbstractEventLoop) -> IOOutsideStep:
-        """The error for the body that calls it itself. Whoever waits for a future that it is about gets it too."""
-        task = asyncio.current_task(loop)
-        place = waiting_place(task.get_coro()) if task is not None else "a callback"
-        error = IOOutsideStep(f"the workflow body called loop.{self.called} at {place}. {_WHAT_TO_DO}")
-        for future in self.futures(loop):
-            if not future.done():
-                fail(future, error)
-        return error
+    def refuse(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Raise for the body that calls it itself; if it is about a future, where that is awaited."""
+        error = IOOutsideStep(f"the workflow body called loop.{self.called} at {running_place()}. {_WHAT_TO_DO}")
+        waiting = [future for future in self.futures(loop) if not future.done()]
+        for future in waiting:
+            fail(future, error)
+        if not waiting:
+            raise error
 
     def raise_in(self, tasks: Sequence[asyncio.Task[Any]], loop: Any) -> None:
         """Raise ``IOOutsideStep`` in the task that waits for what would come, or in the first of them."""

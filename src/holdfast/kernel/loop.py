@@ -89,14 +89,15 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> Handle:
         """Never run it: what comes from a thread is not for bodies, which get ``IOOutsideStep`` instead.
 
-        So does the caller, if it is the body itself, or if the callback is about no future, whose waiter will hear.
+        So does the caller, if the callback is about no future, whose waiter will hear.
         """
         intrusion = Intrusion("call_soon_threadsafe", callback, args, context)
         if _running_loop() is self:
-            raise intrusion.refuse(self)
-        self._keep_out(intrusion)
-        if not self.evicting and not intrusion.futures(self):
-            raise intrusion.error
+            intrusion.refuse(self)
+        else:
+            self._keep_out(intrusion)
+            if not self.evicting and not intrusion.futures(self):
+                raise intrusion.error
         return Handle(callback, args, contextvars.Context())
 
     def call_later(  # type: ignore[override]  # lighter handles, see above

@@ -33,6 +33,16 @@ def calling_place() -> str:
     return ""
 
 
+def running_place() -> str:
+    """The innermost line of the user's own that is running, as ``file:line``, whichever libraries called us from it."""
+    places: list[Place] = []
+    frame = inspect.currentframe()
+    while frame is not None:
+        places.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return _innermost(places[::-1])
+
+
 def waiting_place(coroutine: Any) -> str:
     """The innermost line of the user's own at which a coroutine waits, as ``file:line``; empty if it has ended.
 

@@ -177,8 +177,6 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
     entity.arrivals.clear()
     _gather(entity, program)
     _check_fit(program)
-    if (reason := program.stuck()) is not None:
-        raise Blocked(reason)
     _report_if_stalled(entity, began, host)
 
 
@@ -327,6 +325,8 @@ async def settle(entity: Journaled, host: Host) -> bool:
     due = host.clock.now_ms() if entity.interrupted else entity.next_due()
     assert entity.program is not None
     assert entity.journal is not None
+    if not (entity.paused or host.draining) and (reason := entity.program.stuck()) is not None:
+        raise Blocked(reason)  # not before: a thread that answers meanwhile is told of by the body itself
     if entity.journal.has_many_notes:
         entity.journal.record_notes()
         await entity.journal.commit()
