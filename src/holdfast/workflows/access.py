@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
-from holdfast.workflows.record import ENDED, describe_partition
+from holdfast.workflows.record import ENDED, describe_partition, is_there
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -63,7 +63,7 @@ class Access:
     async def head(self, partition: str) -> Item:
         """The execution's head. Raises ``NotFound``, also if it has expired and waits to be purged."""
         head = await self.home.store.get(partition)
-        if head is None or (head.expires_at is not None and head.expires_at <= self.clock.now_ms()):
+        if not is_there(head, self.clock.now_ms()):
             raise NotFound(f"there is no {describe_partition(partition)}")
         return head
 

@@ -36,6 +36,7 @@ from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.operations.step import hurry
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
@@ -46,6 +47,7 @@ from holdfast.workflows.record import (
     CancelRequest,
     ChildEnded,
     ExecutionRecord,
+    RetryNow,
     Signal,
     callback_sort,
     decode_message,
@@ -254,6 +256,9 @@ class Execution:
             case AwaitRequest(by) as request if by not in self._awaited_by:
                 self._awaited_by[by] = None
                 return Arrival(note(request, now))
+            case RetryNow():
+                hurry(self.activation.requested, self._live)
+                return None
             case AwaitedEnded(partition):
                 self._look_again += self._waiting_for(partition)
                 return None
@@ -288,6 +293,8 @@ class Execution:
             return None
         if isinstance(request, DueTimer):
             return Arrival(Done(op, now, request.kind))
+        if (tried := self._live.tried.get(op)) is not None and tried.again_at > now:
+            return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)
         return effect
 

@@ -28,6 +28,7 @@ from holdfast.workflows.record import (
     CancelRequest,
     ExecutionRecord,
     Message,
+    RetryNow,
     Signal,
     check_text,
     decode_record,
@@ -177,11 +178,23 @@ class Handle(Generic[R]):
 
     async def retry(self) -> None:
         """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
-        await retry(self._connect(), self._partition)
+        access = self._connect()
+        await access.head(self._partition)
+        await retry(access, self._partition)
+
+    async def retry_now(self) -> None:
+        """Let its steps that wait for their next attempts make them now, durably; other waits go on (G1).
+
+        Does nothing if no step waits so. Raises ``NotFound`` and ``InvalidState`` (it has ended).
+        """
+        refuse_in_step("handle.retry_now()")
+        await self._send(RetryNow())
 
     async def fork(self, id: str, *, before: str | None = None) -> Handle[R]:
         """Start a new execution from this one's journal up to the operation ``before`` (a name of its history)."""
-        await fork(self._connect(), self._partition, id, before)
+        access = self._connect()
+        await access.head(self._partition)
+        await fork(access, self._partition, id, before)
         return Handle(self._workflow, id, self._connect)
 
     async def query(self, name: str) -> Any:

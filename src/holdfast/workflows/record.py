@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 from msgspec import Raw, Struct
@@ -85,6 +85,11 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
 def partition_of(workflow: str, id: str) -> str:
     """The partition of an execution: ids are unique per workflow."""
     return f"{PARTITION_PREFIX}{workflow}#{id}"
+
+
+def is_there(head: Item | None, now: int) -> TypeGuard[Item]:
+    """Whether an execution is there: one that has expired is not, although it may still wait to be purged."""
+    return head is not None and (head.expires_at is None or head.expires_at > now)
 
 
 def workflow_of(partition: str) -> str:
@@ -221,6 +226,10 @@ class CancelRequest(Struct, frozen=True, tag="cancel"):
     reason: str
 
 
+class RetryNow(Struct, frozen=True, tag="retry-now"):
+    """Steps that wait for their next attempt shall not wait any longer."""
+
+
 class CallbackAnswer(Struct, frozen=True, tag="callback", omit_defaults=True):
     """What came back for a callback: a value, an error, or just a sign of life."""
 
@@ -252,7 +261,7 @@ class AwaitedEnded(Struct, frozen=True, tag="ended"):
     partition: str
 
 
-Message = Signal | CancelRequest | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
+Message = Signal | CancelRequest | RetryNow | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
 
 encode_message: Final = msgspec.json.Encoder().encode
 decode_message: Final = msgspec.json.Decoder(Message).decode
