@@ -36,6 +36,7 @@ from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.operations.child import CallChild
 from holdfast.workflows.operations.step import hurry
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
@@ -267,7 +268,8 @@ class Execution:
 
     def _waiting_for(self, partition: str) -> list[Operation]:
         asked = (request for request in self.activation.requested.values() if isinstance(request, Operation))
-        return [each for each in asked if each.command == AwaitExecution(partition)]
+        waiting = (each for each in asked if isinstance(each.command, (AwaitExecution, CallChild)))
+        return [each for each in waiting if each.command.awaited(each, self._live) == partition]
 
     def _child_arrival(self, op: str, value: Raw, error: Any, now: int) -> Arrival | None:
         request = self.activation.requested.get(op)
@@ -421,6 +423,7 @@ class Execution:
             seen=tuple(id for id in self._seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
             awaited_by=tuple(self._awaited_by),
             seed="",
+            starts_at=0,
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)
 

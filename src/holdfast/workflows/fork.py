@@ -49,6 +49,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         seed=seed_of(recorded.record),
         run=0,
         parent=None,
+        root="",
         awaited_by=(),
         tail=(),
         notes=(),

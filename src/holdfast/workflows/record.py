@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, Literal, TypeGuard, get_args
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.errors import InvalidInput
@@ -107,13 +108,36 @@ def describe_partition(partition: str) -> str:
     return f"execution {id_of(partition)!r} of workflow {workflow_of(partition)!r}"
 
 
+OnParentEnd = Literal["cancel", "leave"]
+"""What becomes of a child that is still running when its parent ends: it is asked to stop, or goes on."""
+
+CANCEL: Final = "cancel"
+LEAVE: Final = "leave"
+
+
+def check_on_parent_end(policy: OnParentEnd) -> OnParentEnd:
+    """One of the policies."""
+    if policy not in get_args(OnParentEnd):
+        told = " or ".join(map(repr, get_args(OnParentEnd)))
+        raise InvalidInput(f"on_parent_end is {told}, not {policy!r}")
+    return policy
+
+
 class Parent(Struct, frozen=True, omit_defaults=True):
-    """The execution, its run, the operation that awaits this one, and the nonce of the execution's start."""
+    """The execution, its run, the operation that awaits this one, and the nonce of the execution's start; and what
+    becomes of this one when the other one ends.
+    """
 
     partition: str
     run: int
     op: str
     nonce: str = ""
+    on_end: OnParentEnd = CANCEL
+
+
+def are_same(one: Parent, other: Parent | None) -> bool:
+    """Whether both are the same call of the same parent, whatever its code says now of the end."""
+    return other is not None and replace(one, on_end=CANCEL) == replace(other, on_end=CANCEL)
 
 
 class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -129,6 +153,9 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
     them along. ``blocked`` is why the code could not go on when it was last tried.
+
+    The body begins at ``starts_at``, if the start was delayed. ``root`` is the partition of the execution at the top of
+    the family, if there is a ``parent``.
 
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
@@ -146,6 +173,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     run_at: int
     tags: dict[str, str] = {}
     parent: Parent | None = None
+    root: str = ""
+    starts_at: int = 0
     deadline_at: int | None = None
     ended_at: int | None = None
     result: Raw = NO_VALUE

@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.loop import running_activation
+from holdfast.workflows.operations.begin import until_due
 from holdfast.workflows.record import seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
@@ -64,6 +65,8 @@ def activation_of(
 
 
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
+    if record.starts_at:
+        await until_due(record.starts_at)
     try:
         args, kwargs = workflow.signature.unbind(bytes(record.input))
     except HoldfastError as unfit:

@@ -96,7 +96,8 @@ async def retry(access: Access, partition: str) -> None:
 
 
 def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
-    timeout_ms = None if record.deadline_at is None else record.deadline_at - record.created_at
+    first_began_at = max(record.created_at, record.starts_at)
+    timeout_ms = None if record.deadline_at is None else record.deadline_at - first_began_at
     return replace(
         record,
         tail=(),
@@ -104,7 +105,7 @@ def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
         result=NO_VALUE,
         error=None,
         ended_at=None,
-        deadline_at=None if timeout_ms is None else now + timeout_ms,
+        deadline_at=None if timeout_ms is None else max(now, record.starts_at) + timeout_ms,
     )
 
 

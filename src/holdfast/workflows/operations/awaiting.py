@@ -13,12 +13,10 @@ from msgspec import Struct
 
 from holdfast import ids
 from holdfast.coordination.inbox import Sender
-from holdfast.errors import NotFound, Refused
+from holdfast.errors import NotFound
 from holdfast.items import Write
 from holdfast.kernel.entries import Entry, Marked
-from holdfast.kernel.host import nudge
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
-from holdfast.persist import write_for_caller
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.child import check_again, outcome, watch
 from holdfast.workflows.record import (
@@ -26,7 +24,6 @@ from holdfast.workflows.record import (
     ENDED,
     AwaitedEnded,
     AwaitRequest,
-    await_sort,
     describe_partition,
     post,
     workflow_of,
@@ -53,12 +50,16 @@ class AwaitExecution(Struct, frozen=True):
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, lambda: self._look(operation, live))
 
+    def awaited(self, _operation: Operation, _live: Live) -> str:
+        """The partition of the other one."""
+        return self.partition
+
     async def _look(self, operation: Operation, live: Live) -> Arrival | Timed:
         store = live.host.home.store
         head = await store.get(self.partition)
         if head is not None and head.status not in ENDED:
             watch(self.partition, operation, live)  # first: it may end in this process before the store has answered
-            if await _asked_to_be_told(self.partition, live):
+            if await live.ask_to_be_told(self.partition):
                 return check_again(head, operation, live)
             head = await store.get(self.partition)
         if head is None:
@@ -70,18 +71,6 @@ class AwaitExecution(Struct, frozen=True):
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         live.host.watchers.remove(self.partition, (live.partition, operation.id))
         return ()
-
-
-async def _asked_to_be_told(partition: str, live: Live) -> bool:
-    """Ask an execution to tell us of its end. False if it has ended, or was asked before."""
-    message = AwaitRequest(live.partition)
-    writes = post(partition, await_sort(live.partition, live.record.nonce), message, live.now_ms())
-    try:
-        await write_for_caller(live.host.home.store, *writes, ours=lambda _there: False)
-    except Refused:
-        return False
-    nudge(partition, live.host.home, live.host)
-    return True
 
 
 def note(request: AwaitRequest, now: int) -> Entry:
