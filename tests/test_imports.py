@@ -35,6 +35,7 @@ PUBLIC_NAMES = [
     "ExecutionCancelled",
     "ExecutionError",
     "ExecutionFailed",
+    "ExecutionRef",
     "ExecutionTerminated",
     "ExecutionTimedOut",
     "Fold",

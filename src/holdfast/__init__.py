@@ -86,7 +86,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Step as Step
     from holdfast.workflows.definition import Workflow as Workflow
     from holdfast.workflows.handle import Handle as Handle
-    from holdfast.workflows.handle import Status as Status
     from holdfast.workflows.history import Event as Event
     from holdfast.workflows.inline import step as step
     from holdfast.workflows.logging import get_logger as get_logger
@@ -106,12 +105,14 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.wait import sleep as sleep
     from holdfast.workflows.operations.wait import uuid as uuid
     from holdfast.workflows.operations.wait import wait_for as wait_for
+    from holdfast.workflows.record import ExecutionRef as ExecutionRef
     from holdfast.workflows.saga import saga as saga
     from holdfast.workflows.scope import Current as Current
     from holdfast.workflows.scope import HandlerInfo as HandlerInfo
     from holdfast.workflows.scope import StepInfo as StepInfo
     from holdfast.workflows.scope import WorkflowInfo as WorkflowInfo
     from holdfast.workflows.scope import current as current
+    from holdfast.workflows.status import Status as Status
 
 _ERRORS = (
     "Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
@@ -156,7 +157,7 @@ _HOMES = {
     "Step": "workflows.definition",
     "Workflow": "workflows.definition",
     "Handle": "workflows.handle",
-    "Status": "workflows.handle",
+    "Status": "workflows.status",
     "get_logger": "workflows.logging",
     "Callback": "workflows.operations.callback",
     "callback": "workflows.operations.callback",
@@ -174,6 +175,7 @@ _HOMES = {
     "Completion": "workflows.operations.map",
     "Event": "workflows.history",
     "StatusPage": "client",
+    "ExecutionRef": "workflows.record",
     "CallbackHandle": "client",
 }
 
@@ -203,6 +205,7 @@ __all__ = [
     "ExecutionCancelled",
     "ExecutionError",
     "ExecutionFailed",
+    "ExecutionRef",
     "ExecutionTerminated",
     "ExecutionTimedOut",
     "Fold",

@@ -15,7 +15,7 @@ from holdfast.actors.definition import Kind
 from holdfast.actors.handle import ActorHandle
 from holdfast.actors.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.actors.model import Actors
-from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
+from holdfast.client import CallbackHandle, StatusPage, list_executions, select
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.offload import roomy
@@ -38,6 +38,7 @@ from holdfast.telemetry import Telemetry
 from holdfast.workflows.access import Access
 from holdfast.workflows.declarations import Declarations
 from holdfast.workflows.handle import Handle
+from holdfast.workflows.record import Named
 from holdfast.workflows.registry import check_name
 from holdfast.workflows.scope import current_activation
 
@@ -140,7 +141,7 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         """The outside of a callback: ``complete``, ``fail`` or ``heartbeat`` it."""
         return CallbackHandle(token, self.access)
 
-    async def executions(
+    async def executions(  # noqa: PLR0913 - one for each thing to find them by
         self,
         workflow: str | None = None,
         *,
@@ -148,11 +149,16 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         since: datetime | None = None,
         until: datetime | None = None,
         tags: dict[str, str] | None = None,
+        parent: Named | None = None,
+        root: Named | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> StatusPage:
-        """List executions, newest first, a page at a time."""
-        selection = Selection(workflow=workflow, status=status, since=since, until=until, tags=tags or {})
+        """List executions, newest first, a page at a time.
+
+        ``parent`` and ``root`` are handles, say: the executions that it has called, or its whole family.
+        """
+        selection = select(workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root)
         return await list_executions(self.access(), selection, after=after, limit=limit)
 
     def actor(self, actor: str, key: str) -> ActorHandle:

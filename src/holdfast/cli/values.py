@@ -13,6 +13,7 @@ import click
 from holdfast.clock import SystemClock
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
+from holdfast.workflows.record import ExecutionRef, parse_ref
 
 SHOWN_CHARACTERS = 40
 
@@ -48,6 +49,14 @@ def tag(text: str) -> tuple[str, str]:
     if not (key and equals):
         raise click.BadParameter(f"{text!r} is no tag; write key=value")
     return key, value
+
+
+def execution(text: str) -> ExecutionRef:
+    """One ``workflow/id``."""
+    try:
+        return parse_ref("this", text)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def token(text: str) -> str:

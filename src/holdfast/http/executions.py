@@ -11,16 +11,17 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.client import list_executions, select
 from holdfast.codec import jsontext
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
-from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.operations.callback import masked
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, check_new_id, check_tags, decode_result, partition_of
+from holdfast.workflows.status import Status, status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -99,18 +100,21 @@ async def history(call: Call) -> Response:
 
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
-    query = call.query("status", "since", "until", "tag", "after", "limit")
+    query = call.query("status", "since", "until", "tag", "parent", "root", "after", "limit")
     workflow = call.names.get("workflow")
     if workflow is not None:
         call.app.registry.workflow(workflow)
-    listing = call.app.executions(
+    selection = select(
         workflow,
         status=query.one("status"),
         since=query.moment("since"),
         until=query.moment("until"),
         tags=query.tags("tag"),
-        after=query.one("after"),
-        limit=query.count("limit", LISTED),
+        parent=query.execution("parent"),
+        root=query.execution("root"),
+    )
+    listing = list_executions(
+        call.app.access(), selection, after=query.one("after"), limit=query.count("limit", LISTED)
     )
     try:
         page = await call.within(call.longest_wait_seconds, listing)

@@ -27,9 +27,9 @@ from holdfast.actors.reference import BoundMethod, Reference
 from holdfast.actors.sending import send
 from holdfast.errors import UnknownName
 from holdfast.ports import Ring
-from holdfast.workflows.handle import status_of
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.record import NO_VALUE, check_new_id, check_tags, decode_result, partition_of
+from holdfast.workflows.status import status_of
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
 from holdfast.workflows.record import ENDED, describe_partition, is_there
+from holdfast.workflows.status import BlockedWarning
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -68,13 +69,14 @@ class Access:
         return head
 
     async def ended(self, partition: str) -> Ended:
-        """Wait until the execution has ended, wherever it runs."""
+        """Wait until the execution has ended, wherever it runs. If it is blocked meanwhile, the log says so, once."""
         patience_seconds = LOOK_AGAIN_SECONDS
+        warn = BlockedWarning()
         while True:
             future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
             self._watch(partition, future)
             try:
-                if ended := await self._look(partition, future, patience_seconds):
+                if ended := await self._look(partition, future, patience_seconds, warn):
                     return ended
             finally:
                 self._unwatch(partition, future)
@@ -86,7 +88,7 @@ class Access:
                 patience_seconds *= LOOK_AGAIN_GROWTH
 
     async def _look(
-        self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float
+        self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float, warn: BlockedWarning
     ) -> Ended | None:
         """One look, and one wait if it has not ended; ``None`` means: look again."""
         if self.host is not None and self.host.held_by_us(partition):
@@ -94,6 +96,7 @@ class Access:
         head = await self.head(partition)
         if head.status in ENDED:
             return Ended(head.status, head.body)
+        warn(head)
         timer = asyncio.get_running_loop().call_later(patience_seconds, _give_up, future)
         try:
             return await future

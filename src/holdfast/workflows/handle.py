@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Generator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from holdfast import ids
-from holdfast.clock import moment
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
@@ -26,7 +24,6 @@ from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from
 from holdfast.workflows.record import (
     NO_VALUE,
     CancelRequest,
-    ExecutionRecord,
     Message,
     RetryNow,
     Signal,
@@ -35,37 +32,17 @@ from holdfast.workflows.record import (
     decode_result,
     describe_partition,
     partition_of,
-    pinned_to,
 )
 from holdfast.workflows.replay import activation_of
 from holdfast.workflows.retry import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
+from holdfast.workflows.status import Status, blocked_for, status_of
 
 if TYPE_CHECKING:
-    from holdfast.items import Item
     from holdfast.workflows.access import Access, Ended
     from holdfast.workflows.definition import Workflow
 
 R = TypeVar("R")
-
-
-class Status(Struct, frozen=True, kw_only=True):
-    """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line.
-
-    ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones only.
-    """
-
-    workflow: str
-    id: str
-    status: str
-    version: str
-    run: int
-    created_at: datetime
-    ended_at: datetime | None
-    due_at: datetime | None
-    tags: dict[str, str]
-    error: str | None
-    published: str | None = None
 
 
 class Handle(Generic[R]):
@@ -113,7 +90,9 @@ class Handle(Generic[R]):
             told, waited = describe_partition(self._partition), timeout
             if not isinstance(waited, str):
                 waited = f"{seconds(waited):g} s"
-            raise WaitTimeout(f"{told} has not ended within {waited}; it goes on") from None
+            why = blocked_for(await access.head(self._partition))
+            stands = "it goes on" if why is None else f"it is BLOCKED, and goes on once that is mended: {why}"
+            raise WaitTimeout(f"{told} has not ended within {waited}; {stands}") from None
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
@@ -229,22 +208,3 @@ class Handle(Generic[R]):
         if not await send(self._partition, message, access.home, access.host, access.sender, now):
             status = await self.status()
             raise InvalidState(f"{describe_partition(self._partition)} has ended as {status.status}")
-
-
-def status_of(head: Item) -> Status:
-    """A head as users see it."""
-    record: ExecutionRecord = decode_record(head.body)
-    error = record.error
-    return Status(
-        workflow=record.workflow,
-        id=record.id,
-        status=head.status,
-        version=pinned_to(record),
-        run=record.run,
-        created_at=moment(record.created_at),
-        ended_at=None if record.ended_at is None else moment(record.ended_at),
-        due_at=None if head.due_at is None else moment(head.due_at),
-        tags=record.tags,
-        error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
-        published=record.published or None,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeGuard, get_args
+from typing import Any, Final, Literal, Protocol, TypeGuard, get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -101,6 +101,36 @@ def workflow_of(partition: str) -> str:
 def id_of(partition: str) -> str:
     """The execution's id, from a partition of ours."""
     return partition[len(PARTITION_PREFIX) :].split("#", 1)[1]
+
+
+class Named(Protocol):
+    """Whatever names an execution: a handle, a status, a reference."""
+
+    @property
+    def workflow(self) -> str: ...
+
+    @property
+    def id(self) -> str: ...
+
+
+class ExecutionRef(Struct, frozen=True):
+    """An execution by its names."""
+
+    workflow: str
+    id: str
+
+
+def parse_ref(what: str, text: str) -> ExecutionRef:
+    """An execution as it is written on the command line and in queries: ``workflow/id``."""
+    workflow, slash, id = text.partition("/")
+    if not (workflow and slash and id):
+        raise InvalidInput(f"{what} is an execution, written workflow/id, not {text!r}")
+    return ExecutionRef(workflow, id)
+
+
+def ref_of(partition: str) -> ExecutionRef:
+    """The execution that is there."""
+    return ExecutionRef(workflow_of(partition), id_of(partition))
 
 
 def describe_partition(partition: str) -> str:
@@ -217,6 +247,13 @@ def child_id(partition: str, record: ExecutionRecord, op: str) -> str:
         run = f".{record.run}" if record.run else ""
         return f"{record.id}{run}/{op}"
     return DERIVED_ID_MARK + ids.derive("child", operation_key(partition, record, op))
+
+
+def root_of(record: ExecutionRecord, partition: str) -> str:
+    """The partition of the execution at the top of the family. Of a child of the old format it is its parent's."""
+    if record.root or record.parent is None:
+        return record.root or partition
+    return record.parent.partition
 
 
 def seed_of(record: ExecutionRecord) -> str:

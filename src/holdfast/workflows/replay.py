@@ -11,7 +11,7 @@ from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.loop import running_activation
 from holdfast.workflows.operations.begin import until_due
-from holdfast.workflows.record import seed_of
+from holdfast.workflows.record import ref_of, root_of, seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
 
@@ -58,6 +58,8 @@ def activation_of(
         run=record.run,
         version=record.version,
         tags=dict(record.tags),
+        parent=None if record.parent is None else ref_of(record.parent.partition),
+        root=ref_of(root_of(record, partition)),
         _activation=activation,
     )
     activation.context = BodyScope(info, partition, record.secret, workflow.signature)

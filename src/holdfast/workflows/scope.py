@@ -15,6 +15,7 @@ from holdfast.kernel.unit import current_unit
 if TYPE_CHECKING:
     from holdfast.codec.signature import Signature
     from holdfast.kernel.activation import Activation
+    from holdfast.workflows.record import ExecutionRef
 
 
 class Current:
@@ -33,6 +34,8 @@ class Current:
     run: int
     version: str
     tags: dict[str, str]
+    parent: ExecutionRef | None
+    root: ExecutionRef
     idempotency_key: str
     attempt: int
     operation: str
@@ -58,7 +61,8 @@ class WorkflowInfo(Current):
     """What ``hf.current()`` tells inside a workflow body. The same on every replay, but for ``replaying``.
 
     ``workflow`` and ``id`` name the execution; ``run`` counts its runs (``hf.continue_as_new``) from 0. ``version`` is
-    that of the code it began on, ``tags`` are those it was started with.
+    that of the code it began on, ``tags`` are those it was started with. ``parent`` is the execution that called this
+    one, ``root`` the one at the top of the family: itself, if it has no parent.
     """
 
     workflow: str
@@ -66,6 +70,8 @@ class WorkflowInfo(Current):
     run: int
     version: str
     tags: dict[str, str]
+    parent: ExecutionRef | None
+    root: ExecutionRef
     _place: ClassVar = "a workflow body"
     _activation: Activation = field(repr=False)
 

@@ -26,6 +26,7 @@ from holdfast.workflows.record import (
     decode_record,
     decode_result,
     partition_of,
+    root_of,
 )
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class CallChild(Struct, frozen=True):
             parent=Parent(
                 live.partition, record.run, operation.id, record.nonce, on_end=options.on_parent_end or CANCEL
             ),
-            root=record.root or live.partition,
+            root=root_of(record, live.partition),
         )
 
     def _is_anothers(self, there: Item | None, order: Launch) -> bool:
