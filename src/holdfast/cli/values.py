@@ -83,8 +83,23 @@ def moment(text: str) -> datetime:
         return now() - timedelta(seconds=seconds(text))
     except InvalidInput:
         pass
+    found = _iso_moment(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00")
+    return found
+
+
+def later(text: str) -> datetime:
+    """A moment to come: an ISO date or time (UTC if it names no zone)."""
+    found = _iso_moment(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no moment; write 2030-11-30T12:00, or use --delay 2h")
+    return found
+
+
+def _iso_moment(text: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00") from None
+        return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
