@@ -91,6 +91,7 @@ class Step(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
         if activation is not None:
+            activation.loop.refuse_in_query(f"step {self.name!r}")
             return named(call_step(activation, self, args, kwargs), self.name)
         refuse_in_step(f"step {self.name!r}")
         return self._plainly(args, kwargs)
@@ -240,6 +241,7 @@ class Workflow(Startable[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Call[R]:
         activation = current_activation()
         if activation is not None:
+            activation.loop.refuse_in_query(f"workflow {self.name!r}")
             return named(call_child(activation, self, args, kwargs, options), self.name)
         refuse_in_step(f"workflow {self.name!r}")
         return self._start_and_wait(args, kwargs, options)

@@ -34,10 +34,10 @@ from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.awaiting import AwaitExecution, answers, awaiting, note
+from holdfast.workflows.operations.awaiting import answers, awaiting, note, waiting_for
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
-from holdfast.workflows.operations.child import CallChild
 from holdfast.workflows.operations.step import hurry
+from holdfast.workflows.queries import last_answers
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
@@ -261,15 +261,10 @@ class Execution:
                 hurry(self.activation.requested, self._live)
                 return None
             case AwaitedEnded(partition):
-                self._look_again += self._waiting_for(partition)
+                self._look_again += waiting_for(partition, self.activation.requested.values(), self._live)
                 return None
             case _:
                 return None
-
-    def _waiting_for(self, partition: str) -> list[Operation]:
-        asked = (request for request in self.activation.requested.values() if isinstance(request, Operation))
-        waiting = (each for each in asked if isinstance(each.command, (AwaitExecution, CallChild)))
-        return [each for each in waiting if each.command.awaited(each, self._live) == partition]
 
     def _child_arrival(self, op: str, value: Raw, error: Any, now: int) -> Arrival | None:
         request = self.activation.requested.get(op)
@@ -402,6 +397,7 @@ class Execution:
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self._live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
+        record = replace(record, queries=last_answers(self.activation))
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
 
     def _next_run(self, input: bytes, now: int) -> Conclusion:

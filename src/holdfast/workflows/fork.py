@@ -57,6 +57,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         ended_at=None,
         result=NO_VALUE,
         error=None,
+        queries={},
         deadline_at=None,
     )
     new_partition = partition_of(record.workflow, id)

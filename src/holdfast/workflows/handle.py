@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,7 +12,7 @@ from holdfast import ids
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidInput, InvalidState, UnknownName, WaitTimeout
+from holdfast.errors import InvalidState, WaitTimeout
 from holdfast.workflows import control
 from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
@@ -21,6 +20,7 @@ from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.awaiting import await_execution
 from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
+from holdfast.workflows.queries import answer_of
 from holdfast.workflows.record import (
     NO_VALUE,
     CancelRequest,
@@ -33,7 +33,6 @@ from holdfast.workflows.record import (
     describe_partition,
     partition_of,
 )
-from holdfast.workflows.replay import activation_of
 from holdfast.workflows.retry import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.status import Status, blocked_for, status_of
@@ -177,30 +176,12 @@ class Handle(Generic[R]):
         return Handle(self._workflow, id, self._connect)
 
     async def query(self, name: str) -> Any:
-        """Call the function that the body exposed with ``@hf.query``, on its recorded state, and answer its value."""
-        access = self._connect()
-        await access.head(self._partition)
-        recorded = await load(access.home.store, self._partition)
-        rebuild = access.registry.errors.rebuild
-        activation = activation_of(
-            self._partition, recorded.record, self._workflow, recorded.entries, rebuild, looking=True
-        )
-        try:
-            activation.begin()
-            if activation.broken is not None:
-                raise activation.broken
-            if name not in activation.queries:
-                known = ", ".join(sorted(activation.queries)) or "none"
-                raise UnknownName(
-                    f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}"
-                )
-            answer = activation.ask(name)
-            if inspect.iscoroutine(answer):
-                answer.close()
-                raise InvalidInput(f"query {name!r} waits for something: write it as a plain def that only looks")
-            return answer
-        finally:
-            activation.evict()
+        """Call the function that the body exposed with ``@hf.query``, on its recorded state, and answer its value.
+
+        Of an execution that has ended, and whose code has changed since, it is what was recorded at the end, as plain
+        JSON. Raises ``NotFound``, ``UnknownName``, and ``InvalidInput`` for a query that asks for something durable.
+        """
+        return await answer_of(self._connect(), self._partition, self._workflow, name)
 
     async def _send(self, message: Message) -> None:
         access = self._connect()

@@ -189,6 +189,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
+    ``queries`` are the answers of the body's queries when it ended.
     """
 
     workflow: str
@@ -219,6 +220,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     notes: tuple[Entry, ...] = ()
     notes_at: int = 0
     blocked: str = ""
+    queries: dict[str, Raw] = {}
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:

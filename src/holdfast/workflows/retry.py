@@ -104,6 +104,7 @@ def _reopened(record: ExecutionRecord, now: int) -> ExecutionRecord:
         notes=(),
         result=NO_VALUE,
         error=None,
+        queries={},
         ended_at=None,
         deadline_at=None if timeout_ms is None else max(now, record.starts_at) + timeout_ms,
     )

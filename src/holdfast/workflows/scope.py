@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from holdfast import ids
 from holdfast.errors import InvalidInput, NestedDurableCall
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from holdfast.codec.signature import Signature
     from holdfast.kernel.activation import Activation
     from holdfast.workflows.record import ExecutionRef
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Current:
@@ -147,6 +152,18 @@ def activation_for(what: str) -> Activation:
         refuse_in_step(what)
         raise InvalidInput(f"{what} works inside a workflow body only")
     return activation
+
+
+def refused_in_queries(function: Callable[P, T]) -> Callable[P, T]:
+    """Refuse the call of a coroutine function in a query, which could not await it: at once, with a clear error."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if (activation := current_activation()) is not None:
+            activation.loop.refuse_in_query(f"hf.{function.__name__}")
+        return function(*args, **kwargs)
+
+    return call
 
 
 def refuse_in_step(what: str) -> None:

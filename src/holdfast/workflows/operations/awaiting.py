@@ -17,8 +17,9 @@ from holdfast.errors import NotFound
 from holdfast.items import Write
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
+from holdfast.kernel.requests import Operation
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.child import check_again, outcome, watch
+from holdfast.workflows.operations.child import CallChild, check_again, outcome, watch
 from holdfast.workflows.record import (
     AWAITED_MARK,
     ENDED,
@@ -31,7 +32,7 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Decode, Operation
+    from holdfast.kernel.requests import Decode, Request
 
 
 async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:
@@ -82,6 +83,13 @@ def awaiting(entries: Iterable[Entry]) -> list[str]:
     """The partitions of those who have asked to be told, by the notes in a journal."""
     marks = (entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(AWAITED_MARK))
     return [mark.removeprefix(AWAITED_MARK) for mark in marks]
+
+
+def waiting_for(partition: str, requests: Iterable[Request], live: Live) -> list[Operation]:
+    """The operations that wait for the end of an execution."""
+    operations = (each for each in requests if isinstance(each, Operation))
+    waiting = (each for each in operations if isinstance(each.command, (AwaitExecution, CallChild)))
+    return [each for each in waiting if each.command.awaited(each, live) == partition]
 
 
 def answers(ended: str, awaited_by: Iterable[str], sender: Sender, now: int) -> list[tuple[str, Sequence[Write]]]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar, cast
 
 from holdfast.errors import ControlFlow, InvalidInput
-from holdfast.workflows.scope import activation_for
+from holdfast.workflows.scope import activation_for, refused_in_queries
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -44,6 +44,7 @@ class Batch(Generic[R]):
         return [error for error in self.errors if error is not None]
 
 
+@refused_in_queries
 async def map(  # noqa: A001 - read as hf.map, never imported bare
     function: Callable[[A], Awaitable[R]],
     items: Iterable[A],
