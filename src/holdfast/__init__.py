@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from holdfast.actors.sending import send as send
     from holdfast.actors.timers import timer as timer
     from holdfast.app import App as App
+    from holdfast.bulk import Changed as Changed
+    from holdfast.bulk import ChangedPage as ChangedPage
+    from holdfast.bulk import Chosen as Chosen
     from holdfast.client import CallbackHandle as CallbackHandle
     from holdfast.client import StatusPage as StatusPage
     from holdfast.coordination.document.collection import DocumentPage as DocumentPage
@@ -177,6 +180,9 @@ _HOMES = {
     "StatusPage": "client",
     "ExecutionRef": "workflows.record",
     "CallbackHandle": "client",
+    "Changed": "bulk",
+    "ChangedPage": "bulk",
+    "Chosen": "bulk",
 }
 
 __all__ = [
@@ -191,6 +197,9 @@ __all__ = [
     "Callback",
     "CallbackHandle",
     "Caller",
+    "Changed",
+    "ChangedPage",
+    "Chosen",
     "CompensationFailed",
     "Completion",
     "ConfigurationError",

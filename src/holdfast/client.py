@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +49,7 @@ class StatusPage(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which executions to list. Everything given must hold."""
+    """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one."""
 
     workflow: str | None = None
     status: str | None = None
@@ -57,11 +58,13 @@ class Selection(Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
     parent: ExecutionRef | None = None
     root: ExecutionRef | None = None
+    among: tuple[str, ...] = ()
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
         return (
-            (self.parent is None or status.parent == self.parent)
+            (not self.among or status.status in self.among)
+            and (self.parent is None or status.parent == self.parent)
             and (self.root is None or status.root == self.root)
             and (self.since is None or status.created_at >= self.since)
             and (self.until is None or status.created_at < self.until)
@@ -118,6 +121,7 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
         after = page.cursor
         if after is None or len(found) >= limit:
             return StatusPage(tuple(found), after)
+        await asyncio.sleep(0)  # there may be many more to look through, and others on this loop
 
 
 class CallbackHandle:
