@@ -111,8 +111,8 @@ def place_of(command: Command, own_id: str) -> str | None:
     match command:
         case Start(workflow, _, id):
             return partition_of(workflow, id or own_id)
-        case Control(workflow, id):
-            return partition_of(workflow, id)
+        case Control():
+            return partition_of(command.workflow, command.id)
         case Ring(partition):
             return partition
         case Call() | Send() | Sweep():
@@ -124,8 +124,8 @@ async def begin(command: Command, own_id: str, app: Commanded) -> Any:
     match command:
         case Start():
             return await _start(command, own_id, app)
-        case Control(workflow, id):
-            return await control(command, app.handle(workflow, id), own_id)
+        case Control():
+            return await control(command, app.handle(command.workflow, command.id), own_id)
         case Call(actor, key, method, args, request_id):
             bound = method_of(app, actor, key, method, request_id or own_id)
             return await call(bound, args)
