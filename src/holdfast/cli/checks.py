@@ -149,7 +149,7 @@ def _wanting(blocked: Item) -> str:
     record = decode_record(blocked.body)
     published = f", published as {record.published}" if record.published else ""
     why = f": {record.blocked}" if record.blocked else ""
-    return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published}{why})"
+    return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published}){why}"
 
 
 async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:
