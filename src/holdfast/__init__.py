@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from holdfast.actors.sending import send as send
     from holdfast.actors.timers import timer as timer
     from holdfast.app import App as App
+    from holdfast.bulk import Changed as Changed
+    from holdfast.bulk import ChangedPage as ChangedPage
+    from holdfast.bulk import Chosen as Chosen
     from holdfast.client import CallbackHandle as CallbackHandle
     from holdfast.client import StatusPage as StatusPage
     from holdfast.coordination.document.collection import DocumentPage as DocumentPage
@@ -87,7 +90,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Step as Step
     from holdfast.workflows.definition import Workflow as Workflow
     from holdfast.workflows.handle import Handle as Handle
-    from holdfast.workflows.handle import Status as Status
     from holdfast.workflows.history import Event as Event
     from holdfast.workflows.inline import step as step
     from holdfast.workflows.logging import get_logger as get_logger
@@ -107,12 +109,14 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.wait import sleep as sleep
     from holdfast.workflows.operations.wait import uuid as uuid
     from holdfast.workflows.operations.wait import wait_for as wait_for
+    from holdfast.workflows.record import ExecutionRef as ExecutionRef
     from holdfast.workflows.saga import saga as saga
     from holdfast.workflows.scope import Current as Current
     from holdfast.workflows.scope import HandlerInfo as HandlerInfo
     from holdfast.workflows.scope import StepInfo as StepInfo
     from holdfast.workflows.scope import WorkflowInfo as WorkflowInfo
     from holdfast.workflows.scope import current as current
+    from holdfast.workflows.status import Status as Status
 
 _ERRORS = (
     "BatchFailed Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError "
@@ -157,7 +161,7 @@ _HOMES = {
     "Step": "workflows.definition",
     "Workflow": "workflows.definition",
     "Handle": "workflows.handle",
-    "Status": "workflows.handle",
+    "Status": "workflows.status",
     "get_logger": "workflows.logging",
     "Callback": "workflows.operations.callback",
     "callback": "workflows.operations.callback",
@@ -175,7 +179,11 @@ _HOMES = {
     "Completion": "workflows.operations.batch",
     "Event": "workflows.history",
     "StatusPage": "client",
+    "ExecutionRef": "workflows.record",
     "CallbackHandle": "client",
+    "Changed": "bulk",
+    "ChangedPage": "bulk",
+    "Chosen": "bulk",
 }
 
 __all__ = [
@@ -191,6 +199,9 @@ __all__ = [
     "Callback",
     "CallbackHandle",
     "Caller",
+    "Changed",
+    "ChangedPage",
+    "Chosen",
     "CompensationFailed",
     "Completion",
     "ConfigurationError",
@@ -205,6 +216,7 @@ __all__ = [
     "ExecutionCancelled",
     "ExecutionError",
     "ExecutionFailed",
+    "ExecutionRef",
     "ExecutionTerminated",
     "ExecutionTimedOut",
     "Fold",

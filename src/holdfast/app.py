@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
@@ -15,13 +14,13 @@ from holdfast.actors.definition import Kind
 from holdfast.actors.handle import ActorHandle
 from holdfast.actors.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.actors.model import Actors
-from holdfast.client import CallbackHandle, Selection, StatusPage, list_executions
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import sealed
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
+from holdfast.executions import Executions
 from holdfast.http.serving import Serving
 from holdfast.kernel.host import Limits
 from holdfast.kernel.later import Later
@@ -37,7 +36,6 @@ from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requeste
 from holdfast.telemetry import Telemetry
 from holdfast.workflows.access import Access
 from holdfast.workflows.declarations import Declarations
-from holdfast.workflows.handle import Handle
 from holdfast.workflows.registry import check_name
 from holdfast.workflows.scope import current_activation
 
@@ -54,7 +52,7 @@ OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 OpenShared = Callable[[], Shared]
 
 
-class App(Patterns, Declarations, Messaging, Bridges, Serving):
+class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
@@ -131,29 +129,6 @@ class App(Patterns, Declarations, Messaging, Bridges, Serving):
         part.registry, part.actors, part._whole = self.registry, self.actors, self  # what it declares later is ours too
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def handle(self, workflow: str, id: str) -> Handle[Any]:
-        """A handle on an execution, by its workflow's name. Raises ``UnknownName``."""
-        return self.registry.workflow(workflow).handle(id)
-
-    def callback(self, token: str) -> CallbackHandle:
-        """The outside of a callback: ``complete``, ``fail`` or ``heartbeat`` it."""
-        return CallbackHandle(token, self.access)
-
-    async def executions(
-        self,
-        workflow: str | None = None,
-        *,
-        status: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        tags: dict[str, str] | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> StatusPage:
-        """List executions, newest first, a page at a time."""
-        selection = Selection(workflow=workflow, status=status, since=since, until=until, tags=tags or {})
-        return await list_executions(self.access(), selection, after=after, limit=limit)
 
     def actor(self, actor: str, key: str) -> ActorHandle:
         """A handle on an actor, by its class's name: look at it, delete it, mend it."""

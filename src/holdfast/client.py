@@ -15,7 +15,6 @@ from holdfast.errors import InvalidInput, InvalidToken, Refused, StepFailed, Sto
 from holdfast.failure import describe
 from holdfast.kernel.host import nudge
 from holdfast.persist import write_fresh
-from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.messages import send, was_answered
 from holdfast.workflows.operations.callback import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.record import (
@@ -24,12 +23,15 @@ from holdfast.workflows.record import (
     PARTITION_PREFIX,
     STATUSES,
     CallbackAnswer,
+    ExecutionRef,
+    Named,
     answer_writes,
     check_tags,
     check_text,
     decode_record,
     partition_of,
 )
+from holdfast.workflows.status import Status, status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item, Put
@@ -46,33 +48,43 @@ class StatusPage(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which executions to list. Everything given must hold."""
+    """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one."""
 
     workflow: str | None = None
     status: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     tags: dict[str, str] = {}
+    parent: ExecutionRef | None = None
+    root: ExecutionRef | None = None
+    among: tuple[str, ...] = ()
 
     def admits(self, status: Status) -> bool:
+        """Whether a status holds what the store does not look for."""
         return (
-            (self.since is None or status.created_at >= self.since)
+            (not self.among or status.status in self.among)
+            and (self.parent is None or status.parent == self.parent)
+            and (self.root is None or status.root == self.root)
+            and (self.since is None or status.created_at >= self.since)
             and (self.until is None or status.created_at < self.until)
             and self.tags.items() <= status.tags.items()
         )
 
 
-async def list_executions(access: Access, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
-    """One page of executions. Status and workflow are found by the store, times and tags among what it finds."""
-    wanted: Any = limit  # whatever its annotation says
-    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
-    if selection.status is not None and selection.status not in STATUSES:
-        raise InvalidInput(f"no status is called {selection.status!r}; there are: {', '.join(STATUSES)}")
-    if after is not None:
-        check_text("the cursor of a page", after)
-    check_tags(selection.tags)
-    times: tuple[Any, ...] = (selection.since, selection.until)
+def select(
+    workflow: str | None = None,
+    *,
+    status: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tags: dict[str, str] | None = None,
+    parent: Named | None = None,
+    root: Named | None = None,
+) -> Selection:
+    """A selection, checked. Raises ``InvalidInput``."""
+    if status is not None and status not in STATUSES:
+        raise InvalidInput(f"no status is called {status!r}; there are: {', '.join(STATUSES)}")
+    times: tuple[Any, ...] = (since, until)
     for time in times:
         if time is not None and not isinstance(time, datetime):
             raise InvalidInput(f"a time is a datetime with its time zone, not {time!r}")
@@ -80,6 +92,24 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
             raise InvalidInput(
                 f"{time} has no time zone, so nobody can say when it is; write datetime.now(UTC), for example"
             )
+    return Selection(
+        workflow=workflow,
+        status=status,
+        since=since,
+        until=until,
+        tags=check_tags(tags or {}),
+        parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
+        root=None if root is None else ExecutionRef(root.workflow, root.id),
+    )
+
+
+async def list_executions(access: Access, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
+    """One page of executions. Status and workflow are found by the store, the rest among what it finds."""
+    wanted: Any = limit  # whatever its annotation says
+    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
+        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
+    if after is not None:
+        check_text("the cursor of a page", after)
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, "")
     found: list[Status] = []
     while True:
@@ -91,6 +121,7 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
         after = page.cursor
         if after is None or len(found) >= limit:
             return StatusPage(tuple(found), after)
+        await asyncio.sleep(0)  # there may be many more to look through, and others on this loop
 
 
 class CallbackHandle:

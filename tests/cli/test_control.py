@@ -131,3 +131,41 @@ def test_a_forged_token_is_refused_and_not_repeated(shop, token):
         refusal = shop.refusal("callback", *command)
         assert refusal["code"] == "invalid_token"
         assert forged not in refusal["message"]
+
+
+def test_a_start_may_be_delayed(shop, worker):
+    shop.json("start", "approval", "7", "--id", "a", "--delay", "1h", "--limit", "5m")
+    shop.json("start", "approval", "7", "--id", "b", "--at", "2030-01-01T12:00")
+    assert shop.json("show", "approval", "b")["execution"]["due_at"] == "2030-01-01T12:00:00Z"
+    assert "due" in shop.invoke("show", "approval", "a").output
+    shop.json("cancel", "approval", "a")
+    assert shop.refusal("result", "approval", "a")["code"] == "execution_cancelled"
+    assert shop.refusal("start", "approval", "7", "--delay", "1h", "--at", "2030-01-01")["code"] == "invalid_input"
+    assert shop.invoke("start", "approval", "7", "--at", "soon").exit_code == 2
+
+
+def test_retry_now_needs_no_code(shop, worker):
+    shop.json("start", "approval", "7", "--id", "a")
+    assert shop.json("retry", "--now", "approval", "a")["action"] == "retry-now"
+    assert shop.refusal("retry", "--now", "approval", "nobody")["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "signal approval nobody decision",
+        "cancel approval nobody",
+        "terminate approval nobody",
+        "pause approval nobody",
+        "resume approval nobody",
+        "move tour nobody",
+        "retry approval nobody",
+        "retry --now approval nobody",
+        "fork approval nobody new",
+        "show approval nobody",
+        "result approval nobody",
+    ],
+)
+def test_what_is_not_there_is_not_found(shop, command):
+    shop.json("start", "approval", "7", "--id", "a")  # so that there is a file
+    assert shop.refusal(*command.split())["code"] == "not_found"

@@ -23,6 +23,9 @@ STATUS_KEYS = {
     "tags",
     "error",
     "published",
+    "parent",
+    "root",
+    "blocked",
 }
 LINE_KEYS = {"at", "kind", "name", "outcome", "attempts", "began", "took_ms", "error"}
 CANARY = "canary-4242"

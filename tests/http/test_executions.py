@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 import pytest
@@ -153,6 +154,98 @@ async def test_terminate(shop):
         answer = (await api.get("/v1/workflows/approval/a?wait=10s"))[1]
         assert answer["status"] == "TERMINATED"
         assert "a duplicate" in answer["error"]
+
+
+async def test_a_start_may_be_delayed(shop):
+    async with shop.working() as api:
+        status, answer = await api.post("/v1/workflows/checkout/a?delay=1h&timeout=1m", ["tok"])
+        assert (status, answer["status"]) == (202, "READY")
+        created, due = (datetime.fromisoformat(answer[name]) for name in ("created_at", "due_at"))
+        assert due - created == timedelta(hours=1)
+        answer = (await api.post("/v1/workflows/checkout/b?at=2030-01-01T00:00:00Z", ["tok"]))[1]
+        assert answer["due_at"] == "2030-01-01T00:00:00Z"
+        assert (await api.post("/v1/workflows/checkout/c?delay=1h&at=2030-01-01T00:00:00Z", ["tok"]))[0] == 400
+        await api.post("/v1/workflows/checkout/a/cancel")
+        assert (await api.get("/v1/workflows/checkout/a?wait=10s"))[1]["status"] == "CANCELLED"
+        assert shop.runs == []
+
+
+async def test_retry_fork_and_move(shop):
+    async with shop.working() as api:
+        await api.post("/v1/workflows/checkout/a?wait=10s", ["bad"])
+        assert (await api.post("/v1/workflows/checkout/a/retry"))[1] == {
+            "workflow": "checkout",
+            "id": "a",
+            "action": "retry",
+        }
+        await api.get("/v1/workflows/checkout/a?wait=10s")
+        assert shop.runs == ["bad", "bad"]
+        response = await api.send("POST", "/v1/workflows/checkout/a/fork", b'{"id": "b", "before": "charge#0"}')
+        assert response.header("location") == "/v1/workflows/checkout/b"
+        assert (await api.get("/v1/workflows/checkout/b?wait=10s"))[1]["status"] == "FAILED"
+        status, problem = await api.post("/v1/workflows/checkout/a/fork", {"id": "b"})
+        assert (status, problem["code"]) == (409, "invalid_state")
+        status, problem = await api.post("/v1/workflows/checkout/a/move")
+        assert (status, problem["detail"].partition(":")[0]) == (409, "checkout is not pinned")
+
+
+async def test_retry_now(shop, eventually):
+    up = asyncio.Event()
+
+    @shop.app.step(retry=hf.Retry(initial="1h"))
+    async def flaky() -> str:
+        if not up.is_set():
+            raise ConnectionError("down")
+        return "up"
+
+    @shop.app.workflow
+    async def stubborn() -> str:
+        return await flaky()
+
+    async with shop.working() as api:
+        await api.post("/v1/workflows/stubborn/a")
+
+        async def waits() -> bool:
+            return bool((await api.get("/v1/workflows/stubborn/a/history"))[1]["events"])
+
+        await eventually(waits)
+        up.set()
+        assert (await api.post("/v1/workflows/stubborn/a/retry-now"))[0] == 202
+        assert (await api.get("/v1/workflows/stubborn/a?wait=10s"))[1]["result"] == "up"
+
+
+VERBS = ["signals/go", "cancel", "terminate", "pause", "resume", "move", "retry", "retry-now", "fork"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_what_is_not_there_is_not_found(shop, verb):
+    @shop.app.workflow(versions="pinned")
+    async def tour() -> None: ...
+
+    async with shop.working() as api:
+        body = {"id": "new"} if verb == "fork" else None
+        status, problem = await api.post(f"/v1/workflows/tour/nobody/{verb}", body)
+        assert (status, problem["code"]) == (404, "not_found")
+
+
+async def test_families_can_be_listed(shop):
+    @shop.app.workflow
+    async def twice(card: str) -> str:
+        await shop.app.registry.workflow("checkout").options(id="first")(card)
+        return await shop.app.registry.workflow("checkout").options(id="second")(card)
+
+    async with shop.working() as api:
+        await api.post("/v1/workflows/twice/a?wait=10s", ["tok"])
+
+        async def ids(query: str) -> set[str]:
+            return {each["id"] for each in (await api.get(f"/v1/workflows?{query}"))[1]["executions"]}
+
+        assert await ids("parent=twice/a") == {"first", "second"}
+        assert await ids("root=twice/a") == {"a", "first", "second"}
+        assert await ids("root=checkout/first") == set()
+        assert (await api.get("/v1/workflows?parent=twice"))[0] == 400
+        answer = (await api.get("/v1/workflows/checkout/first"))[1]
+        assert answer["parent"] == answer["root"] == {"workflow": "twice", "id": "a"}
 
 
 async def test_executions_are_listed_a_page_at_a_time(shop):

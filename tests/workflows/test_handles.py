@@ -1161,3 +1161,40 @@ async def test_a_worker_restarted_on_the_same_home_continues_everything(world, r
         assert await asyncio.gather(*[again.handle(f"j-{n}") for n in range(10)]) == list(range(10))
     assert set(ran.values()) == {1}
     assert len(ran) == 20
+
+
+EVERY_VERB = {
+    "result": lambda handle: handle.result(),
+    "status": lambda handle: handle.status(),
+    "history": lambda handle: handle.history(),
+    "query": lambda handle: handle.query("any"),
+    "signal": lambda handle: handle.signal("any"),
+    "cancel": lambda handle: handle.cancel(),
+    "terminate": lambda handle: handle.terminate(),
+    "pause": lambda handle: handle.pause(),
+    "resume": lambda handle: handle.resume(),
+    "move": lambda handle: handle.move(),
+    "retry": lambda handle: handle.retry(),
+    "retry_now": lambda handle: handle.retry_now(),
+    "fork": lambda handle: handle.fork("another"),
+}
+
+
+@pytest.mark.parametrize("verb", EVERY_VERB)
+async def test_what_does_not_exist_is_not_found(app, do, broken, verb):
+    """Neither does what has expired, although nobody has purged it yet."""
+    broken.add("work")
+
+    @app.workflow(versions="pinned", retention="1ms")
+    async def job() -> str:
+        return await do("work")
+
+    async with app.worker():
+        with pytest.raises(hf.NotFound, match="there is no execution 'nobody' of workflow 'job'"):
+            await EVERY_VERB[verb](job.handle("nobody"))
+        handle = await job.start(id="expired")
+        with pytest.raises(hf.HoldfastError):  # it fails, or has expired by the time one looks
+            await handle
+        await asyncio.sleep(0.01)
+        with pytest.raises(hf.NotFound, match="there is no execution 'expired' of workflow 'job'"):
+            await EVERY_VERB[verb](handle)

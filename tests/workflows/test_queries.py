@@ -201,3 +201,204 @@ async def test_queries_are_of_the_current_run(app, reaches):
 async def test_outside_a_body_nothing_can_be_exposed():
     with pytest.raises(hf.InvalidInput, match="hf.query works inside a workflow body only"):
         hf.query(lambda: 1)
+
+
+# ── What a query may not do ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def asks(app):
+    """``await asks(ask)``: a handle of an execution with a query that calls ``ask`` with some things to ask for."""
+
+    @app.step
+    async def work() -> int:
+        return 1
+
+    @app.workflow
+    async def other() -> int:
+        return 1
+
+    things = {
+        "a step": work,
+        "a child": other,
+        "a child with options": other.options(id="o"),
+        "a task": lambda: asyncio.create_task(work.function()),
+        "a timer": lambda: asyncio.get_running_loop().call_later(1, print),
+        "hf.sleep": lambda: hf.sleep(1),
+        "hf.signal": lambda: hf.signal("go"),
+        "hf.wait_for": lambda: hf.wait_for(work),
+        "hf.map": lambda: hf.map(work, [1]),
+    }
+
+    @app.workflow
+    async def job(thing: str) -> str:
+        @hf.query
+        def asking() -> str:
+            things[thing]()
+            return "answered"
+
+        await hf.signal("go")
+        return "done"
+
+    return job, things
+
+
+THINGS = (
+    "a step",
+    "a child",
+    "a child with options",
+    "a task",
+    "a timer",
+    "hf.sleep",
+    "hf.signal",
+    "hf.wait_for",
+    "hf.map",
+)
+
+
+@pytest.mark.parametrize("thing", THINGS)
+async def test_a_query_that_asks_for_something_durable_is_refused_and_changes_nothing(app, asks, thing):
+    job, _ = asks
+    async with app.worker():
+        handle = await job.start(thing, id="j")
+        with pytest.raises(hf.InvalidInput, match="was called in a query. A query only looks"):
+            await handle.query("asking")
+        await handle.signal("go")
+        assert await handle == "done"
+        with pytest.raises(hf.InvalidInput, match="was called in a query"):
+            await handle.query("asking")
+        assert {event.kind for event in await handle.history()} == {"signal"}
+
+
+# ── After the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def another(world, name="counter"):
+    """An app with other code for the workflow, which knows nothing of what the old one asked for or exposed."""
+    app = world.app()
+
+    @app.step(name="other")
+    async def other() -> None: ...
+
+    async def rewritten(left: int) -> int:
+        await other()
+        return left
+
+    app.workflow(name=name)(rewritten)
+    return app
+
+
+async def test_of_one_that_has_ended_any_code_may_ask(app, world, counter):
+    async with app.worker():
+        handle = await counter.start(1, id="c")
+        await handle.signal("add", 7)
+        await handle
+    changed = another(world)
+    async with changed:
+        handle = changed.handle("counter", "c")
+        assert await handle.query("total_so_far") == 7
+        assert await handle.query("summary") == {"left": 0, "total": 7}
+        with pytest.raises(hf.HoldfastError):
+            await handle.query("never exposed")
+
+
+async def test_of_one_that_failed_too(app, world):
+    @app.workflow(name="counter")
+    async def fails(left: int) -> int:
+        hf.query(lambda: left)
+        raise LookupError("no")
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed):
+            await (await fails.start(5, id="c"))
+    changed = another(world)
+    async with changed:
+        assert await changed.handle("counter", "c").query("<lambda>") == 5
+
+
+async def test_a_helper_that_changed_does_not_matter_either(app):
+    """The version of the code is that of its body, which is the same."""
+    known = {"a": 1}
+
+    @app.workflow
+    async def job() -> int:
+        price = known["a"]
+
+        @hf.query
+        def asked() -> tuple[int, int]:
+            return price, 2
+
+        return price
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await handle
+        assert await handle.query("asked") == (1, 2)  # by replay: what the function answers, as it is
+        known.clear()
+        assert await handle.query("asked") == [1, 2]  # as it was recorded
+
+
+async def test_answers_that_fail_or_are_too_large_are_not_recorded(app, world):
+    @app.workflow(name="counter")
+    async def job(left: int) -> int:
+        @hf.query
+        def broken() -> int:
+            raise SystemExit(1)
+
+        @hf.query
+        def large() -> str:
+            return "x" * 100_000
+
+        @hf.query
+        def unknown() -> object:
+            return object()
+
+        @hf.query
+        def small() -> int:
+            return left
+
+        return left
+
+    async with app.worker():
+        await (await job.start(5, id="c"))
+    changed = another(world)
+    async with changed:
+        handle = changed.handle("counter", "c")
+        assert await handle.query("small") == 5
+        for name in ("broken", "large", "unknown"):
+            with pytest.raises(hf.HoldfastError):
+                await handle.query(name)
+
+
+async def test_what_was_recorded_is_forgotten_when_it_goes_on(app, world):
+    broken = [True]
+
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def work() -> None:
+        if broken:
+            raise LookupError("broken")
+
+    @app.workflow(name="counter")
+    async def job(left: int) -> int:
+        state = "working"
+
+        @hf.query
+        def where() -> str:
+            return state
+
+        await work()
+        state = "done"
+        await hf.signal("go")
+        return left
+
+    async with app.worker():
+        handle = await job.start(5, id="c")
+        with pytest.raises(hf.ExecutionFailed):
+            await handle
+        broken.clear()
+        await handle.retry()
+        await handle.signal("go")
+        await handle
+        changed = another(world)
+        async with changed:
+            assert await changed.handle("counter", "c").query("where") == "done"

@@ -268,20 +268,23 @@ async def test_signalling_what_has_ended_or_never_was(app):
             await job.handle("nobody").signal("x")
 
 
-async def test_a_body_that_signals_nobody_is_told(app):
+@pytest.mark.parametrize("send", [lambda handle: handle.signal("n", 1), lambda handle: handle.cancel()])
+async def test_a_body_that_sends_to_nobody_is_told(app, send):
     @app.workflow
     async def receiver() -> None: ...
 
     @app.workflow
-    async def sender() -> str:
+    async def sender(id: str) -> str:
         try:
-            await receiver.handle("nobody").signal("n", 1)
-        except hf.InvalidState as error:
-            return str(error)
+            await send(receiver.handle(id))
+        except hf.HoldfastError as error:
+            return f"{type(error).__name__}: {error}"
         return ""
 
     async with app.worker():
-        assert "'nobody' of workflow 'receiver' is not there or has ended" in await sender()
+        assert await sender("nobody") == "NotFound: there is no execution 'nobody' of workflow 'receiver'"
+        await (await receiver.start(id="r"))
+        assert await sender("r") == "InvalidState: execution 'r' of workflow 'receiver' has ended as COMPLETED"
 
 
 @pytest.mark.parametrize("value", [object(), {1, object()}, float("nan"), [object()]])

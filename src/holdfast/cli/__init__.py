@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.actor import actor
 from holdfast.cli.aws import aws
+from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.control import cancel, fork, move, pause, resume, retry, signal, terminate
@@ -79,6 +80,7 @@ for _command in (
     move,
     retry,
     fork,
+    bulk,
     callback,
     actor,
     timers,

@@ -152,7 +152,8 @@ def _wanting(blocked: Item) -> str:
     except UNREADABLE as error:
         return f"{describe_partition(blocked.partition)} (damaged: {error})"
     published = f", published as {record.published}" if record.published else ""
-    return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published})"
+    why = f": {record.blocked}" if record.blocked else ""
+    return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published}){why}"
 
 
 async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:

@@ -117,16 +117,23 @@ def move(session: Session, *, workflow: str, id: str) -> None:
     "retry",
     epilog=examples(
         "holdfast retry -a shop:app checkout order-17",
+        "holdfast retry --home sqlite:///shop.db checkout order-18 --now",
     ),
 )
 @click.argument("workflow")
 @click.argument("id")
+@click.option("--now", "at_once", is_flag=True, help="Of one that goes on: end the pauses of steps before attempts.")
 @on_home
-def retry(session: Session, *, workflow: str, id: str) -> None:
+def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
     """Go on with an execution that ended badly, from the operation that failed. Finished steps are not repeated.
 
-    Needs the app's code: replaying it shows what followed from the failure.
+    Needs the app's code: replaying it shows what followed from the failure. With --now it is about an execution that
+    has not ended, and needs no code: steps that wait for their next attempts make them at once.
     """
+    if at_once:
+        session.run(lambda app: handle_on(app, workflow, id).retry_now())
+        _done(session, workflow, id, "retry-now", "steps in back-off are tried now")
+        return
     session.run(lambda app: app.handle(workflow, id).retry(), session.app())
     _done(session, workflow, id, "retry", "goes on from where it failed")
 

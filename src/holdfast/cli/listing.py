@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import click
 
 from holdfast.app import App
 from holdfast.cli.output import between, coloured, duration, plain, shown_moment, table
+from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, on_home
-from holdfast.cli.values import moment, now, tag
-from holdfast.client import LARGEST_PAGE, StatusPage
-from holdfast.workflows.handle import Status
-from holdfast.workflows.record import STATUSES
+from holdfast.cli.values import now
+from holdfast.client import LARGEST_PAGE, Selection, StatusPage, list_executions
+from holdfast.workflows.status import Status
 
 HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
 
@@ -23,33 +21,18 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
         "holdfast ls -a shop:app",
         "holdfast ls --home sqlite:///shop.db --workflow checkout --status FAILED --since 2h",
         "holdfast ls -a shop:app --tag customer=acme --json",
+        "holdfast ls -a shop:app --root checkout/order-17",
     ),
 )
-@click.option("--workflow", help="Only of this workflow.")
-@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
-@click.option(
-    "--since", metavar="WHEN", type=moment, help="Only those created since then: 2h, 7d, 2025-11-30, 2025-11-30T12:00Z."
-)
-@click.option(
-    "--tag", "tags", metavar="KEY=VALUE", type=tag, multiple=True, help="Only with this label; may be repeated."
-)
+@selecting
 @click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
 @click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
 @on_home
-def ls(
-    session: Session,
-    *,
-    workflow: str | None,
-    status: str | None,
-    since: datetime | None,
-    tags: tuple[tuple[str, str], ...],
-    limit: int,
-    after: str | None,
-) -> None:
+def ls(session: Session, *, selection: Selection, limit: int, after: str | None) -> None:
     """List executions, newest first; on AWS in no order, and by reading the whole table."""
 
     async def look(app: App) -> StatusPage:
-        return await app.executions(workflow, status=status, since=since, tags=dict(tags), after=after, limit=limit)
+        return await list_executions(app.access(), selection, after=after, limit=limit)
 
     page = session.run(look)
     session.answer(page, _as_text(page))
@@ -71,5 +54,5 @@ def _row(status: Status) -> tuple[str, ...]:
         took = duration(between(status.created_at, status.ended_at))
     else:
         took = f"{duration(between(status.created_at, now()))} so far"
-    error = "" if status.error is None else plain(status.error)
+    error = plain(status.error or status.blocked or "")
     return status.workflow, status.id, status.status, shown_moment(status.created_at), took, error

@@ -17,10 +17,10 @@ from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.kernel.entries import Done, Entry, Progressed, Received
 from holdfast.workflows.attending import TERMINATOR
-from holdfast.workflows.handle import Status, status_of
 from holdfast.workflows.history import Event, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
-from holdfast.workflows.record import NO_VALUE, partition_of
+from holdfast.workflows.record import NO_VALUE, ExecutionRef, partition_of
+from holdfast.workflows.status import Status, status_of
 
 HEADINGS: Final = ("AFTER", "TOOK", "", "WHAT", "HOW IT WENT")
 MARKS: Final = {"done": "✓", "failed": "✗", "retrying": "↻", "received": "←", "intended": "·", "heartbeat": "♥"}
@@ -173,6 +173,12 @@ def _header(shown: Shown) -> Sequence[tuple[str, str]]:
         lines.append(("run", f"{status.run}; it has continued as new {status.run} times"))
     if status.tags:
         lines.append(("tags", plain(" ".join(f"{key}={value}" for key, value in sorted(status.tags.items())))))
+    if status.parent is not None:
+        lines.append(("parent", f"{status.parent.workflow} {plain(status.parent.id)}"))
+    if status.root not in (None, status.parent, ExecutionRef(status.workflow, status.id)):
+        lines.append(("root", f"{status.root.workflow} {plain(status.root.id)}"))
+    if status.blocked is not None:
+        lines.append(("blocked", plain(status.blocked)))
     if status.error is not None:
         lines.append(("error", plain(status.error)))
     for name, value in (("input", shown.input), ("result", shown.result)):

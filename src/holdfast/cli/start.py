@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -10,10 +11,10 @@ from holdfast import ids
 from holdfast.app import App
 from holdfast.cli.output import as_json
 from holdfast.cli.session import Session, examples, handle_on, on_home
-from holdfast.cli.values import duration, json_text, tag
+from holdfast.cli.values import duration, json_text, later, tag
 from holdfast.clock import SystemClock
-from holdfast.workflows.launch import Launch, launch
-from holdfast.workflows.record import check_new_id
+from holdfast.workflows.launch import launch
+from holdfast.workflows.starting import start_options
 
 timeout_option: Final = click.option(
     "--timeout", metavar="DURATION", type=duration, help="Wait no longer than this, for example 30s."
@@ -25,6 +26,7 @@ timeout_option: Final = click.option(
     epilog=examples(
         'holdfast start -a shop:app checkout \'{"order": {"id": 17}}\' --id order-17',
         "holdfast start -a shop:app checkout @order.json --tag customer=acme --wait",
+        "holdfast start -a shop:app remind '[17]' --delay 2d --id remind-17",
     ),
 )
 @click.argument("workflow")
@@ -33,16 +35,22 @@ timeout_option: Final = click.option(
 @click.option(
     "--tag", "tags", metavar="KEY=VALUE", type=tag, multiple=True, help="A label to find it by; may be repeated."
 )
+@click.option("--delay", metavar="DURATION", type=duration, help="Begin after this time, for example 5m.")
+@click.option("--at", metavar="WHEN", type=later, help="Begin then, for example 2030-11-30T12:00Z.")
+@click.option("--limit", metavar="DURATION", type=duration, help="End it as TIMED_OUT if it takes longer than this.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it.")
 @timeout_option
 @on_home
-def start(
+def start(  # noqa: PLR0913 - one for each option
     session: Session,
     *,
     workflow: str,
     input: str,
     id: str | None,
     tags: tuple[tuple[str, str], ...],
+    delay: float | None,
+    at: datetime | None,
+    limit: float | None,
     wait: bool,
     timeout: float | None,
 ) -> None:
@@ -54,11 +62,10 @@ def start(
     """
     app = session.app()
     found = app.registry.workflow(workflow)
-    order = Launch(
-        id=check_new_id(id) if id is not None else ids.new_ordered_id(SystemClock().now_ms()),
-        input=found.signature.parse(input, f"workflow {workflow!r}"),
-        tags=dict(tags),
-    )
+    options = start_options(id=id, tags=dict(tags), timeout=limit, delay=delay, at=at)
+    now = SystemClock().now_ms()
+    parsed = found.signature.parse(input, f"workflow {workflow!r}")
+    order = options.order(parsed, now, new_id=ids.new_ordered_id(now), tags={})
 
     async def begin(app: App) -> Any:
         access = app.access()

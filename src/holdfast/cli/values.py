@@ -13,6 +13,7 @@ import click
 from holdfast.clock import SystemClock
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
+from holdfast.workflows.record import ExecutionRef, parse_ref
 
 SHOWN_CHARACTERS = 40
 
@@ -50,6 +51,14 @@ def tag(text: str) -> tuple[str, str]:
     return key, value
 
 
+def execution(text: str) -> ExecutionRef:
+    """One ``workflow/id``."""
+    try:
+        return parse_ref("this", text)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def token(text: str) -> str:
     """A callback token; ``-`` reads it from standard input, where no list of processes shows it."""
     return sys.stdin.readline().strip() if text == "-" else text
@@ -74,8 +83,23 @@ def moment(text: str) -> datetime:
         return now() - timedelta(seconds=seconds(text))
     except InvalidInput:
         pass
+    found = _iso_moment(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00")
+    return found
+
+
+def later(text: str) -> datetime:
+    """A moment to come: an ISO date or time (UTC if it names no zone)."""
+    found = _iso_moment(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no moment; write 2030-11-30T12:00, or use --delay 2h")
+    return found
+
+
+def _iso_moment(text: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00") from None
+        return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -18,15 +18,17 @@ from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import Authenticate
 from holdfast.http.messages import Request, header_id
+from holdfast.workflows.record import parse_ref
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.actors.definition import Kind
     from holdfast.actors.handle import ActorHandle
-    from holdfast.client import CallbackHandle, StatusPage
+    from holdfast.client import CallbackHandle
     from holdfast.telemetry import Telemetry
     from holdfast.workflows.access import Access
     from holdfast.workflows.handle import Handle
+    from holdfast.workflows.record import ExecutionRef
     from holdfast.workflows.registry import Registry
 
 T = TypeVar("T")
@@ -52,18 +54,6 @@ class Served(Protocol):
     def actor(self, actor: str, key: str) -> ActorHandle: ...
 
     def callback(self, token: str) -> CallbackHandle: ...
-
-    async def executions(
-        self,
-        workflow: str | None = None,
-        *,
-        status: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        tags: dict[str, str] | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> StatusPage: ...
 
     async def publish(self, event: Any, *, id: str | None = None) -> None: ...
 
@@ -169,6 +159,11 @@ class Query:
         if not value.isascii() or not value.isdigit() or len(value) > 9:
             raise InvalidInput(f"{name} is a number, such as {default}")
         return int(value)
+
+    def execution(self, name: str) -> ExecutionRef | None:
+        """An execution, written ``workflow/id``."""
+        value = self.one(name)
+        return None if value is None else parse_ref(name, value)
 
     def tags(self, name: str) -> dict[str, str]:
         """Labels, each written ``key=value``."""

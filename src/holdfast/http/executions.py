@@ -11,16 +11,17 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.client import list_executions, select
 from holdfast.codec import jsontext
-from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
-from holdfast.workflows.handle import Status, status_of
-from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.callback import masked
-from holdfast.workflows.record import ENDED, NO_VALUE, check_id, check_new_id, check_tags, decode_result, partition_of
+from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result, partition_of
+from holdfast.workflows.starting import start_options
+from holdfast.workflows.status import Status, status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -31,16 +32,19 @@ LISTED: Final = 100
 
 async def start(call: Call) -> Response:
     """Start an execution, or find the one that was started with this id and input (G1, G11)."""
-    app, query = call.app, call.query("wait", "timeout", "tag")
+    app, query = call.app, call.query("wait", "timeout", "tag", "delay", "at")
     workflow, access = app.registry.workflow(call.names["workflow"]), app.access()
     given = call.names.get("id") or call.own_id(IDEMPOTENCY_KEY)
-    timeout = query.one("timeout")
-    order = Launch(
-        id=check_new_id(given) if given is not None else ids.new_ordered_id(access.clock.now_ms()),
-        input=arguments(workflow.signature, call.request.body, access.limit_bytes),
-        tags=check_tags(query.tags("tag")),
-        timeout_ms=None if timeout is None else milliseconds(timeout),
+    options = start_options(
+        id=given,
+        tags=query.tags("tag"),
+        timeout=query.one("timeout"),
+        delay=query.one("delay"),
+        at=query.moment("at"),
     )
+    input = arguments(workflow.signature, call.request.body, access.limit_bytes)
+    now = access.clock.now_ms()
+    order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
     wait_seconds = call.wait_seconds(query, 0.0)
     head = await launch(access.home, access.host, workflow, order, access.clock)
     if wait_seconds and head.status not in ENDED:
@@ -99,18 +103,21 @@ async def history(call: Call) -> Response:
 
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
-    query = call.query("status", "since", "until", "tag", "after", "limit")
+    query = call.query("status", "since", "until", "tag", "parent", "root", "after", "limit")
     workflow = call.names.get("workflow")
     if workflow is not None:
         call.app.registry.workflow(workflow)
-    listing = call.app.executions(
+    selection = select(
         workflow,
         status=query.one("status"),
         since=query.moment("since"),
         until=query.moment("until"),
         tags=query.tags("tag"),
-        after=query.one("after"),
-        limit=query.count("limit", LISTED),
+        parent=query.execution("parent"),
+        root=query.execution("root"),
+    )
+    listing = list_executions(
+        call.app.access(), selection, after=query.one("after"), limit=query.count("limit", LISTED)
     )
     try:
         page = await call.within(call.longest_wait_seconds, listing)
@@ -174,6 +181,39 @@ async def resume(call: Call) -> Response:
     """Let a paused execution go on."""
     call.query()
     return await _change(call, "resume", _handle(call).resume())
+
+
+async def move(call: Call) -> Response:
+    """Pin an execution to the code that serves this."""
+    call.query()
+    return await _change(call, "move", _handle(call).move())
+
+
+async def retry(call: Call) -> Response:
+    """Go on with an execution that ended badly."""
+    call.query()
+    return await _change(call, "retry", _handle(call).retry())
+
+
+async def retry_now(call: Call) -> Response:
+    """Let steps that wait for their next attempts make them now."""
+    call.query()
+    return await _change(call, "retry-now", _handle(call).retry_now(), 202)
+
+
+class Fork(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which execution to make, and how much of the history it shares."""
+
+    id: str
+    before: str | None = None
+
+
+async def fork(call: Call) -> Response:
+    """Start a new execution from the history of another one."""
+    call.query()
+    wanted = call.fields(Fork)
+    made = await _handle(call).fork(wanted.id, before=wanted.before)
+    return _told(await call.app.access().head(partition_of(made.workflow, made.id)))
 
 
 async def _change(call: Call, action: str, change: Coroutine[Any, Any, None], status: int = 200) -> Response:

@@ -226,7 +226,11 @@ class Activation:
     def ask(self, query: str) -> Any:
         """The answer of a function that the body exposed, called as the body would call it."""
         answers: list[Any] = []
-        self.loop.call(lambda: answers.append(self.queries[query]()))
+        self.loop.asking = True
+        try:
+            self.loop.call(lambda: answers.append(self.queries[query]()))
+        finally:
+            self.loop.asking = False
         return answers[0]
 
     # ── What it wants, since it was last asked ──────────────────────────────────────────────────────────────────────
@@ -584,6 +588,7 @@ class Activation:
         return self._random
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
+        self.loop.refuse_in_query("a timer")
         if self.loop.evicting:
             return Timer(when, handle)  # never fires; raising would leave a coroutine of wait_for unawaited
         name = timer_name(handle) if self._names_timers else OLD_TIMER_NAME

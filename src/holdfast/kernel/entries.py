@@ -38,8 +38,14 @@ class Failed(Struct, frozen=True, gc=False, tag="failed", omit_defaults=True):
     began: int = 0
 
 
+AT_ONCE: Final = 0
+
+
 class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
-    """An attempt failed; the next one starts no earlier than ``again_at``."""
+    """An attempt failed; the next one starts no earlier than ``again_at``.
+
+    A second one of the same attempt, with ``AT_ONCE``, says that somebody did not want to wait for that.
+    """
 
     op: str
     at: int

@@ -336,6 +336,19 @@ def remind(host: Host, partition: str, op: str) -> None:
         entity.wake()
 
 
+def call_then(partition: str, due_at: int, home: Home, host: Host | None) -> None:
+    """There will be something to do for an entity at a time (milliseconds): whoever works looks at it then.
+
+    A worker's sweep sees ahead. It may miss only what comes soon, which it is rung for.
+    """
+    if host is not None:
+        host.look_at(partition, due_at)
+    elif home.summons is not None:
+        home.summons.ring_at(partition, due_at)
+    else:
+        home.doorbell.ring(partition)
+
+
 async def quiet(host: Host) -> None:
     """Wait until nothing is worked on here, and nothing waits for its turn."""
     while not host.is_quiet:

@@ -143,11 +143,17 @@ class Journaled(Entity):
         heappush(self.timers, (due_at, op))
 
     def pop_due(self, now: int) -> list[str]:
-        """The operations whose time has come, in the order of their times."""
-        due: list[str] = []
+        """The operations whose time has come, in the order of their times, each once.
+
+        One that is under way has moved on without its timer: somebody did not want to wait for it.
+        """
+        due: dict[str, None] = {}
         while self.timers and self.timers[0][0] <= now:
-            due.append(heappop(self.timers)[1])
-        return due
+            due[heappop(self.timers)[1]] = None
+        if due:
+            under_way = {*self.effects, *(effect.op for effect in self.pending)}
+            return [op for op in due if op not in under_way]
+        return []
 
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds."""

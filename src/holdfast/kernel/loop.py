@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, Protocol
 
 from holdfast.duration import checked_wait
-from holdfast.errors import IOOutsideStep
+from holdfast.errors import InvalidInput, IOOutsideStep
 from holdfast.kernel.callers import is_for_wait_for, refuse_unordered_start
 from holdfast.kernel.generators import AnyGenerator, Generators
 from holdfast.kernel.intrusion import Intrusion
@@ -56,7 +56,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, now: float, activation: Requests) -> None:
         self.now = now
-        self.evicting = False
+        self.evicting = self.asking = False
         self.was_cancelled = False
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
@@ -126,6 +126,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> DurableTask:
         """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
         refuse_unordered_start(coro)
+        if self.asking:
+            coro.close()  # or Python would complain that nobody awaited it
+        self.refuse_in_query("asyncio.create_task")
         parent = asyncio.current_task(self)
         if not isinstance(parent, DurableTask):  # begun by a callback: what it asks for is named as if the body did
             within, path = self._main, ""
@@ -151,6 +154,14 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if len(self._tasks) >= self._prune_at:
             self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
         return task
+
+    def refuse_in_query(self, what: str) -> None:
+        """Raise if a query is being answered: it looks at the body, and nothing may come of it."""
+        if self.asking:
+            raise InvalidInput(
+                f"{what} was called in a query. A query only looks: let the body wait for what it needs, and the query "
+                "answer what the body has found"
+            )
 
     def get_debug(self) -> bool:
         return False

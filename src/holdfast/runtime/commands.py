@@ -2,10 +2,13 @@
 
 | ``"holdfast"`` | fields (those in brackets may be missing) | answers |
 |---|---|---|
-| ``start`` | workflow, [input], [id], [tags] | the status, and the result if it has ended by then |
+| ``start`` | workflow, [input], [id], [tags], [timeout], [delay], [at] | the status, and the result if it has ended |
 | ``status`` | workflow, id | the same |
 | ``signal`` | workflow, id, name, [value], [signal_id] | nothing |
-| ``cancel`` | workflow, id, [reason] | nothing |
+| ``cancel``, ``terminate`` | workflow, id, [reason] | nothing |
+| ``pause``, ``resume`` | workflow, id | nothing |
+| ``retry``, ``retry-now`` | workflow, id | nothing |
+| ``fork`` | workflow, id, [new_id], [before] | the new execution's workflow and id |
 | ``move`` | workflow, id | nothing: it is pinned to the code that was called |
 | ``call`` | actor, key, method, [args], [request_id] | the result |
 | ``send`` | actor, key, method, [args], [request_id] | the request id |
@@ -19,6 +22,7 @@ keeps when it delivers again.
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -27,9 +31,11 @@ from holdfast.actors.reference import BoundMethod, Reference
 from holdfast.actors.sending import send
 from holdfast.errors import UnknownName
 from holdfast.ports import Ring
-from holdfast.workflows.handle import status_of
-from holdfast.workflows.launch import Launch, launch
-from holdfast.workflows.record import NO_VALUE, check_new_id, check_tags, decode_result, partition_of
+from holdfast.runtime.controls import AnyControl, Control, StatusOf, control
+from holdfast.workflows.launch import launch
+from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
+from holdfast.workflows.starting import start_options
+from holdfast.workflows.status import status_of
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -51,38 +57,9 @@ class Start(Struct, frozen=True, tag_field="holdfast", tag="start", forbid_unkno
     input: Raw = NO_ARGUMENTS
     id: str | None = None
     tags: dict[str, str] = {}
-
-
-class StatusOf(Struct, frozen=True, tag_field="holdfast", tag="status", forbid_unknown_fields=True):
-    """Look at an execution."""
-
-    workflow: str
-    id: str
-
-
-class SendSignal(Struct, frozen=True, tag_field="holdfast", tag="signal", forbid_unknown_fields=True):
-    """Send a value to an execution."""
-
-    workflow: str
-    id: str
-    name: str
-    value: Any = None
-    signal_id: str | None = None
-
-
-class Cancel(Struct, frozen=True, tag_field="holdfast", tag="cancel", forbid_unknown_fields=True):
-    """Ask an execution to stop."""
-
-    workflow: str
-    id: str
-    reason: str = ""
-
-
-class Move(Struct, frozen=True, tag_field="holdfast", tag="move", forbid_unknown_fields=True):
-    """Pin an execution to the code that runs this."""
-
-    workflow: str
-    id: str
+    timeout: str | float | None = None
+    delay: str | float | None = None
+    at: datetime | None = None
 
 
 class Call(Struct, frozen=True, tag_field="holdfast", tag="call", forbid_unknown_fields=True):
@@ -109,7 +86,7 @@ class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unkno
     """Find what nobody rang for."""
 
 
-Command = Start | StatusOf | SendSignal | Cancel | Move | Call | Send | Ring | Sweep
+Command = Start | AnyControl | Call | Send | Ring | Sweep
 
 
 class Commanded(Protocol):
@@ -134,8 +111,8 @@ def place_of(command: Command, own_id: str) -> str | None:
     match command:
         case Start(workflow, _, id):
             return partition_of(workflow, id or own_id)
-        case StatusOf(workflow, id) | SendSignal(workflow, id) | Cancel(workflow, id) | Move(workflow, id):
-            return partition_of(workflow, id)
+        case Control():
+            return partition_of(command.workflow, command.id)
         case Ring(partition):
             return partition
         case Call() | Send() | Sweep():
@@ -147,12 +124,8 @@ async def begin(command: Command, own_id: str, app: Commanded) -> Any:
     match command:
         case Start():
             return await _start(command, own_id, app)
-        case SendSignal(workflow, id, name, value, signal_id):
-            await app.handle(workflow, id).signal(name, value, id=signal_id or own_id)
-        case Cancel(workflow, id, reason):
-            await app.handle(workflow, id).cancel(reason)
-        case Move(workflow, id):
-            await app.handle(workflow, id).move()
+        case Control():
+            return await control(command, app.handle(command.workflow, command.id), own_id)
         case Call(actor, key, method, args, request_id):
             bound = method_of(app, actor, key, method, request_id or own_id)
             return await call(bound, args)
@@ -161,7 +134,7 @@ async def begin(command: Command, own_id: str, app: Commanded) -> Any:
             positional, named = bound.method.signature.unbind(_parsed(bound.method.signature, args))
             sent = await send(bound, *positional, request_id=request_id or own_id, **named)
             return None if sent is None else {"id": sent.id}
-        case StatusOf() | Ring() | Sweep():
+        case Ring() | Sweep():
             pass
     return None
 
@@ -179,15 +152,16 @@ async def finish(command: Command, own_id: str, begun: Any, app: Commanded) -> A
 
 async def _start(command: Start, own_id: str, app: Commanded) -> None:
     workflow, access = app.registry.workflow(command.workflow), app.access()
-    order = Launch(
-        id=check_new_id(command.id or own_id),
-        input=workflow.signature.parse(
-            bytes(command.input), f"workflow {command.workflow!r}", limit_bytes=access.limit_bytes
-        ),
-        tags=check_tags(command.tags),
+    options = start_options(
+        id=command.id or own_id, tags=command.tags, timeout=command.timeout, delay=command.delay, at=command.at
     )
+    input = workflow.signature.parse(
+        bytes(command.input), f"workflow {command.workflow!r}", limit_bytes=access.limit_bytes
+    )
+    now = access.clock.now_ms()
+    order = options.order(input, now, new_id=own_id, tags={})
     head = await launch(access.home, access.host, workflow, order, access.clock)
-    if access.host is not None:
+    if access.host is not None and (head.due_at or 0) <= now:
         access.host.look(head.partition)  # whoever asks again may do so because its first turn was not finished
 
 
@@ -195,7 +169,9 @@ async def _told(workflow: str, id: str, app: Commanded) -> dict[str, Any]:
     app.registry.workflow(workflow)
     head: Item = await app.access().head(partition_of(workflow, id))
     status = status_of(head)
-    told = {"workflow": workflow, "id": id, "status": status.status, "error": status.error}
+    told: dict[str, Any] = {"workflow": workflow, "id": id, "status": status.status, "error": status.error}
+    if status.blocked is not None:
+        told["blocked"] = status.blocked
     result = decode_result(head.body).result
     return told if result == NO_VALUE else told | {"result": json.loads(bytes(result))}
 

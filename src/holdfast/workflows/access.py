@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
 from holdfast.kernel.attendance import Attendance
-from holdfast.workflows.record import ENDED, describe_partition
+from holdfast.workflows.record import ENDED, describe_partition, is_there
+from holdfast.workflows.status import BlockedWarning
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -65,18 +66,19 @@ class Access:
     async def head(self, partition: str) -> Item:
         """The execution's head. Raises ``NotFound``, also if it has expired and waits to be purged."""
         head = await self.home.store.get(partition)
-        if head is None or (head.expires_at is not None and head.expires_at <= self.clock.now_ms()):
+        if not is_there(head, self.clock.now_ms()):
             raise NotFound(f"there is no {describe_partition(partition)}")
         return head
 
     async def ended(self, partition: str) -> Ended:
-        """Wait until the execution has ended, wherever it runs."""
+        """Wait until the execution has ended, wherever it runs. If it is blocked meanwhile, the log says so, once."""
         patience_seconds = LOOK_AGAIN_SECONDS
+        warn = BlockedWarning()
         while True:
             future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
             self._watch(partition, future)
             try:
-                if ended := await self._look(partition, future, patience_seconds):
+                if ended := await self._look(partition, future, patience_seconds, warn):
                     return ended
             finally:
                 self._unwatch(partition, future)
@@ -89,7 +91,7 @@ class Access:
                 patience_seconds *= LOOK_AGAIN_GROWTH
 
     async def _look(
-        self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float
+        self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float, warn: BlockedWarning
     ) -> Ended | None:
         """One look, and one wait if it has not ended; ``None`` means: look again."""
         if self.host is not None and self.host.held_by_us(partition):
@@ -97,6 +99,7 @@ class Access:
         head = await self.head(partition)
         if head.status in ENDED:
             return Ended(head.status, head.body)
+        warn(head)
         timer = asyncio.get_running_loop().call_later(patience_seconds, _give_up, future)
         try:
             return await future

@@ -37,6 +37,7 @@ from holdfast.workflows.record import (
     decode_record,
     describe_partition,
     encode_record,
+    is_there,
     pinned_to,
 )
 
@@ -95,7 +96,7 @@ async def _change(access: Access, partition: str, update: Update, allowed: tuple
     try:
         await write_for_caller(access.home.store, update, ours=lambda _there: False)
     except Refused as refused:
-        if refused.item is None:
+        if not is_there(refused.item, access.clock.now_ms()):
             raise NotFound(f"there is no {describe_partition(partition)}") from None
         if refused.item.status not in allowed:
             raise InvalidState(f"{describe_partition(partition)} is {refused.item.status}") from None

@@ -18,11 +18,11 @@ from holdfast.functions import LAMBDA, told
 from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.handle import Handle
-from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.scope import current_activation, refuse_in_step
-from holdfast.workflows.starting import Call, Startable, StartOptions
+from holdfast.workflows.starting import NO_OPTIONS, Call, Startable, StartOptions
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Step(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
         if activation is not None:
+            activation.loop.refuse_in_query(f"step {self.name!r}")
             return named(call_step(activation, self, args, kwargs), self.name)
         refuse_in_step(f"step {self.name!r}")
         return self._plainly(args, kwargs)
@@ -261,14 +262,18 @@ class Workflow(Startable[P, R]):
         return self.policy.versions is VersionPolicy.PINNED
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        return self._call(args, kwargs, NO_OPTIONS)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Call[R]:
         activation = current_activation()
         if activation is not None:
-            return named(call_child(activation, self, args, kwargs), self.name)
+            activation.loop.refuse_in_query(f"workflow {self.name!r}")
+            return named(call_child(activation, self, args, kwargs, options), self.name)
         refuse_in_step(f"workflow {self.name!r}")
-        return self._start_and_wait(args, kwargs)
+        return self._start_and_wait(args, kwargs, options)
 
-    async def _start_and_wait(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        handle = await self._start(args, kwargs, StartOptions())
+    async def _start_and_wait(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> R:
+        handle = await self._start(args, kwargs, options)
         return await handle.result()
 
     async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
@@ -277,12 +282,9 @@ class Workflow(Startable[P, R]):
             return self.handle(await start_child(activation, self, args, kwargs, options))
         refuse_in_step(f"{self.name}.start")
         access = self._connect()
-        order = Launch(
-            id=options.id if options.id is not None else ids.new_ordered_id(access.clock.now_ms()),
-            input=self.signature.bind(args, kwargs, f"workflow {self.name!r}", access.limit_bytes),
-            tags=options.tags,
-            timeout_ms=options.timeout_ms,
-        )
+        input = self.signature.bind(args, kwargs, f"workflow {self.name!r}", access.limit_bytes)
+        now = access.clock.now_ms()
+        order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
         await launch(access.home, access.host, self, order, access.clock)
         return self.handle(order.id)
 

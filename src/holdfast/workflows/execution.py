@@ -33,8 +33,10 @@ from holdfast.workflows.attending import attend
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.awaiting import AwaitExecution, answers, arrival_of, awaiting, note, told_of
+from holdfast.workflows.operations.awaiting import answers, arrival_of, awaiting, note, told_of, waiting_for
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.operations.step import hurry
+from holdfast.workflows.queries import last_answers
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
@@ -46,6 +48,7 @@ from holdfast.workflows.record import (
     CancelRequest,
     ChildEnded,
     ExecutionRecord,
+    RetryNow,
     Signal,
     answered_sort,
     decode_message,
@@ -263,14 +266,14 @@ class Execution:
             case AwaitRequest(by) as request if by not in self._awaited_by:
                 self._awaited_by[by] = None
                 return Arrival(note(request, now))
+            case RetryNow():
+                hurry(self.activation.requested, self._live)
+                return None
             case AwaitedEnded(partition, value, error):
-                return self._awaited_arrival(self._waiting_for(partition), value, error)
+                waiting = waiting_for(partition, self.activation.requested.values(), self._live)
+                return self._awaited_arrival(waiting, value, error)
             case _:
                 return None
-
-    def _waiting_for(self, partition: str) -> list[Operation]:
-        asked = (request for request in self.activation.requested.values() if isinstance(request, Operation))
-        return [each for each in asked if each.command == AwaitExecution(partition)]
 
     def _child_arrival(self, op: str, value: Raw, error: Any, now: int) -> Arrival | None:
         request = self.activation.requested.get(op)
@@ -303,6 +306,8 @@ class Execution:
             return None
         if isinstance(request, DueTimer):
             return Arrival(Done(op, now, request.kind))
+        if (tried := self._live.tried.get(op)) is not None and tried.again_at > now:
+            return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)
         return effect
 
@@ -415,6 +420,7 @@ class Execution:
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self._live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
+        record = replace(record, queries=last_answers(self.activation))
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
 
     def _next_run(self, input: bytes, now: int) -> Conclusion:
@@ -436,6 +442,7 @@ class Execution:
             seen=tuple(id for id in self._seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
             awaited_by=tuple(self._awaited_by),
             seed="",
+            starts_at=0,
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)
 

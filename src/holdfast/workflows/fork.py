@@ -61,6 +61,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         seed=seed_of(recorded.record) if len(kept) > len(shared) else "",
         run=0,
         parent=None,
+        root="",
         awaited_by=(),
         tail=(),
         notes=(),
@@ -68,6 +69,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         ended_at=None,
         result=NO_VALUE,
         error=None,
+        queries={},
         deadline_at=None,
         timed_from=0,
     )

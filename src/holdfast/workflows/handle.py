@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Generator
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from holdfast import ids
-from holdfast.clock import moment
-from holdfast.codec.jsontext import UNREADABLE
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidInput, InvalidState, UnknownName, WaitTimeout
+from holdfast.errors import InvalidState, WaitTimeout
 from holdfast.workflows import control
 from holdfast.workflows.deleting import delete
 from holdfast.workflows.fork import fork
@@ -26,53 +22,30 @@ from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.awaiting import await_execution
 from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
+from holdfast.workflows.queries import answer_of
 from holdfast.workflows.record import (
     CANCELLED,
     NO_VALUE,
     CancelRequest,
-    ExecutionRecord,
     Message,
+    RetryNow,
     Signal,
     check_text,
     decode_record,
     decode_result,
     describe_partition,
-    id_of,
     partition_of,
-    pinned_to,
-    workflow_of,
 )
-from holdfast.workflows.replay import activation_of
 from holdfast.workflows.retry import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
+from holdfast.workflows.status import Status, blocked_for, status_of
 
 if TYPE_CHECKING:
-    from holdfast.items import Item
     from holdfast.workflows.access import Access
     from holdfast.workflows.definition import Workflow
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class Status(Struct, frozen=True, kw_only=True):
-    """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line.
-
-    ``error`` begins with "damaged" if its record cannot be read; then only its key, status and due time are known.
-    ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones only.
-    """
-
-    workflow: str
-    id: str
-    status: str
-    version: str
-    run: int
-    created_at: datetime
-    ended_at: datetime | None
-    due_at: datetime | None
-    tags: dict[str, str]
-    error: str | None
-    published: str | None = None
 
 
 class Handle(Generic[R]):
@@ -120,10 +93,18 @@ class Handle(Generic[R]):
         except TimeoutError:
             if not limit.expired():
                 raise  # it is what the execution failed with
-            told = describe_partition(self._partition)
             waited = timeout if isinstance(timeout, str) else f"{seconds(timeout or 0):g} s"
-            missing = None if access is None else access.attendance.missing(self._partition, access.host)
-            raise WaitTimeout(f"{told} has not ended within {waited}; {missing or 'it goes on'}") from None
+            stands = "it goes on" if access is None else await self._stands(access)
+            raise WaitTimeout(
+                f"{describe_partition(self._partition)} has not ended within {waited}; {stands}"
+            ) from None
+
+    async def _stands(self, access: Access) -> str:
+        """How it is, for somebody who has waited in vain."""
+        why = blocked_for(await access.head(self._partition))
+        if why is not None:
+            return f"it is BLOCKED, and goes on once that is mended: {why}"
+        return access.attendance.missing(self._partition, access.host) or "it goes on"
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
@@ -192,7 +173,17 @@ class Handle(Generic[R]):
 
     async def retry(self) -> None:
         """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
-        await retry(self._connect(), self._partition)
+        access = self._connect()
+        await access.head(self._partition)
+        await retry(access, self._partition)
+
+    async def retry_now(self) -> None:
+        """Let its steps that wait for their next attempts make them now, durably; other waits go on (G1).
+
+        Does nothing if no step waits so. Raises ``NotFound`` and ``InvalidState`` (it has ended).
+        """
+        refuse_in_step("handle.retry_now()")
+        await self._send(RetryNow())
 
     async def delete(self) -> None:
         """Delete it, with its journal and all it has stored; its id is free then. Only what has ended can be deleted.
@@ -204,34 +195,18 @@ class Handle(Generic[R]):
 
     async def fork(self, id: str, *, before: str | None = None) -> Handle[R]:
         """Start a new execution from this one's journal up to the operation ``before`` (a name of its history)."""
-        await fork(self._connect(), self._partition, id, before)
+        access = self._connect()
+        await access.head(self._partition)
+        await fork(access, self._partition, id, before)
         return Handle(self._workflow, id, self._connect)
 
     async def query(self, name: str) -> Any:
-        """Call the function that the body exposed with ``@hf.query``, on its recorded state, and answer its value."""
-        access = self._connect()
-        await access.head(self._partition)
-        recorded = await load(access.home.store, self._partition)
-        rebuild = access.registry.errors.rebuild
-        activation = activation_of(
-            self._partition, recorded.record, self._workflow, recorded.entries, rebuild, looking=True
-        )
-        try:
-            activation.begin()
-            if activation.broken is not None:
-                raise activation.broken
-            if name not in activation.queries:
-                known = ", ".join(sorted(activation.queries)) or "none"
-                raise UnknownName(
-                    f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}"
-                )
-            answer = activation.ask(name)
-            if inspect.iscoroutine(answer):
-                answer.close()
-                raise InvalidInput(f"query {name!r} waits for something: write it as a plain def that only looks")
-            return answer
-        finally:
-            activation.evict()
+        """Call the function that the body exposed with ``@hf.query``, on its recorded state, and answer its value.
+
+        Of an execution that has ended, and whose code has changed since, it is what was recorded at the end, as plain
+        JSON. Raises ``NotFound``, ``UnknownName``, and ``InvalidInput`` for a query that asks for something durable.
+        """
+        return await answer_of(self._connect(), self._partition, self._workflow, name)
 
     async def _send(self, message: Message) -> None:
         access = self._connect()
@@ -241,42 +216,3 @@ class Handle(Generic[R]):
             if isinstance(message, CancelRequest) and status.status == CANCELLED:
                 return  # it is what was asked for
             raise InvalidState(f"{describe_partition(self._partition)} has ended as {status.status}")
-
-
-def status_of(head: Item) -> Status:
-    """A head as users see it. One whose body cannot be read is shown with its key, and with what is wrong: it must not
-    hide the others.
-    """
-    try:
-        record: ExecutionRecord = decode_record(head.body)
-    except UNREADABLE as unreadable:
-        return _damaged(head, unreadable)
-    error = record.error
-    return Status(
-        workflow=record.workflow,
-        id=record.id,
-        status=head.status,
-        version=pinned_to(record),
-        run=record.run,
-        created_at=moment(record.created_at),
-        ended_at=None if record.ended_at is None else moment(record.ended_at),
-        due_at=None if head.due_at is None else moment(head.due_at),
-        tags=record.tags,
-        error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
-        published=record.published or None,
-    )
-
-
-def _damaged(head: Item, unreadable: Exception) -> Status:
-    return Status(
-        workflow=workflow_of(head.partition),
-        id=id_of(head.partition),
-        status=head.status,
-        version="",
-        run=0,
-        created_at=moment(0),
-        ended_at=None,
-        due_at=None if head.due_at is None else moment(head.due_at),
-        tags={},
-        error=f"damaged: {unreadable}",
-    )

@@ -102,6 +102,8 @@ def _event(entry: Entry) -> Event:
             return Event(
                 at=moment(at), kind=kind, name=op, outcome="failed", attempts=attempts, began=_began(began), error=told
             )
+        case Tried(op=op, at=at, attempt=attempt, again_at=0):
+            return Event(at=moment(at), kind="step", name=op, outcome="retry now", attempts=attempt)
         case Tried(op=op, at=at, attempt=attempt, error=error):
             return Event(at=moment(at), kind="step", name=op, outcome="retrying", attempts=attempt, error=_told(error))
         case Intended(op=op, at=at):

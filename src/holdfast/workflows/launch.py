@@ -24,7 +24,7 @@ from holdfast.errors import (
 from holdfast.failure import describe
 from holdfast.items import ABSENT, Condition, Expired, Item, Put
 from holdfast.kernel.entries import Cancelled
-from holdfast.kernel.host import nudge
+from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.persist import write_for_caller
 from holdfast.workflows.record import (
@@ -51,13 +51,19 @@ if TYPE_CHECKING:
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """What to start: a workflow's input, canonically encoded, under an id."""
+    """What to start: a workflow's input, canonically encoded, under an id.
+
+    Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
+    execution at the top of its family, if it has a parent.
+    """
 
     id: str
     input: bytes
     tags: dict[str, str] = {}
     parent: Parent | None = None
+    root: str = ""
     timeout_ms: int | None = None
+    starts_at: int = 0
 
 
 async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
@@ -148,6 +154,7 @@ def _new_head(
     epoch: int,
 ) -> Item:
     now = clock.now_ms()
+    starts_at = max(now, order.starts_at)
     timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms
     record = ExecutionRecord(
         workflow=workflow.name,
@@ -162,13 +169,15 @@ def _new_head(
         run_at=now,
         tags=order.tags,
         parent=order.parent,
-        deadline_at=None if timeout_ms is None else now + timeout_ms,
+        root=order.root,
+        starts_at=0 if starts_at == now else starts_at,
+        deadline_at=None if timeout_ms is None else starts_at + timeout_ms,
         published=home.versions.own if home.versions is not None and workflow.is_pinned else "",
     )
     partition = partition_of(workflow.name, order.id)
     body = encode_record(record)
-    if host is None or not host.has_room:
-        return Item(partition=partition, status=READY, due_at=now, epoch=epoch, body=body)
+    if starts_at > now or host is None or not host.has_room:
+        return Item(partition=partition, status=READY, due_at=starts_at, epoch=epoch, body=body)
     return Item(
         partition=partition,
         status=RUNNING,
@@ -184,8 +193,10 @@ def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
     # If the answer took longer than the lease, somebody else may have begun it.
     if head.lease_until is not None and host is not None and clock.now_ms() < head.lease_until:
         host.adopt(head)
-        return
-    nudge(head.partition, home, host)
+    elif head.due_at is not None and clock.now_ms() < head.due_at:
+        call_then(head.partition, head.due_at, home, host)
+    else:
+        nudge(head.partition, home, host)
 
 
 def _same_execution(there: Item, order: Launch) -> Item:

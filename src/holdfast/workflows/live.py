@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import UNSET, Raw, Struct
 
 from holdfast.coordination.inbox import Sender
+from holdfast.errors import Refused
 from holdfast.failure import describe
 from holdfast.kernel.entries import Aside, Done, Entry, Failed, Intended, Progressed, Renewed, Tried, renamed
+from holdfast.kernel.host import nudge
 from holdfast.kernel.program import AnyEffect, Arrival
+from holdfast.persist import write_for_caller
 from holdfast.workflows.messages import send
-from holdfast.workflows.record import Message, operation_key
+from holdfast.workflows.record import AwaitRequest, Message, await_sort, operation_key, post
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -82,6 +85,18 @@ class Live(Struct, frozen=True):
         """Keep no threads: nothing starts here for a while."""
         for op in tuple(self.seats):
             self.leave(op)
+
+    async def ask_to_be_told(self, partition: str) -> bool:
+        """Ask another execution to tell us of its end; false if it has ended, or was asked before."""
+        writes = post(
+            partition, await_sort(self.partition, self.record.nonce), AwaitRequest(self.partition), self.now_ms()
+        )
+        try:
+            await write_for_caller(self.host.home.store, *writes, ours=lambda _there: False)
+        except Refused:
+            return False
+        nudge(partition, self.host.home, self.host)
+        return True
 
     def operation_key(self, op: str) -> str:
         """What identifies an operation across all executions, attempts, machines and homes."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol, TypeGuard, get_args
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.coordination.inbox import MARKED, USED
@@ -88,6 +89,11 @@ def partition_of(workflow: str, id: str) -> str:
     return f"{PARTITION_PREFIX}{workflow}#{id}"
 
 
+def is_there(head: Item | None, now: int) -> TypeGuard[Item]:
+    """Whether an execution is there: one that has expired is not, although it may still wait to be purged."""
+    return head is not None and (head.expires_at is None or head.expires_at > now)
+
+
 def workflow_of(partition: str) -> str:
     """The workflow's name, from a partition of ours."""
     return partition[len(PARTITION_PREFIX) :].partition("#")[0]
@@ -98,18 +104,71 @@ def id_of(partition: str) -> str:
     return partition[len(PARTITION_PREFIX) :].partition("#")[2]
 
 
+class Named(Protocol):
+    """Whatever names an execution: a handle, a status, a reference."""
+
+    @property
+    def workflow(self) -> str: ...
+
+    @property
+    def id(self) -> str: ...
+
+
+class ExecutionRef(Struct, frozen=True):
+    """An execution by its names."""
+
+    workflow: str
+    id: str
+
+
+def parse_ref(what: str, text: str) -> ExecutionRef:
+    """An execution as it is written on the command line and in queries: ``workflow/id``."""
+    workflow, slash, id = text.partition("/")
+    if not (workflow and slash and id):
+        raise InvalidInput(f"{what} is an execution, written workflow/id, not {text!r}")
+    return ExecutionRef(workflow, id)
+
+
+def ref_of(partition: str) -> ExecutionRef:
+    """The execution that is there."""
+    return ExecutionRef(workflow_of(partition), id_of(partition))
+
+
 def describe_partition(partition: str) -> str:
     """An execution as people name it, for messages."""
     return f"execution {id_of(partition)!r} of workflow {workflow_of(partition)!r}"
 
 
+OnParentEnd = Literal["cancel", "leave"]
+"""What becomes of a child that is still running when its parent ends: it is asked to stop, or goes on."""
+
+CANCEL: Final = "cancel"
+LEAVE: Final = "leave"
+
+
+def check_on_parent_end(policy: OnParentEnd) -> OnParentEnd:
+    """One of the policies."""
+    if policy not in get_args(OnParentEnd):
+        told = " or ".join(map(repr, get_args(OnParentEnd)))
+        raise InvalidInput(f"on_parent_end is {told}, not {policy!r}")
+    return policy
+
+
 class Parent(Struct, frozen=True, omit_defaults=True):
-    """The execution, its run, the operation that awaits this one, and the nonce of the execution's start."""
+    """The execution, its run, the operation that awaits this one, and the nonce of the execution's start; and what
+    becomes of this one when the other one ends.
+    """
 
     partition: str
     run: int
     op: str
     nonce: str = ""
+    on_end: OnParentEnd = CANCEL
+
+
+def are_same(one: Parent, other: Parent | None) -> bool:
+    """Whether both are the same call of the same parent, whatever its code says now of the end."""
+    return other is not None and replace(one, on_end=CANCEL) == replace(other, on_end=CANCEL)
 
 
 class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -126,10 +185,14 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
     them along. ``blocked`` is why the code could not go on when it was last tried.
 
-    ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
+        ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
+
+    The body begins at ``starts_at``, if the start was delayed. ``root`` is the partition of the execution at the top of
+    the family, if there is a ``parent``.
 
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
+    ``queries`` are the answers of the body's queries when it ended.
     """
 
     workflow: str
@@ -144,6 +207,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     run_at: int
     tags: dict[str, str] = {}
     parent: Parent | None = None
+    root: str = ""
+    starts_at: int = 0
     deadline_at: int | None = None
     timed_from: int = 0
     ended_at: int | None = None
@@ -159,6 +224,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     notes: tuple[Entry, ...] = ()
     notes_at: int = 0
     blocked: str = ""
+    queries: dict[str, Raw] = {}
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
@@ -187,6 +253,13 @@ def child_id(partition: str, record: ExecutionRecord, op: str) -> str:
         run = f".{record.run}" if record.run else ""
         return f"{record.id}{run}/{op}"
     return DERIVED_ID_MARK + ids.derive("child", operation_key(partition, record, op))
+
+
+def root_of(record: ExecutionRecord, partition: str) -> str:
+    """The partition of the execution at the top of the family. Of a child of the old format it is its parent's."""
+    if record.root or record.parent is None:
+        return record.root or partition
+    return record.parent.partition
 
 
 def seed_of(record: ExecutionRecord) -> str:
@@ -230,6 +303,10 @@ class CancelRequest(Struct, frozen=True, tag="cancel", omit_defaults=True):
     id: str = ""
 
 
+class RetryNow(Struct, frozen=True, tag="retry-now"):
+    """Steps that wait for their next attempt shall not wait any longer."""
+
+
 class CallbackAnswer(Struct, frozen=True, tag="callback", omit_defaults=True):
     """What came back for a callback: a value, an error, or just a sign of life."""
 
@@ -263,7 +340,7 @@ class AwaitedEnded(Struct, frozen=True, tag="ended", omit_defaults=True):
     error: ErrorRecord | None = None
 
 
-Message = Signal | CancelRequest | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
+Message = Signal | CancelRequest | RetryNow | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
 
 encode_message: Final = msgspec.json.Encoder().encode
 decode_message: Final = msgspec.json.Decoder(Message).decode

@@ -10,7 +10,8 @@ from holdfast.errors import HoldfastError
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.loop import running_activation
-from holdfast.workflows.record import seed_of
+from holdfast.workflows.operations.begin import until_due
+from holdfast.workflows.record import ref_of, root_of, seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
 
@@ -58,6 +59,8 @@ def activation_of(
         run=record.run,
         version=record.version,
         tags=dict(record.tags),
+        parent=None if record.parent is None else ref_of(record.parent.partition),
+        root=ref_of(root_of(record, partition)),
         _activation=activation,
     )
     activation.context = BodyScope(info, partition, record.secret, workflow.signature)
@@ -65,6 +68,8 @@ def activation_of(
 
 
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
+    if record.starts_at:
+        await until_due(record.starts_at)
     try:
         args, kwargs = workflow.signature.unbind_steady(bytes(record.input))
     except HoldfastError as unfit:

@@ -133,14 +133,16 @@ def _writes(recorded: Recorded, failure: Failure, anew: Sequence[str], now: int)
 
 
 def _open_again(record: ExecutionRecord, now: int) -> ExecutionRecord:
-    since = record.timed_from or record.created_at
+    since = record.timed_from or max(record.created_at, record.starts_at)
+    timed_from = max(now, record.starts_at)
     return replace(
         record,
         tail=(),
         notes=(),
         result=NO_VALUE,
         error=None,
+        queries={},
         ended_at=None,
-        timed_from=now,
-        deadline_at=None if record.deadline_at is None else now + record.deadline_at - since,
+        timed_from=timed_from,
+        deadline_at=None if record.deadline_at is None else timed_from + record.deadline_at - since,
     )

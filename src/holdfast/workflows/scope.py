@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from holdfast import ids
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
@@ -15,6 +16,11 @@ from holdfast.kernel.unit import current_unit
 if TYPE_CHECKING:
     from holdfast.codec.signature import Signature
     from holdfast.kernel.activation import Activation
+    from holdfast.workflows.record import ExecutionRef
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Current:
@@ -33,6 +39,8 @@ class Current:
     run: int
     version: str
     tags: dict[str, str]
+    parent: ExecutionRef | None
+    root: ExecutionRef
     idempotency_key: str
     attempt: int
     operation: str
@@ -58,7 +66,8 @@ class WorkflowInfo(Current):
     """What ``hf.current()`` tells inside a workflow body. The same on every replay, but for ``replaying``.
 
     ``workflow`` and ``id`` name the execution; ``run`` counts its runs (``hf.continue_as_new``) from 0. ``version`` is
-    that of the code it began on, ``tags`` are those it was started with.
+    that of the code it began on, ``tags`` are those it was started with. ``parent`` is the execution that called this
+    one, ``root`` the one at the top of the family: itself, if it has no parent.
     """
 
     workflow: str
@@ -66,6 +75,8 @@ class WorkflowInfo(Current):
     run: int
     version: str
     tags: dict[str, str]
+    parent: ExecutionRef | None
+    root: ExecutionRef
     _place: ClassVar = "a workflow body"
     _activation: Activation = field(repr=False)
 
@@ -145,6 +156,18 @@ def activation_for(what: str) -> Activation:
         refuse_in_step(what)
         raise InvalidInput(f"{what} works inside a workflow body only")
     return activation
+
+
+def refused_in_queries(function: Callable[P, T]) -> Callable[P, T]:
+    """Refuse the call of a coroutine function in a query, which could not await it: at once, with a clear error."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if (activation := current_activation()) is not None:
+            activation.loop.refuse_in_query(f"hf.{function.__name__}")
+        return function(*args, **kwargs)
+
+    return call
 
 
 def refuse_in_step(what: str) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from msgspec import Struct
 
-from holdfast.duration import Duration, milliseconds
-from holdfast.workflows.record import check_new_id, check_tags
+from holdfast.clock import moment
+from holdfast.duration import LONGEST_SECONDS, Duration, milliseconds
+from holdfast.errors import InvalidInput
+from holdfast.workflows.launch import Launch
+from holdfast.workflows.record import OnParentEnd, check_new_id, check_on_parent_end, check_tags
 
 if TYPE_CHECKING:
     from holdfast.workflows.handle import Handle
+    from holdfast.workflows.record import Parent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,11 +36,65 @@ Tags = dict[str, str]
 
 
 class StartOptions(Struct, frozen=True, kw_only=True):
-    """What a start may say beside the workflow's arguments."""
+    """What a start may say beside the workflow's arguments. ``None``: nothing is said. Times are milliseconds."""
 
     id: str | None = None
-    tags: Tags = {}
+    tags: Tags | None = None
     timeout_ms: int | None = None
+    delay_ms: int = 0
+    at_ms: int | None = None
+    on_parent_end: OnParentEnd | None = None
+
+    def order(
+        self, input: bytes, now: int, *, new_id: str, tags: Tags, parent: Parent | None = None, root: str = ""
+    ) -> Launch:
+        """What to start now. ``new_id`` and ``tags`` are for those that name none. Raises ``InvalidInput``."""
+        starts_at = now + self.delay_ms if self.at_ms is None else self.at_ms
+        if starts_at - now > LONGEST_SECONDS * 1000:
+            raise InvalidInput(
+                f"an execution begins within {LONGEST_SECONDS / 86_400:.0f} days, not at {moment(starts_at)}"
+            )
+        return Launch(
+            id=new_id if self.id is None else self.id,
+            input=input,
+            tags=tags if self.tags is None else self.tags,
+            parent=parent,
+            root=root,
+            timeout_ms=self.timeout_ms,
+            starts_at=starts_at,
+        )
+
+
+NO_OPTIONS: Final = StartOptions()
+
+
+def start_options(
+    *,
+    id: str | None = None,
+    tags: Tags | None = None,
+    timeout: Duration | None = None,
+    delay: Duration | None = None,
+    at: datetime | None = None,
+    on_parent_end: OnParentEnd | None = None,
+) -> StartOptions:
+    """The options of a start, checked. Raises ``InvalidInput``."""
+    if delay is not None and at is not None:
+        raise InvalidInput("a start has a delay, or a time at which it is due (at), not both")
+    return StartOptions(
+        id=None if id is None else check_new_id(id),
+        tags=None if tags is None else check_tags(tags),
+        timeout_ms=None if timeout is None else milliseconds(timeout),
+        delay_ms=0 if delay is None else milliseconds(delay),
+        at_ms=None if at is None else _milliseconds_of(at),
+        on_parent_end=None if on_parent_end is None else check_on_parent_end(on_parent_end),
+    )
+
+
+def _milliseconds_of(at: datetime) -> int:
+    given: Any = at  # whatever its annotation says
+    if not isinstance(given, datetime) or given.tzinfo is None:
+        raise InvalidInput(f"at is a datetime with its time zone, such as datetime.now(UTC), not {at!r}")
+    return math.ceil(round(at.timestamp() * 1000, 3))
 
 
 class Startable(Generic[P, R]):
@@ -47,6 +108,9 @@ class Startable(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         raise NotImplementedError
 
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Call[R]:
+        raise NotImplementedError
+
     async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
         raise NotImplementedError
 
@@ -54,29 +118,36 @@ class Startable(Generic[P, R]):
     @overload
     async def start(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
     @overload
-    async def start(self: Callable[[], Call[R]], /, *, id: str | None = ..., tags: Tags | None = ...,
-                    timeout: Duration | None = ...) -> Handle[R]: ...
+    async def start(self: Callable[[], Call[R]], /, *,
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
-    async def start(self: Callable[[A], Call[R]], a: A, /, *, id: str | None = ..., tags: Tags | None = ...,
-                    timeout: Duration | None = ...) -> Handle[R]: ...
+    async def start(self: Callable[[A], Call[R]], a: A, /, *,
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
-    async def start(self: Callable[[A, B], Call[R]], a: A, b: B, /, *, id: str | None = ..., tags: Tags | None = ...,
-                    timeout: Duration | None = ...) -> Handle[R]: ...
+    async def start(self: Callable[[A, B], Call[R]], a: A, b: B, /, *,
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
-    async def start(self: Callable[[A, B, C], Call[R]], a: A, b: B, c: C, /, *, id: str | None = ...,
-                    tags: Tags | None = ..., timeout: Duration | None = ...) -> Handle[R]: ...
+    async def start(self: Callable[[A, B, C], Call[R]], a: A, b: B, c: C, /, *,
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
-    async def start(self: Callable[[A, B, C, D], Call[R]], a: A, b: B, c: C, d: D, /, *, id: str | None = ...,
-                    tags: Tags | None = ..., timeout: Duration | None = ...) -> Handle[R]: ...
+    async def start(self: Callable[[A, B, C, D], Call[R]], a: A, b: B, c: C, d: D, /, *,
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
-    async def start(self: Callable[[A, B, C, D, E], Call[R]], a: A, b: B, c: C, d: D, e: E, /, *, id: str | None = ...,
-                    tags: Tags | None = ..., timeout: Duration | None = ...) -> Handle[R]: ...
+    async def start(self: Callable[[A, B, C, D, E], Call[R]], a: A, b: B, c: C, d: D, e: E, /, *,
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A, B, C, D, E, F], Call[R]], a: A, b: B, c: C, d: D, e: E, f: F, /, *,
-                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...) -> Handle[R]: ...
+                    id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
+                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
     @overload
     async def start(self, /, *, id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    **kwargs: Any) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ..., **kwargs: Any) -> Handle[R]: ...
     # fmt: on
     async def start(  # type: ignore[misc]  # a workflow may have parameters of these names, to be given by position
         self,
@@ -85,17 +156,64 @@ class Startable(Generic[P, R]):
         id: str | None = None,
         tags: Tags | None = None,
         timeout: Duration | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
         **kwargs: Any,
     ) -> Handle[R]:
         """Start an execution, durably, and answer a handle on it (G1).
 
         The same ``id`` and input again answer the same execution, whatever became of it; another input raises
         ``IdempotencyMismatch`` (G11). Without ``id`` it gets a fresh one. Arguments are checked against the hints.
-        Inside a workflow body the new execution is detached: it lives on when its starter ends.
+        The body begins after ``delay``, or at the time ``at``; until then it can be signalled, cancelled and looked at
+        like any other, and ``timeout`` counts from then. Inside a workflow body the new execution is detached: it lives
+        on when its starter ends.
         """
-        options = StartOptions(
-            id=None if id is None else check_new_id(id),
-            tags=check_tags({} if tags is None else tags),
-            timeout_ms=None if timeout is None else milliseconds(timeout),
-        )
+        options = start_options(id=id, tags=tags, timeout=timeout, delay=delay, at=at)
         return await self._start(args, kwargs, options)
+
+    def options(
+        self,
+        *,
+        id: str | None = None,
+        tags: Tags | None = None,
+        timeout: Duration | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        on_parent_end: OnParentEnd | None = None,
+    ) -> Configured[P, R]:
+        """This workflow with options: call, or ``start``, the answer with the workflow's own arguments.
+
+        ``await ship.options(id="s-17", timeout="1h")(order)`` in a body is a child with that id and timeout; the other
+        options are those of ``start``. A child whose tags are not given has its parent's. The id of a child is one that
+        ``start`` could find: if such an execution is there already, it is awaited (G11), and left alone if the parent
+        ends. ``on_parent_end`` says what becomes of a child that is still running when its parent ends: it is asked to
+        stop (``"cancel"``), or goes on (``"leave"``).
+        """
+        given = start_options(id=id, tags=tags, timeout=timeout, delay=delay, at=at, on_parent_end=on_parent_end)
+        return Configured(partial(self._call, options=given), partial(self._start, options=given), given)
+
+
+class Configured(Generic[P, R]):
+    """A workflow with the options of its next calls and starts, which take the workflow's own arguments."""
+
+    __slots__ = ("_call", "_options", "_start")
+
+    def __init__(
+        self,
+        call: Callable[[tuple[Any, ...], dict[str, Any]], Call[R]],
+        start: Callable[[tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, Handle[R]]],
+        options: StartOptions,
+    ) -> None:
+        self._call = call
+        self._start = start
+        self._options = options
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Run it as a child and await its result; outside of workflows, start it and wait."""
+        return self._call(args, kwargs)
+
+    async def start(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """``start`` with these options. ``on_parent_end`` is none of them: what is started has no parent."""
+        if self._options.on_parent_end is not None:
+            raise InvalidInput("what is started lives on by itself: on_parent_end is for children, which are called")
+        return await self._start(args, kwargs)

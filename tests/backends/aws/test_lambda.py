@@ -65,6 +65,17 @@ class Shop:
         async def quick(order: str) -> str:
             return await charge(order)
 
+        @app.step(retry=hf.Retry(max_attempts=2, initial="1h"))
+        async def reserve(order: str) -> str:
+            shop.effects[f"reserve {order}"] += 1
+            if shop.broken:
+                raise ConnectionError("the warehouse is closed")
+            return f"reserved {order}"
+
+        @app.workflow(name="reservation")
+        async def reservation(order: str) -> str:
+            return await reserve(order)
+
 
 @pytest.fixture(params=["memory", "dynamodb"])
 def cloudy(request: pytest.FixtureRequest) -> Callable[[Callable[[Cloud, Shop], Any]], Any]:
@@ -419,3 +430,54 @@ def test_a_handler_keeps_one_loop_and_one_app_from_invocation_to_invocation() ->
     assert handler(start("quick", "two", "two"))["result"] == "charged two"
     assert handler._crew is crew is not None
     handler.close()
+
+
+def do(verb: str, workflow: str, id: str, **fields: Any) -> dict[str, Any]:
+    return {"holdfast": verb, "workflow": workflow, "id": id, **fields}
+
+
+def test_a_delayed_start_begins_when_it_is_due_and_not_before(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        told = await cloud.invoke(start("quick", "q-1", "book") | {"delay": "2h", "timeout": "1m"})
+        assert told["status"] == "READY"
+        await asyncio.sleep(7_100)
+        assert not shop.effects
+        await asyncio.sleep(300)
+        assert (await cloud.invoke(status("quick", "q-1")))["result"] == "charged book"
+        assert shop.effects == {"charge book": 1}
+
+    cloudy(story)
+
+
+def test_every_verb_is_a_command(cloudy: Any) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        shop.broken = True
+        await cloud.invoke(start("reservation", "r-1", "book"))
+        shop.broken = False
+        await cloud.invoke(do("retry-now", "reservation", "r-1"))
+        assert (await until_ended(cloud, "reservation", "r-1"))["result"] == "reserved book"
+        forked = await cloud.invoke(do("fork", "reservation", "r-1", new_id="r-2", before="reserve#0"))
+        assert forked == {"workflow": "reservation", "id": "r-2"}
+        assert (await until_ended(cloud, "reservation", "r-2"))["result"] == "reserved book"
+        await cloud.invoke(start("checkout", "c-1", "book", "1d"))
+        for verb, standing in (("pause", "PAUSED"), ("resume", "SUSPENDED"), ("terminate", "TERMINATED")):
+            await cloud.invoke(do(verb, "checkout", "c-1"))
+            assert (await cloud.invoke(status("checkout", "c-1")))["status"] == standing
+        await cloud.invoke(start("checkout", "c-2", "book", "1d"))
+        await cloud.invoke(do("cancel", "checkout", "c-2", reason="enough"))
+        await cloud.invoke(do("retry", "checkout", "c-2"))
+        assert (await cloud.invoke(status("checkout", "c-2")))["status"] == "SUSPENDED"
+
+    cloudy(story)
+
+
+@pytest.mark.parametrize(
+    "verb", ["signal", "cancel", "terminate", "pause", "resume", "retry", "retry-now", "fork", "status"]
+)
+def test_what_is_not_there_is_not_found(cloudy: Any, verb: str) -> None:
+    async def story(cloud: Cloud, shop: Shop) -> None:
+        fields = {"name": "approved"} if verb == "signal" else {}
+        with pytest.raises(hf.NotFound, match="there is no execution 'nobody' of workflow 'checkout'"):
+            await cloud.invoke(do(verb, "checkout", "nobody", **fields))
+
+    cloudy(story)

@@ -13,20 +13,18 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.coordination.inbox import Sender
-from holdfast.errors import NotFound, Refused
+from holdfast.errors import NotFound
 from holdfast.items import Write
 from holdfast.kernel.entries import Done, Entry, Failed, Marked
-from holdfast.kernel.host import nudge
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
-from holdfast.persist import write_for_caller
+from holdfast.kernel.requests import Operation
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.child import check_again, outcome, watch
+from holdfast.workflows.operations.child import CallChild, check_again, outcome, watch
 from holdfast.workflows.record import (
     AWAITED_MARK,
     ENDED,
     AwaitedEnded,
     AwaitRequest,
-    await_sort,
     describe_partition,
     post,
     workflow_of,
@@ -35,7 +33,7 @@ from holdfast.workflows.record import (
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
     from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Decode, Operation
+    from holdfast.kernel.requests import Decode, Request
 
 
 async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:
@@ -54,12 +52,16 @@ class AwaitExecution(Struct, frozen=True):
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, lambda: self._look(operation, live))
 
+    def awaited(self, _operation: Operation, _live: Live) -> str:
+        """The partition of the other one."""
+        return self.partition
+
     async def _look(self, operation: Operation, live: Live) -> Arrival | Timed:
         store = live.host.home.store
         head = await store.get(self.partition)
         if head is not None and head.status not in ENDED:
             watch(self.partition, operation, live)  # first: it may end in this process before the store has answered
-            if await _asked_to_be_told(self.partition, live):
+            if await live.ask_to_be_told(self.partition):
                 return check_again(head, operation, live)
             head = await store.get(self.partition)
         if head is None:
@@ -73,18 +75,6 @@ class AwaitExecution(Struct, frozen=True):
         return ()
 
 
-async def _asked_to_be_told(partition: str, live: Live) -> bool:
-    """Ask an execution to tell us of its end. False if it has ended, or was asked before."""
-    message = AwaitRequest(live.partition)
-    writes = post(partition, await_sort(live.partition, live.record.nonce), message, live.now_ms())
-    try:
-        await write_for_caller(live.host.home.store, *writes, ours=lambda _there: False)
-    except Refused:
-        return False
-    nudge(partition, live.host.home, live.host)
-    return True
-
-
 def note(request: AwaitRequest, now: int) -> Entry:
     """What the awaited execution writes into its journal, so that it knows at its end."""
     return Marked(AWAITED_MARK + request.by, now)
@@ -94,6 +84,13 @@ def awaiting(entries: Iterable[Entry]) -> list[str]:
     """The partitions of those who have asked to be told, by the notes in a journal."""
     marks = (entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(AWAITED_MARK))
     return [mark.removeprefix(AWAITED_MARK) for mark in marks]
+
+
+def waiting_for(partition: str, requests: Iterable[Request], live: Live) -> list[Operation]:
+    """The operations that wait for the end of an execution."""
+    operations = (each for each in requests if isinstance(each, Operation))
+    waiting = (each for each in operations if isinstance(each.command, (AwaitExecution, CallChild)))
+    return [each for each in waiting if each.command.awaited(each, live) == partition]
 
 
 def answers(

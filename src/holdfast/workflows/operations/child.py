@@ -14,19 +14,23 @@ from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
 from holdfast.kernel.host import remind
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.failing import Undone
-from holdfast.workflows.launch import Launch, forestall, launch, outcome_error
+from holdfast.workflows.launch import forestall, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import (
+    CANCEL,
     CANCELLED,
     ENDED,
+    LEAVE,
     NO_LONGER_AWAITED,
     NO_VALUE,
     CancelRequest,
     Parent,
+    are_same,
     child_id,
     decode_record,
     decode_result,
     partition_of,
+    root_of,
 )
 from holdfast.workflows.retry import Retrier
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.activation import Activation
     from holdfast.kernel.requests import Operation
     from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.launch import Launch
     from holdfast.workflows.starting import StartOptions
 
 CHECK_AGAIN_MS: Final = 60_000
@@ -45,16 +50,20 @@ little, where each look is paid for (G14)."""
 
 
 async def call_child(
-    activation: Activation, workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    activation: Activation,
+    workflow: Workflow[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: StartOptions,
 ) -> Any:
     """The body half of an awaited child."""
     data = workflow.signature.bind(args, kwargs, f"workflow {workflow.name!r}")
-    command = CallChild(workflow, data)
+    named = b"" if options.id is None else b"\0" + options.id.encode()
     return await activation.request(
         "child",
         workflow.name,
-        command,
-        fingerprint=ids.fingerprint(data),
+        CallChild(workflow, data, options),
+        fingerprint=ids.fingerprint(data + named),
         decode=workflow.signature.result.decode_steady,
     )
 
@@ -80,10 +89,15 @@ async def start_child(
 
 
 class CallChild(Struct, frozen=True):
-    """Start a child if it is not there yet, and wait for its end."""
+    """Start a child if it is not there yet, and wait for its end.
+
+    Under an id that the user has given there may be an execution that this call has not started. It is awaited as any
+    other is, and not ours to stop.
+    """
 
     workflow: Workflow[..., Any]
     input: bytes
+    options: StartOptions
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, partial(self._start_or_find, operation, live))
@@ -102,6 +116,10 @@ class CallChild(Struct, frozen=True):
         if head.status in ENDED:
             return outcome(head, operation, live)
         watch(head.partition, operation, live)
+        if self._is_anothers(head, order) and not await live.ask_to_be_told(head.partition):
+            head = await live.host.home.store.get(head.partition) or head  # it has ended, or was asked before
+            if head.status in ENDED:
+                return outcome(head, operation, live)
         return check_again(head, operation, live)
 
     async def _reopened(self, head: Item, live: Live) -> Item | None:
@@ -117,22 +135,45 @@ class CallChild(Struct, frozen=True):
             return None
         return await host.home.store.get(head.partition)
 
+    def awaited(self, operation: Operation, live: Live) -> str:
+        """The partition of the child."""
+        return partition_of(self.workflow.name, self.options.id or _id_of(operation, live))
+
     def _order(self, operation: Operation, live: Live) -> Launch:
-        parent = Parent(live.partition, live.record.run, operation.id, live.record.nonce)
-        return Launch(id=_id_of(operation, live), input=self.input, tags=live.record.tags, parent=parent)
+        options, record = self.options, live.record
+        return options.order(
+            self.input,
+            live.now_ms(),
+            new_id=_id_of(operation, live),
+            tags=record.tags,
+            parent=Parent(
+                live.partition, record.run, operation.id, record.nonce, on_end=options.on_parent_end or CANCEL
+            ),
+            root=root_of(record, live.partition),
+        )
+
+    def _is_anothers(self, there: Item | None, order: Launch) -> bool:
+        if self.options.id is None or there is None or order.parent is None:
+            return False
+        return not are_same(order.parent, decode_record(there.body).parent)
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
+        if self.options.on_parent_end == LEAVE:
+            live.host.watchers.remove(self.awaited(operation, live), (live.partition, operation.id))
+            return ()
         return (Effect(f"{operation.id}!cancel", partial(self._cancel, operation, live)),)
 
     async def _cancel(self, operation: Operation, live: Live) -> None:
-        partition = partition_of(self.workflow.name, _id_of(operation, live))
+        partition, order = self.awaited(operation, live), self._order(operation, live)
         live.host.watchers.remove(partition, (live.partition, operation.id))
+        store = live.host.home.store
+        if self.options.id is not None and self._is_anothers(await store.get(partition), order):
+            return
         request = CancelRequest(NO_LONGER_AWAITED, live.operation_key(f"{operation.id}!cancel"))
         while not await live.send(partition, request):
-            head = await live.host.home.store.get(partition)
-            if head is not None and head.status in ENDED:
+            head = await store.get(partition)
+            if head is not None and (head.status in ENDED or self._is_anothers(head, order)):
                 return
-            order = self._order(operation, live)
             if await forestall(live.host.home, self.workflow, order, NO_LONGER_AWAITED, live.host.clock):
                 return
 
@@ -148,12 +189,7 @@ class StartDetached(Struct, frozen=True):
         return Effect(operation.id, partial(self._start, operation, live))
 
     async def _start(self, operation: Operation, live: Live) -> Arrival:
-        order = Launch(
-            id=self.options.id or _id_of(operation, live),
-            input=self.input,
-            tags=self.options.tags,
-            timeout_ms=self.options.timeout_ms,
-        )
+        order = self.options.order(self.input, live.now_ms(), new_id=_id_of(operation, live), tags={})
         try:
             await launch(live.host.home, live.host, self.workflow, order, live.host.clock)
         except IdempotencyMismatch as error:

@@ -12,7 +12,7 @@ from holdfast.errors import BatchFailed, InvalidInput
 from holdfast.functions import told
 from holdfast.workflows.operations.batch import Batch, Completion, Rules, checked
 from holdfast.workflows.operations.lanes import map_by_lanes
-from holdfast.workflows.scope import activation_for
+from holdfast.workflows.scope import activation_for, refused_in_queries
 
 if TYPE_CHECKING:
     from holdfast.kernel.activation import Activation
@@ -22,6 +22,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
+@refused_in_queries
 async def map(  # noqa: A001 - read as hf.map, never imported bare
     function: Callable[[A], Awaitable[R]],
     items: Iterable[A],

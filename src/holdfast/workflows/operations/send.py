@@ -9,11 +9,18 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
-from holdfast.errors import InvalidState
+from holdfast.errors import InvalidState, NotFound
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.workflows.live import Live
 from holdfast.workflows.messages import was_received
-from holdfast.workflows.record import CancelRequest, Signal, describe_partition, workflow_of
+from holdfast.workflows.record import (
+    ENDED,
+    CancelRequest,
+    Signal,
+    describe_partition,
+    is_there,
+    workflow_of,
+)
 
 if TYPE_CHECKING:
     from holdfast.kernel.activation import Activation
@@ -52,8 +59,13 @@ class SendCancel(Struct, frozen=True):
 
 
 async def _send(partition: str, message: Signal | CancelRequest, operation: Operation, live: Live) -> Arrival:
-    if not await live.send(partition, message) and not await was_received(live.host.home.store, partition, message):
-        return live.failed(operation, InvalidState(f"{describe_partition(partition)} is not there or has ended"))
+    store = live.host.home.store
+    while not await live.send(partition, message) and not await was_received(store, partition, message):
+        head = await store.get(partition)
+        if not is_there(head, live.now_ms()):
+            return live.failed(operation, NotFound(f"there is no {describe_partition(partition)}"))
+        if head.status in ENDED:
+            return live.failed(operation, InvalidState(f"{describe_partition(partition)} has ended as {head.status}"))
     return live.done(operation, b"null", copy=None)
 
 

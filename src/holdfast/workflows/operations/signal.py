@@ -11,7 +11,7 @@ from holdfast.errors import WaitTimeout
 from holdfast.kernel.earlier import SIGNAL_PREFIX
 from holdfast.kernel.tasks import timers_called
 from holdfast.workflows.record import check_text
-from holdfast.workflows.scope import activation_for
+from holdfast.workflows.scope import activation_for, refused_in_queries
 
 T = TypeVar("T")
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 async def signal(name: str, type: type[T], *, timeout: Duration | None = None) -> T: ...
 @overload
 async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None) -> Any: ...
+@refused_in_queries
 async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None) -> Any:
     """Wait for the next signal of this name and answer its value, decoded as ``type``.
 

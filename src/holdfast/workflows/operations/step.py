@@ -7,18 +7,19 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
-from holdfast.kernel.entries import Intended, Progressed, Tried
+from holdfast.kernel.entries import AT_ONCE, Intended, Progressed, Tried
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
 from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
@@ -160,6 +161,15 @@ def _failure(
     live.tried[operation.id] = tried
     live.intended.pop(operation.id, None)
     return Arrival(tried)
+
+
+def hurry(wanted: Container[str], live: Live) -> None:
+    """End the pauses of the steps that wait for their next attempts, and have that noted: it outlives this process."""
+    now = live.now_ms()
+    for op, tried in live.tried.items():
+        if op in wanted and tried.again_at > now:
+            live.tried[op] = hurried = replace(tried, at=now, again_at=AT_ONCE)
+            live.report(hurried)
 
 
 async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: int, seat: Seat | None) -> Any:

@@ -17,18 +17,26 @@ from holdfast.functions import told
 from holdfast.kernel.tasks import timers_called
 from holdfast.kernel.unit import current_unit
 from holdfast.workflows.saga import refuse_new_run
-from holdfast.workflows.scope import BodyScope, activation_for, current_activation, refuse_in_step
+from holdfast.workflows.scope import (
+    BodyScope,
+    activation_for,
+    current_activation,
+    refuse_in_step,
+    refused_in_queries,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@refused_in_queries
 async def sleep(duration: Duration) -> None:
     """Wait durably, from milliseconds to years: the process need not live that long, and it is never early (G8)."""
     activation_for("hf.sleep")
     await asyncio.sleep(seconds(duration))
 
 
+@refused_in_queries
 async def wait_for(
     check: Callable[P, Awaitable[T]],
     *args: P.args,

@@ -1,0 +1,128 @@
+"""Changing many executions: all that a selection finds, a page at a time, each reported by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.client import Selection, StatusPage, list_executions
+from holdfast.errors import InvalidInput, StoreError
+from holdfast.workflows.access import Access
+from holdfast.workflows.handle import Handle
+from holdfast.workflows.record import OPEN, check_text
+from holdfast.workflows.retry import RETRYABLE
+from holdfast.workflows.status import Status
+
+PAGE: Final = 100
+AT_ONCE: Final = 20
+"""So many executions are changed beside each other."""
+
+
+class Verb(Struct, frozen=True):
+    """What is done to each: ``done`` is its past, for messages, ``statuses`` are those in which it makes sense."""
+
+    done: str
+    statuses: tuple[str, ...]
+    change: Callable[[Handle[Any]], Awaitable[None]]
+
+
+def retrying() -> Verb:
+    """Go on with those that ended badly."""
+    return Verb("retried", RETRYABLE, lambda handle: handle.retry())
+
+
+def cancelling(reason: str = "") -> Verb:
+    """Ask those that have not ended to stop."""
+    check_text("the reason of a cancellation", reason)
+    return Verb("cancelled", OPEN, lambda handle: handle.cancel(reason))
+
+
+def terminating(reason: str = "terminated") -> Verb:
+    """End those that have not ended."""
+    check_text("the reason of a termination", reason)
+    return Verb("terminated", OPEN, lambda handle: handle.terminate(reason))
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """What became of one execution: ``error`` says why it was left as it is."""
+
+    workflow: str
+    id: str
+    error: Exception | None = None
+
+
+class ChangedPage(Struct, frozen=True):
+    """Some executions that were changed, or could not be. To go on behind them, pass ``cursor`` as ``after``."""
+
+    changed: tuple[Changed, ...]
+    cursor: str | None
+
+
+class Chosen:
+    """The executions that a selection finds, newest first: look at them, or change all of them.
+
+    Nothing is read or written before a page is asked for. Those that are created meanwhile are not among them. What
+    was done stays done when the caller stops in the middle: the next time these no longer match, and ``after`` skips
+    what was seen.
+    """
+
+    def __init__(
+        self, selection: Selection, connect: Callable[[], Access], handle_of: Callable[[str, str], Handle[Any]]
+    ) -> None:
+        self._selection = selection
+        self._connect = connect
+        self._handle_of = handle_of
+
+    async def pages(self, *, after: str | None = None) -> AsyncIterator[StatusPage]:
+        """All of them, a page at a time."""
+        async for page in _pages(self._connect(), self._selection, after):
+            yield page
+
+    def fit_for(self, verb: Verb) -> Chosen:
+        """Those of them with which this can be done. Raises ``InvalidInput`` if the selection wants others."""
+        wanted = self._selection.status
+        if wanted is not None and wanted not in verb.statuses:
+            raise InvalidInput(f"what is {wanted} cannot be {verb.done}; what can be is {', '.join(verb.statuses)}")
+        return Chosen(replace(self._selection, among=verb.statuses), self._connect, self._handle_of)
+
+    async def change(self, verb: Verb, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Do something with each that it can be done with; errors are reported, and the others go on."""
+        async for page in self.fit_for(verb).pages(after=after):
+            changed: list[Changed] = []
+            for at in range(0, len(page.executions), AT_ONCE):
+                some = page.executions[at : at + AT_ONCE]
+                changed += await asyncio.gather(*(self._change_one(verb, each) for each in some))
+            yield ChangedPage(tuple(changed), page.cursor)
+
+    def retry(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Go on with those that ended badly, as ``Handle.retry`` does."""
+        return self.change(retrying(), after=after)
+
+    def cancel(self, reason: str = "", *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Ask those that have not ended to stop, as ``Handle.cancel`` does."""
+        return self.change(cancelling(reason), after=after)
+
+    def terminate(self, reason: str = "terminated", *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """End those that have not ended at once, as ``Handle.terminate`` does."""
+        return self.change(terminating(reason), after=after)
+
+    async def _change_one(self, verb: Verb, status: Status) -> Changed:
+        try:
+            await verb.change(self._handle_of(status.workflow, status.id))
+        except StoreError:
+            raise  # the others would not fare better
+        except Exception as error:  # noqa: BLE001 - it is reported, and the others are changed
+            return Changed(workflow=status.workflow, id=status.id, error=error)
+        return Changed(workflow=status.workflow, id=status.id)
+
+
+async def _pages(access: Access, selection: Selection, after: str | None) -> AsyncIterator[StatusPage]:
+    while True:
+        page = await list_executions(access, selection, after=after, limit=PAGE)
+        yield page
+        if (after := page.cursor) is None:
+            return

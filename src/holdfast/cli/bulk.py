@@ -1,0 +1,172 @@
+"""``holdfast bulk``: the same for all executions that are chosen."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+from msgspec import Struct
+
+from holdfast.app import App
+from holdfast.bulk import Changed, Chosen, Verb, cancelling, retrying, terminating
+from holdfast.cli.entry import EXIT_ERROR
+from holdfast.cli.output import plain
+from holdfast.cli.progress import Ticker
+from holdfast.cli.selecting import selecting
+from holdfast.cli.session import Session, examples, handle_on, on_home
+from holdfast.client import Selection
+from holdfast.errors import HoldfastError
+from holdfast.workflows.handle import Handle
+
+SHOWN: Final = 10
+ALL: Final = Selection()
+
+all_option: Final = click.option("--all", "everything", is_flag=True, help="All there are.")
+yes_option: Final = click.option("--yes", is_flag=True, help="Do it. Without it, only tell what would be done.")
+after_option: Final = click.option("--after", metavar="CURSOR", help="Go on where an earlier one ended.")
+reason_option: Final = click.option("--reason", default="", help="Why.")
+
+
+class Failure(Struct, frozen=True):
+    """One that was left as it is, and why."""
+
+    workflow: str
+    id: str
+    code: str
+    message: str
+
+
+class Tally(Struct):
+    """How far it is. ``cursor`` is where to go on."""
+
+    changed: int = 0
+    failed: list[Failure] = []
+    cursor: str | None = None
+
+
+@click.group("bulk")
+def bulk() -> None:
+    """Retry, cancel or terminate all executions that are chosen.
+
+    Without --yes nothing is changed: it tells what would be. Each is tried by itself: what fails is told at the end,
+    and the exit status is 1 then. To go on after an interruption run the same command again.
+    """
+
+
+@bulk.command(
+    "retry",
+    epilog=examples(
+        "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h",
+        "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h --yes",
+    ),
+)
+@selecting
+@all_option
+@yes_option
+@after_option
+@on_home
+def retry(session: Session, *, selection: Selection, everything: bool, yes: bool, after: str | None) -> None:
+    """Go on with executions that ended badly, from the operations that failed. Needs the app's code."""
+    _check_choice(selection, everything=everything)
+    app = session.app()
+    _run(session, app, Chosen(selection, app.access, app.handle), "retry", retrying(), yes=yes, after=after)
+
+
+@bulk.command(
+    "cancel",
+    epilog=examples("holdfast bulk cancel --home sqlite:///shop.db --tag customer=acme --reason 'they left' --yes"),
+)
+@selecting
+@all_option
+@reason_option
+@yes_option
+@after_option
+@on_home
+def cancel(
+    session: Session, *, selection: Selection, everything: bool, reason: str, yes: bool, after: str | None
+) -> None:
+    """Ask executions that have not ended to stop: their clean-ups and sagas run first."""
+    _check_choice(selection, everything=everything)
+    app, verb = session.any_app(), cancelling(reason)
+    _run(session, app, _chosen(selection, app), "cancel", verb, yes=yes, after=after)
+
+
+@bulk.command(
+    "terminate",
+    epilog=examples("holdfast bulk terminate --home sqlite:///shop.db --status BLOCKED --older-than 30d --yes"),
+)
+@selecting
+@all_option
+@reason_option
+@yes_option
+@after_option
+@on_home
+def terminate(
+    session: Session, *, selection: Selection, everything: bool, reason: str, yes: bool, after: str | None
+) -> None:
+    """End executions at once, without clean-up or compensation. Prefer cancel."""
+    _check_choice(selection, everything=everything)
+    app, verb = session.any_app(), terminating(reason or "terminated")
+    _run(session, app, _chosen(selection, app), "terminate", verb, yes=yes, after=after)
+
+
+def _check_choice(selection: Selection, *, everything: bool) -> None:
+    if everything != (selection == ALL):
+        raise click.UsageError("Which ones? Say it by options, or add --all." if not everything else "--all is alone.")
+
+
+def _chosen(selection: Selection, app: App) -> Chosen:
+    def handle(workflow: str, id: str) -> Handle[Any]:
+        return handle_on(app, workflow, id)
+
+    return Chosen(selection, app.access, handle)
+
+
+def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *, yes: bool, after: str | None) -> None:
+    if not yes:
+        _only_tell(session, app, chosen, action, verb, after)
+        return
+    tally = Tally(cursor=after)
+    try:
+        session.run(lambda _app: _change(session, chosen, verb, tally), app)
+    except (HoldfastError, KeyboardInterrupt):
+        if tally.cursor is not None:
+            click.echo(f"{tally.changed:,} {verb.done} so far; to go on: --after {tally.cursor}", err=True)
+        raise
+    lines = [f"{tally.changed:,} {verb.done}"]
+    lines += [f"not {verb.done}: {each.workflow} {plain(each.id)}: {plain(each.message)}" for each in tally.failed]
+    session.answer({"action": action, "changed": tally.changed, "failed": tally.failed}, "\n".join(lines))
+    if tally.failed:
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+async def _change(session: Session, chosen: Chosen, verb: Verb, tally: Tally) -> None:
+    with Ticker(quiet=session.json) as ticker:
+        async for page in chosen.change(verb, after=tally.cursor):
+            tally.failed += [_failure(each, each.error) for each in page.changed if each.error is not None]
+            tally.changed += sum(each.error is None for each in page.changed)
+            tally.cursor = page.cursor
+            if seen := tally.changed + len(tally.failed):
+                ticker.tell(f"{tally.changed:,} {verb.done}, {len(tally.failed):,} not", seen)
+
+
+def _failure(changed: Changed, error: Exception) -> Failure:
+    code = error.code if isinstance(error, HoldfastError) else type(error).__name__
+    return Failure(changed.workflow, changed.id, code, str(error))
+
+
+def _only_tell(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, after: str | None) -> None:
+    async def look(_app: App) -> tuple[int, list[dict[str, str]]]:
+        count, first = 0, list[dict[str, str]]()
+        async for page in chosen.fit_for(verb).pages(after=after):
+            count += len(page.executions)
+            some = page.executions[: SHOWN - len(first)]
+            first += [{"workflow": each.workflow, "id": each.id, "status": each.status} for each in some]
+        return count, first
+
+    count, first = session.run(look, app)
+    lines = [f"{each['workflow']} {plain(each['id'])}  {each['status']}" for each in first]
+    if count > len(first):
+        lines.append(f"and {count - len(first):,} more")
+    lines.append(f"{count:,} would be {verb.done}: add --yes to do it" if count else "no executions")
+    session.answer({"action": action, "dry_run": True, "matching": count, "first": first}, "\n".join(lines))

@@ -1,0 +1,169 @@
+"""Many executions at once: all that are chosen are retried, cancelled or terminated, each by itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+
+import pytest
+
+import holdfast as hf
+from holdfast.bulk import Verb
+
+
+@pytest.fixture
+def broken():
+    """The words whose work fails now."""
+    return set()
+
+
+@pytest.fixture
+def job(app, broken):
+    @app.step(retry=hf.Retry(max_attempts=1))
+    async def work(word: str) -> str:
+        if word in broken:
+            raise LookupError(f"{word} is broken")
+        return word
+
+    @app.workflow
+    async def job(word: str) -> str:
+        return await work(word)
+
+    return job
+
+
+@pytest.fixture
+def waits(app):
+    @app.workflow
+    async def waits(word: str = "") -> str:
+        return word + await hf.signal("go", str)
+
+    return waits
+
+
+async def all_of(pages):
+    changed = []
+    async for page in pages:
+        changed += page.changed
+    return changed
+
+
+async def ended(handle):
+    with contextlib.suppress(hf.ExecutionError):
+        await handle
+    return (await handle.status()).status
+
+
+@pytest.fixture
+def failed(job, broken):
+    """``await failed(...)``: handles of executions that have failed, one for each word."""
+
+    async def fail(*words):
+        broken.update(words)
+        handles = [await job.start(word, id=word, tags={"first": word[0]}) for word in words]
+        for handle in handles:
+            assert await ended(handle) == "FAILED"
+        broken.clear()
+        return handles
+
+    return fail
+
+
+async def test_those_that_failed_are_retried(app, job, failed):
+    async with app.worker():
+        handles = await failed("a", "b", "c")
+        fine = await job.start("fine", id="fine")
+        await fine
+        changed = await all_of(app.select("job", status="FAILED").retry())
+        assert {(each.workflow, each.id, each.error) for each in changed} == {("job", word, None) for word in "abc"}
+        assert [await handle for handle in handles] == ["a", "b", "c"]
+        assert await all_of(app.select("job", status="FAILED").retry()) == []
+
+
+async def test_without_a_status_those_are_changed_that_can_be(app, job, waits, failed, reaches):
+    async with app.worker():
+        (handle,) = await failed("a")
+        open_one = await waits.start(id="w")
+        await reaches(open_one, "SUSPENDED")
+        assert [each.id for each in await all_of(app.select().cancel("enough"))] == ["w"]
+        with pytest.raises(hf.ExecutionCancelled, match="enough"):
+            await open_one
+        assert {each.id for each in await all_of(app.select().retry())} == {"a", "w"}
+        assert await handle == "a"
+        assert [each.id for each in await all_of(app.select().terminate("over"))] == ["w"]
+        with pytest.raises(hf.ExecutionTerminated, match="over"):
+            await open_one
+
+
+async def test_they_are_chosen_as_listings_choose(app, failed, waits, reaches):
+    @app.workflow
+    async def parent() -> str:
+        return await waits.options(id="child")()
+
+    async with app.worker():
+        await failed("apple", "avocado", "bean")
+
+        async def ids(**selection):
+            return [each.id async for page in app.select(**selection).pages() for each in page.executions]
+
+        assert set(await ids(tags={"first": "a"})) == {"apple", "avocado"}
+        assert await ids(older_than="1h") == []
+        assert len(await ids(older_than=0)) == 3
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        assert await ids(parent=handle) == ["child"]
+        assert set(await ids(root=handle)) == {"p", "child"}
+
+
+async def test_what_fails_is_reported_and_the_others_go_on(app, world, failed):
+    other = world.app()
+
+    @other.workflow
+    async def elsewhere() -> None:
+        raise LookupError("no")
+
+    async with other.worker():
+        assert await ended(await elsewhere.start(id="e")) == "FAILED"
+    async with app.worker():
+        await failed("a", "b")
+        changed = await all_of(app.select(status="FAILED").retry())
+        told = {each.id: type(each.error) for each in changed}
+        assert told == {"a": type(None), "b": type(None), "e": hf.UnknownName}
+
+
+async def test_one_that_has_changed_by_its_turn_is_reported(app, waits):
+    async def late(handle):
+        await handle.terminate("first")
+        await handle.terminate("second")
+
+    async with app.worker():
+        await waits.start(id="w")
+        (changed,) = await all_of(app.select("waits").change(Verb("ended", ("RUNNING", "SUSPENDED", "READY"), late)))
+        assert str(changed.error) == "execution 'w' of workflow 'waits' has ended as TERMINATED"
+
+
+async def test_many_come_in_pages_and_a_cursor_goes_on_behind_them(app, waits):
+    async with app:
+        for number in range(230):
+            await waits.start(id=str(number))
+        seen = Counter()
+        pages = app.select("waits").terminate()
+        page = await anext(pages)
+        assert len(page.changed) == 100
+        assert page.cursor is not None
+        seen.update(each.id for each in page.changed)
+        await pages.aclose()  # whoever stops here goes on where he was
+        changed = await all_of(app.select("waits").terminate(after=page.cursor))
+        seen.update(each.id for each in changed)
+        assert seen == Counter(map(str, range(230)))
+        assert await all_of(app.select("waits").terminate()) == []
+
+
+async def test_what_makes_no_sense_is_refused(app, job):
+    async with app:
+        with pytest.raises(hf.InvalidInput, match="what is COMPLETED cannot be retried; what can be is FAILED"):
+            await anext(app.select(status="COMPLETED").retry())
+        with pytest.raises(hf.InvalidInput, match="no status is called 'FINE'"):
+            app.select(status="FINE")
+        with pytest.raises(hf.InvalidInput, match="until and older_than say the same"):
+            app.select(until=(await (await job.start("a")).status()).created_at, older_than="1h")
