@@ -42,6 +42,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.containment import contained_call
+
 LOGGED: Final = {
     "fenced": logging.INFO,
     "lease_lost": logging.WARNING,
@@ -101,7 +103,7 @@ class Telemetry:
             _logger.log(LOGGED[event], "%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
         for subscriber in self._subscribers:
             try:
-                subscriber(event, fields)
+                contained_call(subscriber, event, fields)
             except Exception as error:  # noqa: BLE001 - an exporter that fails must not cost durability
                 self._report(subscriber, event, error)
 

@@ -495,8 +495,12 @@ async def test_final_errors_are_recorded_and_come_back_as_they_were(shop):
     assert runs == ["17", "18"]
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit], ids=lambda e: e.__name__)
-async def test_cancellation_and_its_like_release_the_key(memory_world, error):
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(asyncio.CancelledError, hf.CallFailed), (KeyboardInterrupt, KeyboardInterrupt), (SystemExit, hf.CallFailed)],
+    ids=["CancelledError", "KeyboardInterrupt", "SystemExit"],
+)
+async def test_what_is_no_exception_releases_the_key_too(memory_world, error, expected):
     app = memory_world.app()
     stories = iter([error("enough"), None])
 
@@ -508,7 +512,7 @@ async def test_cancellation_and_its_like_release_the_key(memory_world, error):
 
     async with app:
         coroutine = charge("17")
-        with pytest.raises(error):
+        with pytest.raises(expected):
             await _driven(coroutine)
         record = await app.idempotency("charge").get("17")
         assert record is not None and record.status == "FREE"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -14,6 +13,7 @@ from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembe
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
+from holdfast.containment import contained
 from holdfast.errors import InvalidInput, StoreUnavailable, UnknownName
 from holdfast.items import one_per_place
 
@@ -76,15 +76,11 @@ async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) 
         if actor.actor is None:
             assert actor.version is not None
             actor.actor = kind.restore(kind.state.decode(actor.version.state))
-        result = await kind.run(made, actor.actor, turn, bytes(call.args))
+        result = await contained(kind.run(made, actor.actor, turn, bytes(call.args)))
         what = f"the result of {kind.name}.{call.method}"
         data, _ = made.signature.result.copy(result, what, access.limit_bytes)
         _refuse_if_too_much(turn, actor, access)
         turn.state = _encoded(actor, access)
-    except asyncio.CancelledError as error:
-        if (task := asyncio.current_task()) is None or not task.cancelling():
-            return Replied(error=RuntimeError(f"{kind.name}.{call.method} was cancelled: {error}"))
-        raise
     except StoreUnavailable:
         raise  # nobody's answer: the turn begins again when the store is back
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.clock import Clock
+from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
@@ -180,7 +181,9 @@ class Host:
     async def _take_turn(self, entity: Entity) -> None:
         try:
             await entity.model.turn(entity, self)
-        except Exception as error:  # noqa: BLE001 - one broken entity must not take the others down
+        except BaseException as error:  # one broken entity must not take the others down
+            if is_asked_for(error, entity.turn):
+                raise
             self.failed(entity, error)
         finally:
             self._turn_ended(entity)

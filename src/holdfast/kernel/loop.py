@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Coroutine
 from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final, NoReturn, Protocol
 
+from holdfast.containment import is_interrupt
 from holdfast.errors import DeterminismError, IOOutsideStep
 from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly
 
@@ -154,9 +155,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
             for handle in ready:
                 try:
                     handle.run()
-                except SystemExit:  # it is the outcome of its task already, and no reason to end the process
-                    pass
-                except Exception as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
+                except (SystemExit, KeyboardInterrupt) as error:
+                    if is_interrupt(error):
+                        raise
+                    # It is the outcome of its task already, and no reason to end the process.
+                except BaseException as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
                     self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
 
     def _unwind(self) -> None:

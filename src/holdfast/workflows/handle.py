@@ -14,6 +14,7 @@ from holdfast import ids
 from holdfast.clock import moment
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
+from holdfast.containment import contained_call
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput, InvalidState, UnknownName, WaitTimeout
 from holdfast.workflows import control
@@ -202,7 +203,7 @@ class Handle(Generic[R]):
                 raise UnknownName(
                     f"{describe_partition(self._partition)} exposes no query {name!r} now; it has: {known}"
                 )
-            answer = activation.ask(name)
+            answer = contained_call(activation.ask, name)
             if inspect.iscoroutine(answer):
                 answer.close()
                 raise InvalidInput(f"query {name!r} waits for something: write it as a plain def that only looks")

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
+from holdfast.containment import contained, contained_call
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
 from holdfast.kernel.entries import Intended, Progressed, Tried
@@ -89,15 +90,9 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
     attempt = 1 if tried is None else tried.attempt + 1
     began = live.now_ms()
     try:
-        result = await _invoke(command, operation, live, attempt)
+        result = await contained(_invoke(command, operation, live, attempt))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
-    except asyncio.CancelledError as error:
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise
-        return live.failed(operation, error, attempts=attempt, began=began)
-    except (KeyboardInterrupt, GeneratorExit):  # the process is to end, or this attempt is thrown away
-        raise
-    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, attempt, began)
     return live.done(operation, data, copy=copy, attempts=attempt, began=began)
 
@@ -166,7 +161,7 @@ async def _call(command: CallStep, live: Live) -> Any:
 
 def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     try:
-        return function(*args, **kwargs)
+        return contained_call(function, *args, **kwargs)  # a GeneratorExit in a future would end whoever awaits it
     except StopIteration as error:  # no future can carry it; a coroutine makes the same of it
         raise RuntimeError(f"the step raised {error!r}") from error
 
