@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.actors.definition import Actor as Actor
     from holdfast.actors.definition import field as field
     from holdfast.actors.definition import read as read
+    from holdfast.actors.limited import method as method
     from holdfast.actors.sending import Sent as Sent
     from holdfast.actors.sending import send as send
     from holdfast.actors.timers import timer as timer
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.errors import Busy as Busy
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
+    from holdfast.errors import CallTimeout as CallTimeout
     from holdfast.errors import CompensationFailed as CompensationFailed
     from holdfast.errors import ConfigurationError as ConfigurationError
     from holdfast.errors import Conflict as Conflict
@@ -114,8 +116,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import current as current
 
 _ERRORS = (
-    "Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError DuplicateName "
-    "ExecutionCancelled ExecutionError ExecutionFailed "
+    "Busy CallCycle CallFailed CallTimeout CompensationFailed ConfigurationError Conflict DeterminismError "
+    "DuplicateName ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
     "IOOutsideStep KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
     "ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError Terminal UnknownName "
@@ -126,6 +128,7 @@ _WAITS = "continue_as_new now patched poll query random removed sleep uuid wait_
 _HOMES = {
     "App": "app",
     **dict.fromkeys(("Actor", "field", "read"), "actors.definition"),
+    "method": "actors.limited",
     **dict.fromkeys(("Sent", "send"), "actors.sending"),
     "timer": "actors.timers",
     **dict.fromkeys(("DocumentPage", "Documents"), "coordination.document.collection"),
@@ -186,6 +189,7 @@ __all__ = [
     "Busy",
     "CallCycle",
     "CallFailed",
+    "CallTimeout",
     "Callback",
     "CallbackHandle",
     "Caller",
@@ -265,6 +269,7 @@ __all__ = [
     "iam_caller",
     "injected",
     "map",
+    "method",
     "now",
     "patched",
     "poll",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from holdfast.errors import CallFailed
 
@@ -73,9 +73,14 @@ class Run(Generic[T]):
     def waits(self) -> None:
         """The code waits for something, for the first time."""
 
-    def ended(self, error: BaseException | None) -> Exception | None:
-        """The code has ended, with an error of its own or without; answers the one to raise."""
-        return error if error is None or isinstance(error, Exception) else Escaped(error)
+    def ended(self, error: BaseException | None, *, asked: bool) -> BaseException | None:
+        """The code has ended, with an error or without, which somebody outside has ``asked`` for, or not; answers the
+        one to raise.
+        """
+        return error if asked or error is None or isinstance(error, Exception) else Escaped(error)
+
+    def over(self) -> None:
+        """Nothing more comes of it, however it has ended."""
 
     def __await__(self) -> Generator[Any, Any, T]:
         task = asyncio.current_task()
@@ -113,12 +118,12 @@ class Run(Generic[T]):
                     sent, error = None, thrown
             if self.requests:
                 yield from self._withdraw_requests(before)
-            if isinstance(error, asyncio.CancelledError) and task.cancelling() > before:
-                raise error
-            if (told := self.ended(error)) is not None:
+            asked = isinstance(error, asyncio.CancelledError) and task.cancelling() > before
+            if (told := self.ended(error, asked=asked)) is not None:
                 raise told
-            return result  # type: ignore[no-any-return]
+            return cast("T", result)
         finally:
+            self.over()
             del error  # its traceback leads back to here
 
     def _withdraw_requests(self, before: int) -> Generator[None]:

@@ -19,6 +19,7 @@
     │   ├── StepTimeout              it, or its heartbeat, took too long; its effect may have happened
     │   └── StepInterrupted          an at-most-once step may or may not have run
     ├── CallFailed                   an actor's method or an idempotent handler raised a class that is not registered
+    ├── CallTimeout                  an actor's method or a consumer took longer than it may; nothing of it was kept
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
     ├── LeaseLost                    what was yours alone may be somebody else's by now; carries what was not recorded
@@ -184,6 +185,12 @@ class CallFailed(StepFailed):
     """
 
     code = "call_failed"
+
+
+class CallTimeout(HoldfastError, TimeoutError):
+    """An actor's method, or a consumer, ran for longer than its ``timeout`` and was cancelled; nothing was kept."""
+
+    code = "call_timeout"
 
 
 class CallCycle(HoldfastError):

@@ -72,10 +72,6 @@ class HoldfastPersistence(BasePersistenceLayer):
         self._called: ContextVar[Records] = ContextVar("holdfast_powertools_called")
         self._begun: ContextVar[tuple[Begun, ...]] = ContextVar("holdfast_powertools_begun", default=())
 
-    @property
-    def event_key_jmespath(self) -> str:  # type: ignore[override]  # theirs is an attribute that the last call has set
-        return self._called.get().event_key_jmespath
-
     def configure(
         self, config: IdempotencyConfig, function_name: str | None = None, key_prefix: str | None = None
     ) -> None:
@@ -86,6 +82,7 @@ class HoldfastPersistence(BasePersistenceLayer):
                 records = found[name] = Records(self._options)
                 records.configure(config, function_name, key_prefix)
         self._called.set(records)
+        self.event_key_jmespath = config.event_key_jmespath  # they show it in messages
 
     def save_inprogress(self, data: dict[str, Any], remaining_time_in_millis: int | None = None) -> None:
         records = self._called.get()
@@ -93,10 +90,11 @@ class HoldfastPersistence(BasePersistenceLayer):
         self._begun.set((*self._begun.get(), Begun(data, records)))
 
     def save_success(self, data: dict[str, Any], result: dict[Any, Any]) -> None:
-        self._end(data).save_success(data, result)
+        ended: Any = self._end(data)
+        ended.save_success(data, result)
 
     def delete_record(self, data: dict[str, Any], exception: Exception) -> None:
-        self._end(data).delete_record(data, exception)  # type: ignore[no-untyped-call]  # theirs has no annotations
+        self._end(data).delete_record(data, exception)
 
     def get_record(self, data: dict[str, Any]) -> DataRecord | None:
         return self._called.get().get_record(data)
@@ -113,16 +111,16 @@ class HoldfastPersistence(BasePersistenceLayer):
     # What a store answers for itself: here each function's records do.
 
     def _put_record(self, data_record: DataRecord) -> None:
-        self._called.get()._put_record(data_record)  # noqa: SLF001 - of our own class
+        self._called.get().put(data_record)
 
     def _update_record(self, data_record: DataRecord) -> None:
-        self._called.get()._update_record(data_record)  # noqa: SLF001 - of our own class
+        self._called.get().update(data_record)
 
     def _delete_record(self, data_record: DataRecord) -> None:
-        self._called.get()._delete_record(data_record)  # noqa: SLF001 - of our own class
+        self._called.get().delete(data_record)
 
     def _get_record(self, idempotency_key: str) -> DataRecord:
-        return self._called.get()._get_record(idempotency_key)  # noqa: SLF001 - of our own class
+        return self._called.get().get(idempotency_key)
 
 
 class Records(BasePersistenceLayer):
@@ -135,7 +133,8 @@ class Records(BasePersistenceLayer):
         # A function may be called in several threads; each ends the attempts it began, and no others.
         self._begun: ContextVar[dict[str, Attempt]] = ContextVar("holdfast_powertools", default=NO_ATTEMPTS)
 
-    def _put_record(self, data_record: DataRecord) -> None:
+    def put(self, data_record: DataRecord) -> None:
+        """Begin an attempt. Raises as Powertools expects."""
         place, ends_at = self._place(data_record), data_record.in_progress_expiry_timestamp
         left_ms = self._options.lease_ms
         if ends_at is not None:
@@ -153,7 +152,8 @@ class Records(BasePersistenceLayer):
             raise IdempotencyItemAlreadyExistsError(old_data_record=old)
         self._begun.set(self._begun.get() | {data_record.idempotency_key: found})
 
-    def _update_record(self, data_record: DataRecord) -> None:
+    def update(self, data_record: DataRecord) -> None:
+        """The function has answered."""
         attempt = self._take(data_record.idempotency_key)
         if attempt is None:
             raise LeaseLost(
@@ -162,18 +162,32 @@ class Records(BasePersistenceLayer):
             )
         ask(self._loop(), self._keys().complete(attempt, data_record.response_data.encode()))
 
-    def _delete_record(self, data_record: DataRecord) -> None:
+    def delete(self, data_record: DataRecord) -> None:
+        """The function has failed."""
         attempt = self._take(data_record.idempotency_key)
         if attempt is not None:
             failure = RuntimeError("the handler failed")
             ask(self._loop(), self._keys().failed(attempt, failure, final=False))
 
-    def _get_record(self, idempotency_key: str) -> DataRecord:
+    def get(self, idempotency_key: str) -> DataRecord:
+        """What is on record."""
         place = self._place(DataRecord(idempotency_key))
         item = ask(self._loop(), idempotency.look(self._options.app.opened(), place))
         if item is None or item.status not in {RUNNING, COMPLETED}:
             raise IdempotencyItemNotFoundError
         return _as_data_record(idempotency_key, item.status, idempotency.decode(item), item.expires_at)
+
+    def _put_record(self, data_record: DataRecord) -> None:
+        self.put(data_record)
+
+    def _update_record(self, data_record: DataRecord) -> None:
+        self.update(data_record)
+
+    def _delete_record(self, data_record: DataRecord) -> None:
+        self.delete(data_record)
+
+    def _get_record(self, idempotency_key: str) -> DataRecord:
+        return self.get(idempotency_key)
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         return foreign_loop(self._options.app.loop, self._options.name)

@@ -51,6 +51,10 @@ class Live(Struct, frozen=True):
         """What identifies an operation across all executions, attempts, machines and homes."""
         return operation_key(self.partition, self.record, op)
 
+    def fence(self) -> int:
+        """The epoch under which this process owns the execution; it only grows from one owner to the next."""
+        return self.host.entities[self.partition].epoch
+
     def done(
         self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0
     ) -> Arrival:

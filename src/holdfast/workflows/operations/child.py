@@ -11,6 +11,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch
+from holdfast.kernel.host import holds
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.launch import Launch, forestall, launch, outcome_error
 from holdfast.workflows.live import Live
@@ -160,7 +161,7 @@ def watch(partition: str, operation: Operation, live: Live) -> None:
 def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusion | None) -> None:
     if conclusion is None:  # it is suspended, or went elsewhere; it may come back
         watch(partition, operation, live)
-    elif live.host.held_by_us(live.partition):
+    elif holds(live.host, live.partition):
         live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 
 

@@ -123,6 +123,7 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
             id=live.record.id,
             operation=operation.id,
             last_heartbeat=pulse.last(),
+            fence=live.fence(),
             _beat=pulse.beat,
         )
     )
