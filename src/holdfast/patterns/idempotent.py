@@ -134,7 +134,7 @@ class Handler:
         """The right to run the function, or what came of it before. Raises ``InvalidInput`` before anything is asked
         of the store, and what ``Attempts.begin`` raises.
         """
-        place = place_of(self.name, self._reader.key(call), self._reader.fingerprint(call))
+        place = place_of(self.name, self._reader.key(call), *self._reader.fingerprints(call))
         return await self.attempts.begin(place, ends_in_ms=_rest_of_lambda(call.lambda_context))
 
     async def finish(self, attempt: Attempt, result: Any) -> Any:
