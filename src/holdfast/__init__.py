@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.actors.definition import Actor as Actor
     from holdfast.actors.definition import field as field
     from holdfast.actors.definition import read as read
+    from holdfast.actors.limited import method as method
     from holdfast.actors.sending import Sent as Sent
     from holdfast.actors.sending import send as send
     from holdfast.actors.timers import timer as timer
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.errors import Busy as Busy
     from holdfast.errors import CallCycle as CallCycle
     from holdfast.errors import CallFailed as CallFailed
+    from holdfast.errors import CallTimeout as CallTimeout
     from holdfast.errors import CompensationFailed as CompensationFailed
     from holdfast.errors import ConfigurationError as ConfigurationError
     from holdfast.errors import Conflict as Conflict
@@ -119,7 +121,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.status import Status as Status
 
 _ERRORS = (
-    "BatchFailed Busy CallCycle CallFailed CompensationFailed ConfigurationError Conflict DeterminismError "
+    "BatchFailed Busy CallCycle CallFailed CallTimeout CompensationFailed ConfigurationError Conflict DeterminismError "
     "DuplicateName ExecutionCancelled ExecutionError ExecutionFailed "
     "ExecutionTerminated ExecutionTimedOut HoldfastError IdempotencyMismatch InvalidInput InvalidState InvalidToken "
     "IOOutsideStep KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound PayloadTooLarge "
@@ -131,6 +133,7 @@ _WAITS = "continue_as_new now patched poll query random removed sleep uuid wait_
 _HOMES = {
     "App": "app",
     **dict.fromkeys(("Actor", "field", "read"), "actors.definition"),
+    "method": "actors.limited",
     **dict.fromkeys(("Sent", "send"), "actors.sending"),
     "timer": "actors.timers",
     **dict.fromkeys(("DocumentPage", "Documents"), "coordination.document.collection"),
@@ -196,6 +199,7 @@ __all__ = [
     "Busy",
     "CallCycle",
     "CallFailed",
+    "CallTimeout",
     "Callback",
     "CallbackHandle",
     "Caller",
@@ -279,6 +283,7 @@ __all__ = [
     "iam_caller",
     "injected",
     "map",
+    "method",
     "now",
     "patched",
     "poll",

@@ -255,14 +255,12 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                 home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
-                    home,
+                    Opened(home, self._clock, self._limit_bytes, tell),
                     self.actors,
                     self.registry.errors,
-                    self._clock,
-                    self._limit_bytes,
                     access.sender,
-                    self.telemetry,
                     lambda: access.host,
+                    self._limits,
                 )
                 self._shared = shared
                 home.doorbell.listen(self._heard)

@@ -20,6 +20,7 @@
     │   └── StepInterrupted          an at-most-once step may or may not have run
     ├── BatchFailed                  more items of a map failed than its rules tolerate; carries the batch
     ├── CallFailed                   an actor's method or an idempotent handler raised a class that is not registered
+    ├── CallTimeout                  an actor's method or a consumer took longer than it may; nothing of it was kept
     ├── CallCycle                    actors would wait for each other for ever
     ├── MailboxFull                  an actor has too many messages waiting; send again later
     ├── LeaseLost                    what was yours alone may be somebody else's by now; carries what was not recorded
@@ -204,6 +205,12 @@ class CallFailed(StepFailed):
     """
 
     code = "call_failed"
+
+
+class CallTimeout(HoldfastError, TimeoutError):
+    """An actor's method, or a consumer, ran for longer than its ``timeout`` and was cancelled; nothing was kept."""
+
+    code = "call_timeout"
 
 
 class CallCycle(HoldfastError):

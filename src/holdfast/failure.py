@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from holdfast import errors
 from holdfast.codec.typed import Codec, codec_for
+from holdfast.containment import origin_of
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StepFailed
 
 MESSAGE_LIMIT_BYTES: Final = 16 * 1024
@@ -64,7 +65,7 @@ def describe(error: BaseException) -> ErrorRecord:
     >>> record.type, record.message, record.args
     ('builtins.KeyError', "'sku-9'", ('sku-9',))
     """
-    return _describe(error, CAUSES_LIMIT_LEVELS)
+    return _describe(origin_of(error), CAUSES_LIMIT_LEVELS)
 
 
 class ErrorRegistry:

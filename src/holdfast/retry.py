@@ -11,6 +11,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Final, cast
 
+from holdfast.containment import origin_of
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import DeterminismError, InvalidInput, StepInterrupted, Terminal
 
@@ -85,6 +86,7 @@ class Retry:
 
     def retries(self, error: BaseException, attempt: int) -> bool:
         """Whether to try again after ``attempt`` (1 is the first) ended in ``error``."""
+        error = origin_of(error)
         if attempt >= self.max_attempts or not isinstance(error, Exception):
             return False
         if isinstance(error, (Terminal, DeterminismError, StepInterrupted, *PROGRAMMING_ERRORS, *self.never)):

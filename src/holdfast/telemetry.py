@@ -14,6 +14,8 @@
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
 | ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
 | ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
+| ``method_timed_out`` | partition, method | a method or a consumer took longer than its ``timeout``: it is cancelled |
+| ``method_left_behind`` | partition, method | it goes on all the same: its actor goes on without it |
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
@@ -44,6 +46,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.containment import contained_call
+
 LOGGED: Final = {
     "fenced": logging.INFO,
     "lease_lost": logging.WARNING,
@@ -54,6 +58,8 @@ LOGGED: Final = {
     "blocked": logging.WARNING,
     "parked": logging.WARNING,
     "halted": logging.WARNING,
+    "method_timed_out": logging.WARNING,
+    "method_left_behind": logging.ERROR,
     "message_mismatched": logging.WARNING,
     "event_unfit": logging.WARNING,
     "bus_failed": logging.WARNING,
@@ -105,7 +111,7 @@ class Telemetry:
             _logger.log(LOGGED[event], "%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
         for subscriber in self._subscribers:
             try:
-                subscriber(event, fields)
+                contained_call(subscriber, event, fields)
             except Exception as error:  # noqa: BLE001 - an exporter that fails must not cost durability
                 self._report(subscriber, event, error)
 

@@ -173,6 +173,7 @@ def shared(data, wrap=lambda store: store, **limits):
 async def test_a_stale_writer_is_refused_and_his_call_is_applied_where_the_actor_lives(monkeypatch, known):
     data = MemoryData()
     stale, here = shared(data, Stalling, lease_ms=30)
+    monkeypatch.setattr(here.kind, "limit_of", lambda _key: None)  # it is to be taken over, not to be cancelled
     fresh, there = shared(data)
     paused, go = asyncio.Event(), asyncio.Event()
 

@@ -619,3 +619,19 @@ def test_a_mutable_default_is_never_shared():
     (first,), _ = signature.unbind(signature.bind((), {}))
     first.append(1)
     assert signature.bind((), {}) == b'{"values":[]}'
+
+
+@dataclasses.dataclass
+class Priced:
+    total: float
+    parts: list[float]
+
+
+def test_one_number_under_a_float_hint_is_one_input_however_it_is_written():
+    def pay(amount: float, priced: Priced | None = None) -> None: ...
+
+    signature = signature_of(pay)
+    written = signature.bind((1.0, Priced(2.0, [3.0])), {})
+    assert signature.bind((1, Priced(2, [3])), {}) == written
+    for text in ('{"amount":1,"priced":{"total":2,"parts":[3]}}', '[1.0,{"parts":[3.0],"total":2.0}]'):
+        assert signature.parse(text) == written

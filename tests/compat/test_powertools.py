@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -186,22 +188,74 @@ def test_a_key_whose_functions_die_is_parked(app, clock):
     assert isinstance(caught.value.__cause__, hf.KeyParked)
 
 
-def test_one_store_object_serves_two_functions(app):
-    store = HoldfastPersistence(app)
+def test_one_store_object_serves_functions_that_call_each_other(app):
+    store, runs = HoldfastPersistence(app), []
 
     @idempotent_function(persistence_store=store, config=with_context(), data_keyword_argument="order")
     def charge(order):
+        runs.append("charge")
         return {"charged": order["order_id"]}
 
     @idempotent_function(persistence_store=store, config=with_context(), data_keyword_argument="order")
     def refund(order):
+        runs.append("refund")
         return {"refunded": order["order_id"], **charge(order=order)}
 
     for _ in range(2):
-        # Powertools ends the outer one under the key of the inner one: refused, and nothing is saved there.
-        with suppress(IdempotencyPersistenceLayerError, IdempotencyAlreadyInProgressError):
-            refund(order={"order_id": "17"})
+        assert refund(order={"order_id": "17"}) == {"refunded": "17", "charged": "17"}
         assert charge(order={"order_id": "17"}) == {"charged": "17"}
+    assert runs == ["refund", "charge"]
+
+
+def test_one_store_object_serves_functions_in_threads(app):
+    """Each begins before the other ends, in any order: neither gets the other's result, or ends under its key."""
+    store, runs = HoldfastPersistence(app), []
+    both_run = threading.Barrier(2)
+
+    def function(name, key):
+        def run(event):
+            runs.append(name)
+            both_run.wait(5)
+            return {name: event[key]}
+
+        run.__qualname__ = name
+        settings = IdempotencyConfig(event_key_jmespath=key, lambda_context=Context())
+        return idempotent_function(persistence_store=store, config=settings, data_keyword_argument="event")(run)
+
+    charge, refund = function("charge", "order_id"), function("refund", "bill_id")
+    event = {"order_id": "17", "bill_id": "b-3"}
+
+    def at_once():
+        with ThreadPoolExecutor(2) as pool:
+            return [each.result(10) for each in [pool.submit(called, event=event) for called in (charge, refund)]]
+
+    assert at_once() == at_once() == [{"charge": "17"}, {"refund": "b-3"}]
+    assert sorted(runs) == ["charge", "refund"]
+
+
+def test_many_functions_and_threads_on_one_store_object_keep_their_results_apart(app):
+    store, runs = HoldfastPersistence(app), Counter()
+    settings = with_context()
+
+    def function(name):
+        def run(order):
+            runs[name, order["order_id"]] += 1
+            return {name: order["order_id"]}
+
+        run.__qualname__ = name
+        return idempotent_function(persistence_store=store, config=settings, data_keyword_argument="order")(run)
+
+    functions = {name: function(name) for name in ("charge", "refund", "ship")}
+    calls = [(name, str(number)) for number in range(10) for name in functions] * 2
+
+    def called(name, id):
+        with suppress(IdempotencyAlreadyInProgressError):
+            assert functions[name](order={"order_id": id}) == {name: id}
+
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(called, *call) for call in calls]:
+            each.result(20)
+    assert runs == dict.fromkeys(calls, 1)
 
 
 def with_context():
@@ -240,5 +294,5 @@ def test_their_reading_of_a_record_is_served(app):
     guarded({"order_id": "17"}, Context())
     found = store.get_record({"order_id": "17"})
     assert (found.status, found.response_json_as_dict()) == ("COMPLETED", {"paid": 1})
-    place = store._place(found)
+    place = store._called.get()._place(found)
     assert app.ask(idempotency.look(app.opened(), place)) is not None

@@ -143,7 +143,7 @@ async def test_a_long_handler_delays_its_next_tick_and_does_not_meet_it(place):
     app = place.app()
     running, most, seen = 0, 0, []
 
-    @app.cron("0 * * * *")
+    @app.cron("0 * * * *", timeout="2h")
     async def report(tick: datetime) -> None:
         nonlocal running, most
         running += 1

@@ -346,7 +346,7 @@ async def test_waiting_for_a_lease_burns_no_attempts(place):
     seen = []
     gate = asyncio.Event()
 
-    @owner.consumer(Placed, name="pack", retry=hf.Retry(max_attempts=1))
+    @owner.consumer(Placed, name="pack", retry=hf.Retry(max_attempts=1), timeout=None)
     async def slow(event: Placed) -> None:
         seen.append(("owner", event.order))
         await gate.wait()

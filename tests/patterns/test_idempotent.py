@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from msgspec import Raw
 
 import holdfast as hf
+from holdfast import ids
+from holdfast.coordination import idempotency
+from holdfast.coordination.idempotency import Terms, place_of
 
 if TYPE_CHECKING:
     from nowhere import LambdaContext  # a name for type checkers alone
@@ -416,6 +420,43 @@ async def test_a_payload_without_a_json_form_is_refused_with_advice(memory_world
     assert not memory_world.data.partitions
 
 
+@dataclass
+class Bill:
+    total: float
+    parts: list[float]
+
+
+@pytest.mark.parametrize("payload", [None, "bill", ("bill.total", "bill.parts")])
+async def test_one_number_is_one_payload_however_it_is_written(shop, payload):
+    @shop.idempotent(key="id", payload=payload)
+    async def charge(id: str, bill: Bill, tip: float = 1.0) -> str:
+        return "done"
+
+    async with shop:
+        assert await charge("17", Bill(1, [2, 0.5]), 1) == "done"
+        assert await charge("17", Bill(1.0, [2.0, 0.5])) == "done"
+        with pytest.raises(hf.IdempotencyMismatch):
+            await charge("17", Bill(1.5, [2, 0.5]))
+        with pytest.raises(hf.IdempotencyMismatch):
+            await charge("17", Bill(True, [2, 0.5]))
+
+
+async def test_what_an_older_version_has_recorded_still_stands_for_its_payload(memory_world):
+    app = memory_world.app()
+
+    @app.idempotent(key="id")
+    async def charge(id: str, amount: float) -> str:
+        return "done"
+
+    async with app:
+        old = place_of("charge", '["17"]', ids.fingerprint(b'{"amount":2.0,"id":"17"}'))
+        ticket = await idempotency.acquire(app.opened(), old, Terms(60_000, 5), owner="old", lease_ms=1_000)
+        await idempotency.complete(app.opened(), ticket, result=Raw(b'"before"'))
+        assert await charge("17", 2.0) == "before"
+        with pytest.raises(hf.IdempotencyMismatch):
+            await charge("17", 3.0)
+
+
 async def test_an_optional_parameter_that_is_new_changes_no_fingerprint(memory_world):
     old, new = memory_world.app(), memory_world.app()
 
@@ -495,8 +536,12 @@ async def test_final_errors_are_recorded_and_come_back_as_they_were(shop):
     assert runs == ["17", "18"]
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit], ids=lambda e: e.__name__)
-async def test_cancellation_and_its_like_release_the_key(memory_world, error):
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(asyncio.CancelledError, hf.CallFailed), (KeyboardInterrupt, KeyboardInterrupt), (SystemExit, hf.CallFailed)],
+    ids=["CancelledError", "KeyboardInterrupt", "SystemExit"],
+)
+async def test_what_is_no_exception_releases_the_key_too(memory_world, error, expected):
     app = memory_world.app()
     stories = iter([error("enough"), None])
 
@@ -508,7 +553,7 @@ async def test_cancellation_and_its_like_release_the_key(memory_world, error):
 
     async with app:
         coroutine = charge("17")
-        with pytest.raises(error):
+        with pytest.raises(expected):
             await _driven(coroutine)
         record = await app.idempotency("charge").get("17")
         assert record is not None and record.status == "FREE"

@@ -85,6 +85,16 @@ async def test_without_an_id_each_start_is_another_execution(app, echo):
         assert await asyncio.gather(first, second) == ["a", "a"]
 
 
+async def test_one_number_is_the_same_input_however_it_is_written(app):
+    @app.workflow
+    async def pay(amount: float) -> float:
+        return amount
+
+    async with app.worker():
+        assert await (await pay.start(1, id="17")) == 1.0
+        assert await (await pay.start(1.0, id="17")) == 1.0
+
+
 async def test_the_same_id_and_input_is_the_same_execution(app, do, ran):
     @app.workflow
     async def job(word: str, times: int = 1) -> str:
@@ -189,7 +199,7 @@ async def test_what_code_is_told_of_where_it_runs_is_public_and_no_more_is(app):
     async with app.worker():
         in_body, in_step = await (await job.start(id="j", tags={"team": "blue"}))
     of_bodies = {"id", "run", "tags", "version", "workflow"}
-    of_steps = {"attempt", "id", "idempotency_key", "last_heartbeat", "operation", "workflow"}
+    of_steps = {"attempt", "fence", "id", "idempotency_key", "last_heartbeat", "operation", "workflow"}
     assert in_body[0] == sorted({*of_bodies, "heartbeat", "replaying"})
     assert in_step[0] == sorted({*of_steps, "heartbeat", "replaying"})
     for names, shown in ((of_bodies, in_body[1]), (of_steps, in_step[1])):

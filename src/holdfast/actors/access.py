@@ -13,12 +13,10 @@ from holdfast.kernel.watch import Rings
 
 if TYPE_CHECKING:
     from holdfast.actors.definition import Kind
-    from holdfast.clock import Clock
     from holdfast.failure import ErrorRecord, ErrorRegistry
     from holdfast.items import Item
-    from holdfast.kernel.host import Host
-    from holdfast.ports import Home
-    from holdfast.telemetry import Telemetry
+    from holdfast.kernel.host import Host, Limits
+    from holdfast.opened import Opened
 
 
 MOST_BACKLOGS: Final = 10_000
@@ -81,32 +79,37 @@ class ActorAccess:
 
     def __init__(
         self,
-        home: Home,
+        opened: Opened,
         kinds: dict[str, Kind],
         errors: ErrorRegistry,
-        clock: Clock,
-        limit_bytes: int,
         sender: Sender,
-        telemetry: Telemetry,
         host: Callable[[], Host | None],
+        limits: Limits,
     ) -> None:
-        self.home = home
+        self.home = opened.home
         self.kinds = kinds
         self._errors = errors
-        self.clock = clock
-        self.limit_bytes = limit_bytes
+        self.clock = opened.clock
+        self.limit_bytes = opened.limit_bytes
         self.sender = sender
         self.rings = Rings()
         self.backlogs = Backlogs()
         self.warm = Warm()
-        self.attendance = Attendance(home)
+        self.attendance = Attendance(opened.home)
         self.has_outbox = False
-        self.tell = telemetry.emit
+        self.tell = opened.tell
         self._host = host
+        self._limits = limits
 
     def rebuilt(self, record: ErrorRecord) -> Exception:
         """The error of a call: the same for a caller in this process as for one elsewhere."""
         return self._errors.rebuild(record, CallFailed)
+
+    @property
+    def method_seconds(self) -> float:
+        """How long a method may run that does not say so: as long as others would wait for a process that hangs."""
+        limits = self._limits if self.host is None else self.host.limits
+        return limits.lease_ms / 1000
 
     @property
     def host(self) -> Host | None:

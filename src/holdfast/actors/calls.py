@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -44,7 +45,8 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
         chain=() if unit is None else unit.chain,
         sent_at=access.clock.now_ms(),
     )
-    replied = await request_reply(reference, request, unit, access)
+    with unit.waiting_for_another() if isinstance(unit, Turn) else nullcontext():
+        replied = await request_reply(reference, request, unit, access)
     if replied.error is not None:
         raise replied.error
     return method.signature.result.decode(replied.data)

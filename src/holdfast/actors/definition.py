@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, cast, overload
 
 import msgspec
-from msgspec import Raw, Struct, defstruct
+from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
 
+from holdfast.actors.limited import Leave, Limit, Limited, declared_limit, limit_in_seconds
 from holdfast.actors.record import NOT_BEGUN
 from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
@@ -23,6 +24,7 @@ from holdfast.retry import Retry
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.actors.record import Call
+    from holdfast.actors.scope import Turn
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -71,6 +73,7 @@ class Method(Struct, frozen=True):
     function: Callable[..., Coroutine[Any, Any, Any]]
     signature: Signature
     reads: bool
+    limit: Limit = UNSET
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -85,6 +88,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     retry: Retry = MESSAGE_RETRY
     poison: str = "park"
     raises: tuple[type[Exception], ...] = ()
+    limit: Limit = UNSET
 
 
 class Kind:
@@ -105,6 +109,8 @@ class Kind:
         """Whether there is code here for the actor of this key."""
         self.passing: Callable[[str], bool] = lambda _key: False
         """Whether the actor of this key is only there for a while: it is forgotten with its last reply."""
+        self.limit_of: Callable[[str], Limit] = lambda _key: policy.limit
+        """How long a method of the actor of this key may run, if the method does not say so itself."""
         self.note_parked: Callable[[Actor, Call], None] | None = None
         """Tells an actor that a message was set aside."""
         self.methods = {each: _method(name, each, made) for each, made in _members(cls) if _is_message(each, made)}
@@ -127,11 +133,27 @@ class Kind:
         """Raise ``SerializationError`` or ``PayloadTooLarge`` if the state would not come back as it is (G12)."""
         self.state.copy(_state_of(actor), f"the state of {self.name}", limit_bytes)
 
-    async def run(self, method: Method | Timer[Any], actor: Actor, turn: Any, args: bytes) -> Any:
-        """Run one of the actor's methods as ``turn``."""
+    def run(
+        self,
+        method: Method | Timer[Any],
+        actor: Actor,
+        turn: Turn,
+        args: bytes,
+        access: ActorAccess,
+        leave: Leave | None = None,
+    ) -> Limited[Any]:
+        """Run one of the actor's methods as ``turn``, in its time; see ``Limited``."""
         object.__setattr__(actor, "_turn", turn)
         positional, named = method.signature.unbind(args)
-        return await method.function(actor, *positional, **named)
+        limit = self.limit_of(turn.key) if method.limit is UNSET else method.limit
+        seconds = access.method_seconds if limit is UNSET else limit
+
+        def late() -> None:
+            access.tell("method_timed_out", partition=turn.partition, method=method.name)
+
+        code = method.function(actor, *positional, **named)
+        turn.run = run = Limited(code, f"{self.name}.{method.name}", seconds, late, leave)
+        return run
 
     def load(self, state: Raw, schema: int) -> Actor:
         """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
@@ -156,10 +178,12 @@ class Actor:
         await Cart.at("u1").add("sku-9")
 
     ``optimistic`` runs calls without a lease, and again if another was faster: for handlers without effects.
-    ``mailbox`` bounds the messages that wait, ``reply_window`` how long replies are kept for repeats, ``retry`` and
-    ``poison`` (``"park"`` or ``"halt"``) say what becomes of a message that fails. ``raises`` lists the error classes
-    that come back to callers as themselves; others arrive as ``CallFailed``. ``upcasters`` maps a schema version
-    to the function that turns its state into the next version's; the class is then one version ahead of them.
+    ``timeout`` is how long a method may run before it is cancelled, as long as a lease by default (15 s); ``None`` sets
+    no limit, and ``@hf.method(timeout=...)`` one for a single method. ``mailbox`` bounds the messages that wait,
+    ``reply_window`` how long replies are kept for repeats, ``retry`` and ``poison`` (``"park"`` or ``"halt"``) say what
+    becomes of a message that fails. ``raises`` lists the error classes that come back to callers as themselves; others
+    arrive as ``CallFailed``. ``upcasters`` maps a schema version to the function that turns its state into the next
+    version's; the class is then one version ahead of them.
     """
 
     __slots__ = ("_state", "_turn")
@@ -179,6 +203,7 @@ class Actor:
         retry: Retry = MESSAGE_RETRY,
         poison: str = "park",
         raises: tuple[type[Exception], ...] = (),
+        timeout: Duration | UnsetType | None = UNSET,
         upcasters: Mapping[int, Upcaster] | None = None,
     ) -> None:
         super().__init_subclass__()
@@ -196,6 +221,7 @@ class Actor:
             retry=retry,
             poison=poison,
             raises=raises,
+            limit=limit_in_seconds(timeout, f"actor {name or cls.__name__!r}"),
         )
         for each, made in _members(cls):
             if _is_message(each, made) and (given_to := app.inject(made)) is not made:
@@ -273,7 +299,8 @@ def _method(actor: str, name: str, function: Any) -> Method:
     if name in _RESERVED:
         raise ConfigurationError(f"{actor}.{name}: every actor has a {name!r} of its own; give the method another name")
     signature = signature_of(function, f"{actor}.{name}", given=1)
-    return Method(name, function, signature, bool(getattr(function, _READ, False)))
+    reads = bool(getattr(function, _READ, False))
+    return Method(name, function, signature, reads, declared_limit(function))
 
 
 def _state_type(cls: type[Actor], name: str) -> type[Struct]:

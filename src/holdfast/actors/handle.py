@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -39,6 +39,10 @@ from holdfast.items import Item
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+
+
+DELETE_TIMEOUT: Final = "90s"
+"""Longer than what hangs may run before it is cancelled, unless its class says otherwise."""
 
 
 class TimerStatus(Struct, frozen=True):
@@ -137,7 +141,7 @@ class ActorHandle:
         """
         await mending.park(self._partition, self._connect())
 
-    async def delete(self, *, timeout: Duration | None = None) -> None:
+    async def delete(self, *, timeout: Duration | None = DELETE_TIMEOUT) -> None:
         """End the actor: its state and timers go, in its turn behind the calls before. A later call begins anew, at a
         higher version: no stale writer can bring the old state back.
 

@@ -55,6 +55,7 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
             return None
         actor = Resident(reference.partition, Actors(access), reference.kind)
         actor.head = head or Item(reference.partition)
+        actor.epoch = actor.head.epoch + 1
         try:
             load(actor)
         except Blocked as blocked:

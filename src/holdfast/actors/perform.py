@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -14,8 +14,9 @@ from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembe
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
-from holdfast.errors import InvalidInput, StoreUnavailable, UnknownName
+from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
 from holdfast.items import one_per_place
+from holdfast.kernel.program import LeftBehind
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -52,10 +53,13 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
     turn = _turn_for(delivery, actor, access)
     try:
         with turn:
-            outcome = await _invoke(call, turn, actor, access)
-    finally:
-        actor.running = None
-        actor.waits_for.clear()
+            outcome = await _invoke(delivery, turn, actor, access)
+    except LeftBehind:
+        raise  # what runs now is another's
+    except BaseException:
+        _stopped(actor)
+        raise
+    _stopped(actor)
     if outcome.error is None:
         _succeed(delivery, turn, outcome, actor, access)
     else:
@@ -66,9 +70,9 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
 # ── The call itself ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) -> Replied:
+async def _invoke(delivery: Delivery, turn: Turn, actor: Resident, access: ActorAccess) -> Replied:
     """Run the method. Its outcome has the encoded result, or the error that it, its arguments or its result made."""
-    kind = actor.kind
+    kind, call = actor.kind, delivery.call
     try:
         made: Any = kind.methods.get(call.method) or kind.timers.get(call.method)
         if made is None:
@@ -76,20 +80,41 @@ async def _invoke(call: Call, turn: Turn, actor: Resident, access: ActorAccess) 
         if actor.actor is None:
             assert actor.version is not None
             actor.actor = kind.restore(kind.state.decode(actor.version.state))
-        result = await kind.run(made, actor.actor, turn, bytes(call.args))
+        leave = partial(_leave_behind, delivery, turn, actor, access) if actor.turn is not None else None
+        run = kind.run(made, actor.actor, turn, bytes(call.args), access, leave)
+        result = await run
         what = f"the result of {kind.name}.{call.method}"
         data, _ = made.signature.result.copy(result, what, access.limit_bytes)
         _refuse_if_too_much(turn, actor, access)
         turn.state = _encoded(actor, access)
-    except asyncio.CancelledError as error:
-        if (task := asyncio.current_task()) is None or not task.cancelling():
-            return Replied(error=RuntimeError(f"{kind.name}.{call.method} was cancelled: {error}"))
-        raise
     except StoreUnavailable:
         raise  # nobody's answer: the turn begins again when the store is back
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
         return Replied(error=error)
     return Replied(data)
+
+
+def _stopped(actor: Resident) -> None:
+    actor.running = None
+    actor.waits_for.clear()
+
+
+def _leave_behind(delivery: Delivery, turn: Turn, actor: Resident, access: ActorAccess, error: CallTimeout) -> None:
+    """A method goes on although it was cancelled. It was a failed attempt, and the actor goes on without it: as with a
+    process that comes back late, nothing of what it still does is kept (G3).
+    """
+    access.tell("method_left_behind", partition=actor.partition, method=delivery.call.method)
+    turn.close()
+    _stopped(actor)
+    actor.actor = None
+    actor.suspects.discard(delivery.place)
+    assert actor.version is not None
+    record = actor.version.record
+    # Something to write in any case: what comes next runs under a higher epoch, and its fence shuts this one out.
+    actor.version = Version(replace(record, settings=record.settings + 1), actor.version.state)
+    fail(delivery, error, actor, access)
+    assert access.host is not None
+    access.host.leave_behind(actor)
 
 
 def _encoded(actor: Resident, access: ActorAccess) -> bytes:
@@ -124,7 +149,16 @@ def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
     tick = delivery.tick
     if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
         tick = call.sent_at
-    return Turn(actor.partition, access, record, call.chain, call.id, due_at=tick, promised=actor.promised)
+    return Turn(
+        actor.partition,
+        access,
+        record,
+        call.chain,
+        call.id,
+        fence=actor.epoch,
+        due_at=tick,
+        promised=actor.promised,
+    )
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:

@@ -27,7 +27,7 @@ async def read_now(
     before = kind.encode(actor)
     turn = Turn(reference.partition, access, record, chain, None, reads=True)
     with turn:
-        result: Any = await kind.run(method, actor, turn, args)
+        result: Any = await kind.run(method, actor, turn, args, access)
     data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", access.limit_bytes)
     if kind.encode(actor) != before:
         raise InvalidState(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from holdfast.actors.calls import call
 from holdfast.actors.record import partition_of
@@ -25,7 +25,22 @@ def check_request_id(request_id: str) -> None:
         )
 
 
-class Reference:
+class Address:
+    """What stands for something in the store. It is its own copy, and is no data: its key is."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is an address, and cannot be pickled or sent: send its key, and make it anew there")
+
+
+class Reference(Address):
     """One actor's address, with how to call it. Holds nothing of the actor."""
 
     __slots__ = ("key", "kind", "partition", "request_id", "timeout_seconds")
@@ -45,6 +60,8 @@ class Reference:
         self.timeout_seconds = None if timeout is None else seconds(timeout)
 
     def __getattr__(self, name: str) -> BoundMethod:
+        if name in Reference.__slots__ or name.startswith("__"):  # Python itself asks, perhaps before __init__ has run
+            raise AttributeError(name)
         method = self.kind.methods.get(name)
         if method is None:
             known = ", ".join(self.kind.methods) or "none"
@@ -57,7 +74,7 @@ class Reference:
         return f"{self.kind.name}.at({self.key!r})"
 
 
-class BoundMethod:
+class BoundMethod(Address):
     """One method of one actor. Awaiting a call of it answers the reply."""
 
     __slots__ = ("method", "reference")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+    from holdfast.actors.limited import Limited
 
 
 class Turn(Unit):
@@ -26,9 +28,9 @@ class Turn(Unit):
     ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet.
     """
 
-    __slots__ = ("_promised", "due_at", "partition", "reads", "settings", "stamp", "state", "timers")
+    __slots__ = ("_promised", "due_at", "partition", "reads", "run", "settings", "stamp", "state", "timers")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a run begins with
         self,
         partition: str,
         access: ActorAccess,
@@ -36,17 +38,19 @@ class Turn(Unit):
         chain: tuple[str, ...],
         request: str | None,
         *,
+        fence: int | None = None,
         due_at: int | None = None,
         reads: bool = False,
         promised: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
-        super().__init__((*chain, partition), request, access.clock, access.home)
+        super().__init__((*chain, partition), request, access.clock, access.home, fence)
         self._promised = promised
         self.partition = partition
         self.timers = record.timers
         self.settings = record.settings
         self.stamp = record.stamp
         self.state = b""
+        self.run: Limited[Any] | None = None
         self.due_at = due_at
         self.reads = reads
 
@@ -62,6 +66,10 @@ class Turn(Unit):
         self.refuse_if_reading()
         super().add(partition, *writes)
 
+    def close(self) -> None:
+        super().close()
+        self.run = None
+
     def refuse_if_reading(self) -> None:
         """Raise ``InvalidState`` in a method that only reads: whatever it asked for would not be kept."""
         if self.reads:
@@ -69,6 +77,10 @@ class Turn(Unit):
                 f"a method declared with @hf.read of {describe_partition(self.partition)} calls, sends, starts or sets "
                 "something: it may only read. Remove @hf.read from it"
             )
+
+    def waiting_for_another(self) -> AbstractContextManager[None]:
+        """The method waits for an actor that has a limit of its own: its own time stands still."""
+        return nullcontext() if self.run is None else self.run.paused()
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, ov
 from msgspec import Raw
 from msgspec.structs import replace
 
+from holdfast.actors.limited import declared_limit
 from holdfast.actors.record import TimerRecord
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule, next_after
@@ -31,6 +32,7 @@ class Timer(Generic[P]):
             raise ConfigurationError(f"a timer is an async def in an actor, and was given {told(function)}")
         self.function = function
         self.name = function.__name__
+        self.limit = declared_limit(function)
         self.signature: Signature = signature_of(function, f"timer {self.name!r}", given=1)
         self.__doc__ = function.__doc__
 

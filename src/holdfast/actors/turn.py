@@ -43,7 +43,7 @@ from holdfast.items import (
 )
 from holdfast.kernel import hold
 from holdfast.kernel.handover import block
-from holdfast.kernel.program import Blocked
+from holdfast.kernel.program import Blocked, LeftBehind
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
             return
         if not actor.loaded:
             load(actor)
+        await commit(actor, access, host)  # what an earlier turn has left, if that was left behind
         while True:
             await receive(actor, host)
             if await run(actor, access, host):
@@ -227,6 +228,8 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> bool:
                 continue
             begin_commit(actor, access, host)  # what has run before need not wait for this one
             await run_one(delivery, actor, access)
+        except LeftBehind:
+            raise  # it has failed already
         except BaseException:
             delivery.tell(ELSEWHERE)  # it has left nothing behind, and is in no list any more
             raise

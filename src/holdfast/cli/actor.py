@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
+from holdfast.actors.handle import DELETE_TIMEOUT
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.actors.sending import send as send_message
 from holdfast.app import App
@@ -133,9 +134,16 @@ def send(
 )
 @name_argument
 @key_argument
-@click.option("--timeout", metavar="DURATION", type=duration, help="Wait no longer than this, for example 30s.")
+@click.option(
+    "--timeout",
+    metavar="DURATION",
+    type=duration,
+    default=DELETE_TIMEOUT,
+    show_default=True,
+    help="Wait no longer than this, for example 30s.",
+)
 @on_home
-def delete(session: Session, *, name: str, key: str, timeout: float | None) -> None:
+def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
     """End an actor: its state and timers go. A later call begins it anew.
 
     It is a call like any other: it needs the app's code, and a worker somewhere to run it. Messages that were set aside

@@ -18,6 +18,10 @@ UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
 NESTING_LIMIT_LEVELS: Final = 64
 """How deep lists and objects may nest. Deeper data are a mistake or an attack, and every recursion has to end."""
 
+LARGEST_EXACT: Final = 2**53
+"""Up to here every whole number is a float, and no two of them are the same one."""
+
+_WHOLE_FLOAT: Final = re.compile(rb"\d\.0\b|\d[eE]")
 _ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
 _STRING: Final = re.compile(rb'"[^"]*"')
 _NO_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
@@ -59,6 +63,29 @@ def canonical_by_parts(value: Any) -> bytes:
     b'{"10":null,"2":["a","b"]}'
     """
     return _encode_sorted(_with_sorted_sets(value, json.decode(encode(value))))
+
+
+def with_one_form_of_numbers(text: bytes) -> bytes:
+    """Canonical JSON in which ``1`` and ``1.0``, which are one number, are written alike: whole floats as integers.
+
+    >>> with_one_form_of_numbers(b'{"amount":1.0,"rate":0.5}')
+    b'{"amount":1,"rate":0.5}'
+    """
+    if not _WHOLE_FLOAT.search(text):
+        return text
+    return _encode_sorted(_with_whole_numbers(json.decode(text)))
+
+
+def _with_whole_numbers(tree: Any) -> Any:
+    match tree:
+        case float() if tree.is_integer() and abs(tree) <= LARGEST_EXACT:
+            return int(tree)
+        case dict():
+            return {key: _with_whole_numbers(value) for key, value in cast("dict[str, Any]", tree).items()}
+        case list():
+            return [_with_whole_numbers(value) for value in cast("list[Any]", tree)]
+        case _:
+            return tree
 
 
 def _with_sorted_sets(value: Any, tree: Any) -> Any:

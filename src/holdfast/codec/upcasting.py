@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import json
 
 from holdfast.codec.typed import Codec
+from holdfast.containment import contained_call
 from holdfast.errors import ConfigurationError, SerializationError
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Schema(Generic[T]):
             for each in range(version, self.version):
                 if (upcaster := self.upcasters.get(each)) is None:
                     raise SerializationError(f"{what} has no upcaster from schema {each} to {each + 1}")
-                plain = upcaster(plain)
+                plain = contained_call(upcaster, plain)
             data = json.encode(plain)
         return self.codec.decode(data, what)
 

@@ -11,9 +11,12 @@ Everything else stays as Powertools has it; ``docs/idempotency.md`` says what th
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from aws_lambda_powertools.utilities.idempotency.config import IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyItemAlreadyExistsError,
     IdempotencyItemNotFoundError,
@@ -21,6 +24,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 )
 from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePersistenceLayer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import DataRecord
+from msgspec import Struct
 
 from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import COMPLETED, RUNNING, Ended, Place, Record, Terms, place_of
@@ -37,33 +41,104 @@ IN_PROGRESS: Final = "INPROGRESS"
 NO_ATTEMPTS: Final[dict[str, Attempt]] = {}
 
 
+class Options(Struct, frozen=True):
+    """What the records of one store object have in common."""
+
+    app: Patterns
+    name: str
+    lease_ms: int
+    max_crashes: int
+
+
 class HoldfastPersistence(BasePersistenceLayer):
     """Keeps the records of Powertools in a Holdfast app's home. The app is open while handlers run, as by
     ``app.sync().open()`` when the module is loaded.
 
     An attempt that was overtaken can neither overwrite nor delete the record of its heir: its end raises (inside
     Powertools' ``IdempotencyPersistenceLayerError``). A key whose attempts died ``max_crashes`` times is parked.
-    Without a registered Lambda context a key is held for ``lease``.
+    Without a registered Lambda context a key is held for ``lease``. One object serves any number of functions, nested
+    ones too, in any number of threads, each with its own config.
     """
 
     def __init__(
         self, app: Patterns, *, name: str = "powertools", lease: Duration = "15m", max_crashes: int = 5
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # theirs has no annotations
         check_name("handler", name)
-        self._app = app
-        self._name = name
-        self._lease_ms = milliseconds(lease)
-        self._max_crashes = max_crashes
-        self._attempts: Attempts | None = None
-        # One store object serves several functions and threads; each ends the attempts it began, and no others.
-        self._begun: ContextVar[dict[str, Attempt]] = ContextVar("holdfast_powertools", default=NO_ATTEMPTS)
+        self._options = Options(app, name, milliseconds(lease), max_crashes)
+        self._records: WeakKeyDictionary[IdempotencyConfig, dict[str, Records]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        # Powertools configures its store anew for each call and asks it again when the function has ended. By then
+        # another function may have been called, in another thread or by the first one: each call keeps its own.
+        self._called: ContextVar[Records] = ContextVar("holdfast_powertools_called")
+        self._begun: ContextVar[tuple[Begun, ...]] = ContextVar("holdfast_powertools_begun", default=())
+
+    def configure(
+        self, config: IdempotencyConfig, function_name: str | None = None, key_prefix: str | None = None
+    ) -> None:
+        with self._lock:
+            found = self._records.setdefault(config, {})
+            name = key_prefix or function_name or ""
+            if (records := found.get(name)) is None:
+                records = found[name] = Records(self._options)
+                records.configure(config, function_name, key_prefix)
+        self._called.set(records)
+        self.event_key_jmespath = config.event_key_jmespath  # they show it in messages
+
+    def save_inprogress(self, data: dict[str, Any], remaining_time_in_millis: int | None = None) -> None:
+        records = self._called.get()
+        records.save_inprogress(data, remaining_time_in_millis)
+        self._begun.set((*self._begun.get(), Begun(data, records)))
+
+    def save_success(self, data: dict[str, Any], result: dict[Any, Any]) -> None:
+        ended: Any = self._end(data)
+        ended.save_success(data, result)
+
+    def delete_record(self, data: dict[str, Any], exception: Exception) -> None:
+        self._end(data).delete_record(data, exception)
+
+    def get_record(self, data: dict[str, Any]) -> DataRecord | None:
+        return self._called.get().get_record(data)
+
+    def _end(self, data: Any) -> Records:
+        """The records of the call that began last with this very payload."""
+        begun = self._begun.get()
+        ended = next((each for each in reversed(begun) if each.data is data), None)
+        if ended is None:
+            return self._called.get()
+        self._begun.set(tuple(each for each in begun if each is not ended))
+        return ended.records
+
+    # What a store answers for itself: here each function's records do.
 
     def _put_record(self, data_record: DataRecord) -> None:
+        self._called.get().put(data_record)
+
+    def _update_record(self, data_record: DataRecord) -> None:
+        self._called.get().update(data_record)
+
+    def _delete_record(self, data_record: DataRecord) -> None:
+        self._called.get().delete(data_record)
+
+    def _get_record(self, idempotency_key: str) -> DataRecord:
+        return self._called.get().get(idempotency_key)
+
+
+class Records(BasePersistenceLayer):
+    """The records of one function under one config."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # theirs has no annotations
+        self._options = options
+        self._attempts: Attempts | None = None
+        # A function may be called in several threads; each ends the attempts it began, and no others.
+        self._begun: ContextVar[dict[str, Attempt]] = ContextVar("holdfast_powertools", default=NO_ATTEMPTS)
+
+    def put(self, data_record: DataRecord) -> None:
+        """Begin an attempt. Raises as Powertools expects."""
         place, ends_at = self._place(data_record), data_record.in_progress_expiry_timestamp
-        left_ms = self._lease_ms
+        left_ms = self._options.lease_ms
         if ends_at is not None:
-            left_ms = max(0, ends_at - self._app.opened().clock.now_ms()) + LAMBDA_MARGIN_MS
+            left_ms = max(0, ends_at - self._options.app.opened().clock.now_ms()) + LAMBDA_MARGIN_MS
         try:
             found = ask(self._loop(), self._keys().begin(place, ends_in_ms=left_ms))
         except Busy:
@@ -77,7 +152,8 @@ class HoldfastPersistence(BasePersistenceLayer):
             raise IdempotencyItemAlreadyExistsError(old_data_record=old)
         self._begun.set(self._begun.get() | {data_record.idempotency_key: found})
 
-    def _update_record(self, data_record: DataRecord) -> None:
+    def update(self, data_record: DataRecord) -> None:
+        """The function has answered."""
         attempt = self._take(data_record.idempotency_key)
         if attempt is None:
             raise LeaseLost(
@@ -86,43 +162,64 @@ class HoldfastPersistence(BasePersistenceLayer):
             )
         ask(self._loop(), self._keys().complete(attempt, data_record.response_data.encode()))
 
-    def _delete_record(self, data_record: DataRecord) -> None:
+    def delete(self, data_record: DataRecord) -> None:
+        """The function has failed."""
         attempt = self._take(data_record.idempotency_key)
         if attempt is not None:
             failure = RuntimeError("the handler failed")
             ask(self._loop(), self._keys().failed(attempt, failure, final=False))
 
-    def _get_record(self, idempotency_key: str) -> DataRecord:
+    def get(self, idempotency_key: str) -> DataRecord:
+        """What is on record."""
         place = self._place(DataRecord(idempotency_key))
-        item = ask(self._loop(), idempotency.look(self._app.opened(), place))
+        item = ask(self._loop(), idempotency.look(self._options.app.opened(), place))
         if item is None or item.status not in {RUNNING, COMPLETED}:
             raise IdempotencyItemNotFoundError
         return _as_data_record(idempotency_key, item.status, idempotency.decode(item), item.expires_at)
 
+    def _put_record(self, data_record: DataRecord) -> None:
+        self.put(data_record)
+
+    def _update_record(self, data_record: DataRecord) -> None:
+        self.update(data_record)
+
+    def _delete_record(self, data_record: DataRecord) -> None:
+        self.delete(data_record)
+
+    def _get_record(self, idempotency_key: str) -> DataRecord:
+        return self.get(idempotency_key)
+
     def _loop(self) -> asyncio.AbstractEventLoop:
-        return foreign_loop(self._app.loop, self._name)
+        return foreign_loop(self._options.app.loop, self._options.name)
 
     def _keys(self) -> Attempts:
         """Made when it is first needed: Powertools says only then how long an outcome counts."""
         if self._attempts is None:
             policy = Policy(
-                name=self._name,
+                name=self._options.name,
                 what="the handler",
-                terms=Terms(self.expires_after_seconds * 1000, self._max_crashes),
-                lease_ms=self._lease_ms,
+                terms=Terms(self.expires_after_seconds * 1000, self._options.max_crashes),
+                lease_ms=self._options.lease_ms,
             )
-            self._attempts = Attempts(self._app.opened, policy)
+            self._attempts = Attempts(self._options.app.opened, policy)
         return self._attempts
 
     def _place(self, data_record: DataRecord) -> Place:
         key = key_text([data_record.idempotency_key], "the handler")
-        return place_of(f"!powertools!{self._name}", key, data_record.payload_hash)
+        return place_of(f"!powertools!{self._options.name}", key, data_record.payload_hash)
 
     def _take(self, key: str) -> Attempt | None:
         begun = dict(self._begun.get())
         attempt = begun.pop(key, None)
         self._begun.set(begun)
         return attempt
+
+
+class Begun(Struct, frozen=True):
+    """A call whose function runs: the payload that Powertools made for it, and where its record is."""
+
+    data: Any
+    records: Records
 
 
 def _as_data_record(key: str, status: str, record: Record, expires_at: int | None) -> DataRecord:

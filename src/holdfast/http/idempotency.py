@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from holdfast import ids
+from holdfast.containment import contained
 from holdfast.coordination.idempotency import Ended, Place, Terms, place_of
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import (
@@ -122,7 +123,10 @@ class IdempotentRequests:
             return await self._settle(attempt, response, why)
 
         try:
-            await self._asgi(exchange.scope, exchange.receive, exchange.gate(settle, send_problem))
+            await contained(self._asgi(exchange.scope, exchange.receive, exchange.gate(settle, send_problem)))
+        except GeneratorExit:  # the request is thrown away, and may await nothing: the lease runs out
+            attempt.stop()
+            raise
         except BaseException as error:
             if not exchange.settled:
                 await self._attempts.failed(attempt, error, final=False)

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from holdfast.errors import (
     Busy,
+    CallTimeout,
     ConfigurationError,
     HoldfastError,
     IdempotencyMismatch,
@@ -58,6 +59,7 @@ STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (KeyParked, 409),
     (MailboxFull, 429),
     (WaitTimeout, 504),
+    (CallTimeout, 504),
     (Refused, 500),
     (StoreUnusable, 500),
     (StoreError, 503),

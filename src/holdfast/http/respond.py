@@ -6,6 +6,7 @@ import logging
 import traceback
 from typing import Final
 
+from holdfast.containment import contained
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
@@ -37,7 +38,7 @@ async def respond(
         check_size(request, chosen.limits)
         found = find(request.method, request.path)
         if found.route.right is not None:
-            known = await caller_of(request, chosen.authenticate)
+            known = await contained(caller_of(request, chosen.authenticate))
             caller = known.name
             check_right(known, found.route.right)
         call = Call(app, request, found.names, chosen.limits, patience or Patience())

@@ -13,13 +13,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.clock import Clock
+from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.later import Alarms, Later
-from holdfast.kernel.program import Arrival, Conclusion, Model
+from holdfast.kernel.program import Arrival, Conclusion, LeftBehind, Model
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
@@ -84,6 +85,7 @@ class Host:
         self.later = later or Alarms(limits.sweep_seconds)
         self._turns = 0
         self._posts: set[asyncio.Task[None]] = set()
+        self._left_behind: set[asyncio.Task[None]] = set()
 
     # ── Hints in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -180,10 +182,24 @@ class Host:
     async def _take_turn(self, entity: Entity) -> None:
         try:
             await entity.model.turn(entity, self)
-        except Exception as error:  # noqa: BLE001 - one broken entity must not take the others down
+        except LeftBehind:
+            return
+        except BaseException as error:  # one broken entity must not take the others down
+            if is_asked_for(error, entity.turn):
+                raise
             self.failed(entity, error)
         finally:
-            self._turn_ended(entity)
+            if entity.turn is asyncio.current_task():
+                self._turn_ended(entity)
+
+    def leave_behind(self, entity: Entity) -> None:
+        """The turn of an entity is stuck in code of users that does not end: another one goes on in its place."""
+        stuck = entity.turn
+        assert stuck is not None
+        self._left_behind.add(stuck)
+        stuck.add_done_callback(self._left_behind.discard)
+        self._turns -= 1
+        self._begin_turn(entity)
 
     def _turn_ended(self, entity: Entity) -> None:
         self._turns -= 1
@@ -220,7 +236,7 @@ class Host:
         for partition, writes in conclusion.posts:
             if conclusion.expires_at is not None:  # it was told with the end
                 nudge(partition, self.home, self)
-            elif not self.held_by_us(partition):  # a copy in memory may be stale: somebody else may hold it now
+            elif not holds(self, partition):  # a copy in memory may be stale: somebody else may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
             if not self.look(entity.partition):  # we are about to stop
@@ -294,8 +310,8 @@ class Host:
                 self.later.failed(self, entity.partition, 0)
             self.forget(entity)
         self.later.cancel_all()
-        for post in self._posts:
-            post.cancel()
+        for task in (*self._posts, *self._left_behind):
+            task.cancel()
 
     @property
     def is_quiet(self) -> bool:
@@ -307,11 +323,6 @@ class Host:
         """The turns that are being taken, and the messages on their way to others."""
         turns = (entity.turn for entity in self.entities.values() if entity.turn is not None)
         return [*turns, *self._posts]
-
-    def held_by_us(self, partition: str) -> bool:
-        """Whether we own the entity's lease now."""
-        entity = self.entities.get(partition)
-        return entity is not None and entity.held
 
 
 def nudge(partition: str, home: Home, host: Host | None) -> None:
@@ -356,6 +367,12 @@ async def quiet(host: Host) -> None:
             await asyncio.wait(under_way)
         else:
             await asyncio.sleep(0)  # something is on its way into a turn, or out of one
+
+
+def holds(host: Host, partition: str) -> bool:
+    """Whether this process owns the entity's lease now."""
+    entity = host.entities.get(partition)
+    return entity is not None and entity.held
 
 
 def announce(partition: str, home: Home) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from holdfast.containment import Escaped, is_asked_for
 from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.journal import Journal
@@ -107,14 +108,17 @@ class Journaled(Entity):
         self.effects[effect.op] = asyncio.get_running_loop().create_task(self._perform(effect))
 
     async def _perform(self, effect: Effect) -> None:
+        task = asyncio.current_task()
         try:
             came = await effect.perform()
-        except Exception as error:  # noqa: BLE001 - the store's, or a mistake of ours: the turn shall not wait for ever
-            self.broken = error
+        except BaseException as error:  # the store's, or a mistake of ours: the turn shall not wait for ever
+            if is_asked_for(error, task):
+                raise
+            self.broken = error if isinstance(error, Exception) else Escaped(error)
             self.wake()
             return
         finally:
-            if self.effects.get(effect.op) is asyncio.current_task():
+            if self.effects.get(effect.op) is task:
                 del self.effects[effect.op]
         match came:
             case Arrival():

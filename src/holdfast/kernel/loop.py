@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, Protocol
 
+from holdfast.containment import is_interrupt
 from holdfast.duration import checked_wait
 from holdfast.errors import InvalidInput, IOOutsideStep
 from holdfast.kernel.callers import is_for_wait_for, refuse_unordered_start
@@ -284,10 +285,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
             for handle in ready:
                 try:
                     handle.run()
-                except SystemExit:  # it is the outcome of its task already, and no reason to end the process
-                    pass
-                except KeyboardInterrupt:  # a person ends the process
-                    raise
+                except (SystemExit, KeyboardInterrupt) as error:
+                    if is_interrupt(error):
+                        raise
+                    # It is the outcome of its task already, and no reason to end the process.
                 except BaseException as error:  # noqa: BLE001 - a callback of the user's own has no task that could fail
                     self.call_exception_handler({"message": "a callback of the body failed", "exception": error})
 

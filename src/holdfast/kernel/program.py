@@ -27,6 +27,12 @@ class Blocked(Exception):
         self.published = published
 
 
+class LeftBehind(BaseException):
+    """The code that this turn ran did not end in its time, and another turn of its entity goes on: this one does
+    nothing more.
+    """
+
+
 class Timed(Struct, frozen=True):
     """Something to do at ``due_at`` (milliseconds): fire a timer, or look at an operation again."""
 

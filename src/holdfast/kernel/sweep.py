@@ -13,7 +13,7 @@ from holdfast.errors import Refused, StoreError, StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.handover import BLOCKED_RECHECK_MS
-from holdfast.kernel.host import Host
+from holdfast.kernel.host import Host, holds
 from holdfast.kernel.tally import Tally, due_at
 
 PURGE_BATCH: Final = 500
@@ -129,7 +129,7 @@ class Sweeper:
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:
         host = self._host
-        if host.held_by_us(head.partition):
+        if holds(host, head.partition):
             return
         if head.owner is None:
             host.look_at(head.partition, (head.due_at or 0) + (0 if _in_memory(host, head.partition) else 1))

@@ -16,16 +16,19 @@ class Unit:
 
     ``chain`` are the entities that wait for this run, outermost first, itself included. ``request`` is what identifies
     the run on every repeat of it, if anything does: what it calls derives its own identity from that. ``clock`` is
-    the app's, ``home`` where the commit will be.
+    the app's, ``home`` where the commit will be. ``fence`` is the epoch under which a handler runs.
     """
 
-    __slots__ = ("_clock", "_derived", "_home", "_outer", "chain", "closed", "request", "rings", "writes")
+    __slots__ = ("_clock", "_derived", "_home", "_outer", "chain", "closed", "fence", "request", "rings", "writes")
 
-    def __init__(self, chain: tuple[str, ...], request: str | None, clock: Clock, home: Home) -> None:
+    def __init__(
+        self, chain: tuple[str, ...], request: str | None, clock: Clock, home: Home, fence: int | None = None
+    ) -> None:
         self._clock = clock
         self._home = home
         self.chain = chain
         self.request = request
+        self.fence = fence
         self.writes: list[Write] = []
         self.rings: list[str] = []
         self.closed = False
@@ -64,6 +67,10 @@ class Unit:
 
     def __exit__(self, *_raised: object) -> None:
         current_unit.set(self._outer)
+        self.close()
+
+    def close(self) -> None:
+        """Refuse what is still sent: no commit will take it along."""
         self.closed = True
 
     def now_ms(self) -> int:

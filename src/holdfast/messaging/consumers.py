@@ -66,6 +66,7 @@ def consumer_actor(
     retry: Retry,
     poison: str,
     window: Duration,
+    timeout: Duration | None,
 ) -> None:
     """Register the hidden actor that runs ``function`` for each event."""
     answer = _answer_of(function, event)
@@ -78,7 +79,7 @@ def consumer_actor(
         return result
 
     handle.__annotations__ = {"place": int, "id": str, "event": event, "return": answer}
-    options = {"app": app, "name": name, "retry": retry, "poison": poison, "reply_window": window}
+    options = {"app": app, "name": name, "retry": retry, "poison": poison, "reply_window": window, "timeout": timeout}
     made: Any = types.new_class(name, (EventHandler,), options, lambda namespace: namespace.update(handle=handle))
     kind: Kind = made.kind
     kind.passing = stands_alone

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast import ids
 from holdfast.actors.definition import Actor, Registrar, read
+from holdfast.actors.limited import Limit
 from holdfast.actors.sending import send
 from holdfast.actors.timers import timer
 from holdfast.coordination.schedule import CronSchedule, Missed
@@ -28,6 +29,7 @@ class Job(Struct, frozen=True):
     missed: Missed
     start: Callable[[datetime], Any] | None
     run: Callable[[datetime], Any] | None
+    limit: Limit = UNSET
 
 
 def ticker_of(app: Registrar, name: str, jobs: Mapping[str, Job]) -> type[Ticker]:
@@ -38,6 +40,7 @@ def ticker_of(app: Registrar, name: str, jobs: Mapping[str, Job]) -> type[Ticker
             return jobs[self.key]
 
     AppTicker.kind.keys = jobs.__contains__
+    AppTicker.kind.limit_of = lambda key: jobs[key].limit
     return AppTicker
 
 

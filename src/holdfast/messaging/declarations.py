@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.actors.access import ActorAccess
 from holdfast.actors.definition import MESSAGE_RETRY, Kind
+from holdfast.actors.limited import Limit, limit_in_seconds
 from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
@@ -37,6 +38,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EVENT_WINDOW: Duration = "14d"
 """How long an event's id is remembered: as long as the slowest queue may deliver it again."""
+
+HANDLER_TIMEOUT: Duration = "60s"
+"""How long an attempt of a consumer may take. Nobody waits for it but the events behind it."""
+
+TICK_TIMEOUT: Duration = "1h"
+"""How long an attempt of a schedule's handler may take: reports do take long."""
 
 
 class Hidden(Struct, frozen=True):
@@ -135,12 +142,14 @@ class Messaging:
         retry: Retry = MESSAGE_RETRY,
         poison: str = "park",
         window: Duration = EVENT_WINDOW,
+        timeout: Duration | None = HANDLER_TIMEOUT,
     ) -> Callable[[F], F]:
         """Declare a function that handles each event of a class once (G5).
 
         What it sends, publishes and starts commits with the mark that the event is handled; for effects elsewhere
         ``hf.current().idempotency_key`` is the same on every attempt (G10). One that fails is tried again, then parked
         or halts its group. ``window`` is how long the id of an event that stands alone is remembered.
+        An attempt that takes longer than ``timeout`` is cancelled, and has failed; ``None`` sets no limit.
         """
 
         def declare(function: F) -> F:
@@ -152,7 +161,14 @@ class Messaging:
             if hidden in self.actors:
                 raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
             consumer_actor(
-                self._hidden, self.inject(function), event, name=hidden, retry=retry, poison=poison, window=window
+                self._hidden,
+                self.inject(function),
+                event,
+                name=hidden,
+                retry=retry,
+                poison=poison,
+                window=window,
+                timeout=timeout,
             )
             self._wanted.append((event_name, hidden))
             self.events.setdefault(event_name, event)
@@ -184,17 +200,25 @@ class Messaging:
         await take(letter, self.outbox, self.events, self._from_bus)
 
     def cron(
-        self, expression: str, *, tz: str = "UTC", missed: Missed | str = Missed.ONCE, name: str | None = None
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        missed: Missed | str = Missed.ONCE,
+        name: str | None = None,
+        timeout: Duration | None = TICK_TIMEOUT,
     ) -> Callable[[F], F]:
         """Declare a schedule for a workflow or a handler: five fields of cron, by the clock of a time zone.
 
         A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
         fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
         ``missed`` says what becomes of ticks that nobody was there for: ``skip``, ``once`` or ``all``.
+        ``timeout`` bounds an attempt of a handler.
         """
         if missed not in tuple(Missed):
             raise InvalidInput(f"missed is one of {', '.join(Missed)}, not {missed!r}")
         schedule, policy = CronSchedule(expression, tz), Missed(missed)
+        limit = limit_in_seconds(timeout, "a schedule")
 
         def declare(target: F) -> F:
             self._refuse_in_part("schedules")
@@ -204,7 +228,7 @@ class Messaging:
                 raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
             if self._ticker is None:
                 self._ticker = ticker_of(self._hidden, schedules_name(self.outbox.app), self._jobs)
-            self._jobs[own] = _job(own, schedule, policy, self.inject(target))
+            self._jobs[own] = _job(own, schedule, policy, self.inject(target), limit)
             return target
 
         return declare
@@ -259,7 +283,7 @@ async def _arm(ticker: Ticker, fingerprint: str) -> None:
         await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
 
 
-def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:
+def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any, limit: Limit) -> Job:
     workflow = cast("Workflow[..., Any] | None", target if isinstance(target, Workflow) else None)
     function = cast("Callable[..., Any]", target if workflow is None else workflow.function)
     parameters = inspect.signature(function).parameters
@@ -270,7 +294,7 @@ def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any) -> Job:
         return (tick,) if parameters else ()
 
     if workflow is None:
-        return Job(name, schedule, missed, None, lambda tick: function(*args(tick)))
+        return Job(name, schedule, missed, None, lambda tick: function(*args(tick)), limit)
 
     async def start(tick: datetime) -> None:
         await workflow.start(*args(tick), id=f"{name}@{tick.isoformat()}")

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from holdfast import ids
 from holdfast.codec.signature import Signature, signature_of
+from holdfast.containment import contained, contained_call
 from holdfast.coordination.cache import Loaded, ReadThrough, Rules
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidInput, SerializationError
@@ -136,8 +137,8 @@ class Cached(Generic[P, R]):
 
     async def _load(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loaded:
         function: Callable[..., Coroutine[Any, Any, R]] = self._function
-        answer = await function(*args, **kwargs)
+        answer = await contained(function(*args, **kwargs))
         what = f"the result of cached function {self.name!r}"
         value, _ = self._signature.result.copy(answer, what, self._ground.opened().limit_bytes)
-        version = None if self._version is None or answer is None else self._version(answer)
+        version = None if self._version is None or answer is None else contained_call(self._version, answer)
         return Loaded(value, missing=answer is None, version=version)

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from holdfast.clock import moment
 from holdfast.codec.typed import Codec, codec_for
+from holdfast.containment import contained, contained_call
 from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import FAILED, Ended, Record, Terms, place_of
 from holdfast.duration import Duration, milliseconds, seconds
@@ -133,7 +134,7 @@ class Handler:
         """The right to run the function, or what came of it before. Raises ``InvalidInput`` before anything is asked
         of the store, and what ``Attempts.begin`` raises.
         """
-        place = place_of(self.name, self._reader.key(call), self._reader.fingerprint(call))
+        place = place_of(self.name, self._reader.key(call), *self._reader.fingerprints(call))
         return await self.attempts.begin(place, ends_in_ms=_rest_of_lambda(call.lambda_context))
 
     async def finish(self, attempt: Attempt, result: Any) -> Any:
@@ -219,7 +220,7 @@ def around_async(
         if isinstance(begun, Ended):
             return cast("R", handler.replay(begun, call))
         try:
-            result = await function(*args, **kwargs)
+            result = await contained(function(*args, **kwargs))
         except GeneratorExit:  # the coroutine is thrown away, and may await nothing: the lease runs out
             begun.stop()
             raise
@@ -244,7 +245,7 @@ def around_sync(
         if isinstance(begun, Ended):
             return cast("R", handler.replay(begun, call))
         try:
-            result = function(*args, **kwargs)
+            result = contained_call(function, *args, **kwargs)
         except BaseException as error:
             ask(loop, handler.fail(begun, error))
             raise

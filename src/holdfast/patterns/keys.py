@@ -90,17 +90,21 @@ class CallReader:
                 parts.append(value)
         return key_text(parts, self.what)
 
-    def fingerprint(self, call: Call) -> str:
-        """A digest of the payload; the empty text if none is to be compared.
+    def fingerprints(self, call: Call) -> tuple[str, str]:
+        """A digest of the payload, and one that older versions made of it; empty texts if none is to be compared.
+
+        ``1`` and ``1.0`` are one payload, as JSON sees it. Older versions told them apart.
 
         Without ``payload`` it is every argument that is not its default. Raises ``SerializationError`` if one has no
         JSON form.
         """
         if self._payload is None:
-            return ids.fingerprint(self._encoded(self._arguments(call)))
-        if not self._payload:
-            return ""
-        return ids.fingerprint(self._encoded([self._read(each, call, "the payload") for each in self._payload]))
+            data = self._encoded(self._arguments(call))
+        elif self._payload:
+            data = self._encoded([self._read(each, call, "the payload") for each in self._payload])
+        else:
+            return "", ""
+        return ids.fingerprint(jsontext.with_one_form_of_numbers(data)), ids.fingerprint(data)
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         """So that an optional parameter that is new leaves the fingerprints of older records valid."""
@@ -119,7 +123,13 @@ class CallReader:
                 default = parameter.default
         if default is parameter.empty:
             return False
-        return value is default or (type(value) is type(default) and self._encoded(value) == self._encoded(default))
+        if value is default:
+            return True
+        comparable = type(value) is type(default) or {type(value), type(default)} == {int, float}
+        return comparable and self._form(value) == self._form(default)
+
+    def _form(self, value: Any) -> bytes:
+        return jsontext.with_one_form_of_numbers(self._encoded(value))
 
     def _encoded(self, value: Any) -> bytes:
         try:

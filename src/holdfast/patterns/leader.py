@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
+from holdfast.containment import contained
 from holdfast.duration import Duration
 from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.patterns.ground import Ground
@@ -51,7 +52,7 @@ class _Deposed(LeaseLost):
 
 
 async def _lead(held: HeldLease, work: Callable[[HeldLease], Coroutine[Any, Any, T]]) -> T:
-    working, losing = asyncio.ensure_future(work(held)), asyncio.ensure_future(held.lost())
+    working, losing = asyncio.ensure_future(contained(work(held))), asyncio.ensure_future(held.lost())
     try:
         await asyncio.wait((working, losing), return_when=asyncio.FIRST_COMPLETED)
         if working.done():

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final, Generic, TypeVar
 
+from holdfast.containment import contained
 from holdfast.coordination.document.handle import Document
 from holdfast.coordination.stream.collection import Streams
 from holdfast.coordination.stream.handle import Stream
@@ -72,7 +73,7 @@ class Projection(Generic[T]):
         count, reached = 0, last
         async with aclosing(self._source.read(after=last, limit=self._batch)) as events:
             async for found in events:
-                await self._apply(tx, found)
+                await contained(self._apply(tx, found))
                 count, reached = count + 1, self._place_of(found)
         if count:
             tx.put(self._checkpoint, reached)

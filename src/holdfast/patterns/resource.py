@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar, cast
 
+from holdfast.containment import contained
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.patterns.ground import Ground, wait_in_thread
@@ -109,7 +110,7 @@ class Instance(Generic[T]):
             return False
         assert self._check is not None, "nothing else is due"
         try:
-            well = await self._check(life.value) is not False
+            well = await contained(self._check(life.value)) is not False
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is not well
             self._tell("resource_failed", resource=self._name, error=repr(error))
             return False
@@ -165,9 +166,7 @@ class Life(Generic[T]):
 
     async def _live(self) -> None:
         try:
-            async with asynccontextmanager(cast("Callable[[], AsyncGenerator[T]]", self._factory))() as value:
-                self._open.set_result(value)
-                await self._ending.wait()
+            await contained(self._be_open())
         except BaseException as error:
             if not self._open.done():
                 told = f"resource {self._name!r} was closed while it was being opened"
@@ -177,6 +176,11 @@ class Life(Generic[T]):
                 self._failed(error)
             if not isinstance(error, Exception):
                 raise
+
+    async def _be_open(self) -> None:
+        async with asynccontextmanager(cast("Callable[[], AsyncGenerator[T]]", self._factory))() as value:
+            self._open.set_result(value)
+            await self._ending.wait()
 
 
 def _type_of(factory: Any, name: str) -> Any:

@@ -169,6 +169,7 @@ class WatchedStore(MemoryStore):
 
     def __init__(self, data: WatchedData, actors: ActorWatch) -> None:
         super().__init__(data)
+        self._watched = data
         self._violations = data.violations
         self._actors = actors
 
@@ -181,9 +182,9 @@ class WatchedStore(MemoryStore):
 
     def _apply(self, writes: Sequence[Write]) -> list[Item | None]:
         places = [place(write) for write in writes]
-        before = [self.data.find(*each) for each in places]
+        before = [self._whole(*each) for each in places]
         answers = super()._apply(writes)
-        after = [self.data.find(*each) for each in places]
+        after = [self._whole(*each) for each in places]
         changes = [Change(*each) for each in zip(before, after, strict=True) if each != (None, None)]
         waiting = {partition: self._waiting(partition) for partition, _ in places}
         self._violations += self._actors.look(changes, waiting)
@@ -191,7 +192,12 @@ class WatchedStore(MemoryStore):
 
     def _waiting(self, partition: str) -> list[Item]:
         entity = self.data.partitions.get(partition, {})
-        return [item for sort, item in entity.items() if sort.startswith(INBOX_PREFIX)]
+        return [self._watched.whole(item) for sort, item in entity.items() if sort.startswith(INBOX_PREFIX)]
+
+    def _whole(self, partition: str, sort: str) -> Item | None:
+        """What is there, with its body, wherever that is."""
+        item = self.data.find(partition, sort)
+        return None if item is None else self._watched.whole(item)
 
 
 def _parts_of(key: str) -> tuple[str, int, str]:

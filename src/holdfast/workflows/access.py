@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
 from holdfast.kernel.attendance import Attendance
+from holdfast.kernel.host import holds
 from holdfast.workflows.record import ENDED, describe_partition, is_there
 from holdfast.workflows.status import BlockedWarning
 
@@ -94,7 +95,7 @@ class Access:
         self, partition: str, future: asyncio.Future[Ended | None], patience_seconds: float, warn: BlockedWarning
     ) -> Ended | None:
         """One look, and one wait if it has not ended; ``None`` means: look again."""
-        if self.host is not None and self.host.held_by_us(partition):
+        if self.host is not None and holds(self.host, partition):
             return await future  # this process will see the end itself, or hear that it lost the entity
         head = await self.head(partition)
         if head.status in ENDED:

@@ -129,6 +129,10 @@ class Live(Struct, frozen=True):
         for noted in (self.tried, self.intended, self.progressed, self.aside):
             noted.pop(entry.op, None)
 
+    def fence(self) -> int:
+        """The epoch under which this process owns the execution; it only grows from one owner to the next."""
+        return self.host.entities[self.partition].epoch
+
     def done(
         self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0
     ) -> Arrival:

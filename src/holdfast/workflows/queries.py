@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.codec import jsontext
+from holdfast.containment import contained_call
 from holdfast.errors import ControlFlow, InvalidInput, UnknownName
 from holdfast.workflows.history import load
 from holdfast.workflows.record import decode_record, describe_partition, pinned_to
@@ -58,7 +59,7 @@ async def _asked_by_replay(access: Access, partition: str, workflow: Workflow[..
 
 
 def _asked(activation: Activation, name: str) -> Any:
-    answer = activation.ask(name)
+    answer = contained_call(activation.ask, name)
     if inspect.iscoroutine(answer):
         answer.close()
         raise InvalidInput(f"query {name!r} waits for something: write it as a plain def that only looks")

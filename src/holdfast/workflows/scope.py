@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
 
 from holdfast import ids
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
@@ -42,6 +42,7 @@ class Current:
     parent: ExecutionRef | None
     root: ExecutionRef
     idempotency_key: str
+    fence: int
     attempt: int
     operation: str
     last_heartbeat: Any
@@ -109,9 +110,11 @@ class StepInfo(Current):
     """What ``hf.current()`` tells inside a step.
 
     ``idempotency_key`` is the same for every attempt of this step, on any machine, and different for every other
-    step of any execution in any home: 40 hexadecimal digits. Hand it to whatever the step changes (G10). ``attempt``
-    counts from 1. ``workflow`` and ``id`` name the execution it is for, ``operation`` its place there, as in the
-    history. ``last_heartbeat`` is what an earlier attempt reported last.
+    step of any execution in any home: 40 hexadecimal digits. Hand it to whatever the step changes (G10). ``fence``
+    never goes backwards from one owner of the execution to the next: whatever refuses lower ones than it has seen
+    refuses a process that comes back late (G3). ``attempt`` counts from 1. ``workflow`` and ``id`` name the execution
+    it is for, ``operation`` its place there, as in the history. ``last_heartbeat`` is what an earlier attempt reported
+    last.
     """
 
     idempotency_key: str
@@ -120,6 +123,7 @@ class StepInfo(Current):
     id: str
     operation: str
     last_heartbeat: Any
+    fence: int
     _place: ClassVar = "a step"
     _beat: Callable[[Any], None] = field(repr=False)
 
@@ -133,12 +137,26 @@ class HandlerInfo(Current):
     """What ``hf.current()`` tells inside an actor's method, a consumer or a tick.
 
     ``idempotency_key`` is the same whenever this message, request or tick is handled again, and different for every
-    other: hand it to whatever the handler changes outside the store (G10).
+    other: hand it to whatever the handler changes outside the store (G10). ``fence`` is the epoch of the actor, which
+    never goes backwards: whatever refuses lower ones than it has seen refuses a process that comes back late (G3).
     """
 
-    idempotency_key: str
+    fence: int
     _place: ClassVar = "a handler"
+    _key: str | None = field(repr=False)
 
+    @property
+    def idempotency_key(self) -> str:  # type: ignore[override]  # the others have it as a field
+        """Raises ``InvalidInput`` in a call that nothing tells from another one."""
+        if self._key is None:
+            raise InvalidInput(NO_IDENTITY)
+        return self._key
+
+
+NO_IDENTITY: Final = (
+    "this call has no identity of its own, so a repeat of it could not be told from another call: make it with a "
+    "request_id, or send it"
+)
 
 step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
 
@@ -192,9 +210,7 @@ def current() -> Current:
     unit = current_unit.get()
     if unit is None:
         raise InvalidInput("hf.current() works inside a workflow body, a step, an actor's method or a consumer only")
-    if unit.request is None:
-        raise InvalidInput(
-            "this call has no identity of its own, so a repeat of it could not be told from another call: make it "
-            "with a request_id, or send it"
-        )
-    return HandlerInfo(f"{ids.fingerprint(unit.chain[-1].encode())}/{unit.request}")
+    if unit.fence is None:
+        raise InvalidInput(NO_IDENTITY)
+    key = None if unit.request is None else f"{ids.fingerprint(unit.chain[-1].encode())}/{unit.request}"
+    return HandlerInfo(unit.fence, key)

@@ -43,6 +43,23 @@ async def test_a_snapshot_is_kept_after_so_many_events_and_read_instead_of_them(
         assert seen == [Deposited(10)]
 
 
+async def test_a_state_that_is_read_is_kept_so_that_the_next_reader_begins_there(world):
+    app = world.app()
+    async with app:
+        stream = accounts(app).at("a")
+        await stream.append(*(Deposited(1) for _ in range(4)))
+        assert await stream.state(SNAPPED, version=4) == 4
+        assert await snapshot_of(app) is None  # only of the latest state
+        assert await stream.state(SNAPPED) == 4
+        assert (await snapshot_of(app)).revision == 4
+        await stream.append(Deposited(1), Deposited(1))
+        assert await stream.state(SNAPPED) == 6
+        assert (await snapshot_of(app)).revision == 4  # not so soon again
+        await stream.append(Deposited(1))
+        assert await stream.state(SNAPPED) == 7
+        assert (await snapshot_of(app)).revision == 7
+
+
 async def test_a_state_of_the_past_uses_no_snapshot_of_later(world):
     app = world.app()
     async with app:

@@ -25,6 +25,7 @@ from holdfast.backends.sqlite.statements import (
 )
 from holdfast.backends.sqlite.transactions import Guard, GuardedCursor
 from holdfast.clock import elapsed_seconds
+from holdfast.containment import contained_call
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds, place
 
@@ -261,7 +262,7 @@ class BatchRunner:
         """Run the user's SQL, then apply the writes it answers. Part of ``SqlTransactions.transact``."""
         with self.guard.on() as cursor:
             try:
-                writes, value = work(cursor)
+                writes, value = contained_call(work, cursor)
             except Exception as error:
                 raise cursor.full or UsersError(error) from error
         if cursor.full is not None:

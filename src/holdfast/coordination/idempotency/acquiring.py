@@ -84,7 +84,7 @@ def _judge(
     record = decode(there)
     if there.owner == owner:  # the answer to our own write was lost
         return Ticket(place, owner, there.epoch, there.lease_until or now, record, terms)
-    if record.fingerprint != place.fingerprint:
+    if record.fingerprint not in {place.fingerprint, place.former or place.fingerprint}:
         raise IdempotencyMismatch(
             f"key {place.sort} stands for another payload (digest {record.fingerprint}, now {place.fingerprint}). Use "
             "another key, or the same payload"

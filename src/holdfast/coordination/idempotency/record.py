@@ -49,11 +49,12 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
 
 class Place(Struct, frozen=True):
-    """One key, and the fingerprint of the payload it is used with."""
+    """One key, and the fingerprint of the payload it is used with; older versions called that ``former``."""
 
     partition: str
     sort: str
     fingerprint: str
+    former: str = ""
 
 
 class Terms(Struct, frozen=True):
@@ -89,9 +90,9 @@ class Held(Struct, frozen=True):
     until: int
 
 
-def place_of(name: str, key: str, fingerprint: str = "") -> Place:
+def place_of(name: str, key: str, fingerprint: str = "", former: str = "") -> Place:
     """Where the record of a key is. Keys of one handler share 256 partitions, by their digest."""
-    return Place(f"{PARTITION_PREFIX}{name}/{ids.fingerprint(key.encode())[:2]}", key, fingerprint)
+    return Place(f"{PARTITION_PREFIX}{name}/{ids.fingerprint(key.encode())[:2]}", key, fingerprint, former)
 
 
 encode: Final[Callable[[Record], bytes]] = msgspec.json.Encoder().encode

@@ -142,17 +142,31 @@ async def snapshot(
 ) -> None:
     """Keep the state after ``appended``, if it is time for it and nobody has kept a later one."""
     last = appended[-1].version
-    if not fold.snapshot_every or last - before.snapshot < fold.snapshot_every:
+    if not _is_due(fold, last, before):
         return
     if appended[0].version != before.version + 1:  # a repeat of an older request
         return
     state = before.state
     for each in appended:
         state = fold.apply(state, each.event)
+    await _keep(stream, fold, Folded(state, last, before.snapshot), opened)
+
+
+async def keep_read(stream: Readable[E], fold: Fold[S, E], read: Folded[S], opened: Opened) -> None:
+    """Keep a state that was read, if it is time for it: whoever reads next need not read all of it again."""
+    if _is_due(fold, read.version, read):
+        await _keep(stream, fold, read, opened)
+
+
+def _is_due(fold: Fold[S, E], version: int, since: Folded[S]) -> bool:
+    return bool(fold.snapshot_every) and version - since.snapshot >= fold.snapshot_every
+
+
+async def _keep(stream: Readable[E], fold: Fold[S, E], folded: Folded[S], opened: Opened) -> None:
     partition, sort = stream.place.partition, SNAPSHOT_PREFIX + fold.kept_as
     # One that cannot be kept, or not now, is not missed: the events are there.
     with suppress(Refused, StoreUnavailable, PayloadTooLarge):
-        data, _ = fold.codec.copy(state, f"the state {fold.kept_as}", opened.limit_bytes)
+        data, _ = fold.codec.copy(folded.state, f"the state {fold.kept_as}", opened.limit_bytes)
         body = encode(Snapshot(fold.version, Raw(data)))
-        item = Item(partition=partition, sort=sort, revision=last, body=body)
-        await opened.home.store.write(Put(item, AnyOf((ABSENT, RevisionIs(before.snapshot)))))
+        item = Item(partition=partition, sort=sort, revision=folded.version, body=body)
+        await opened.home.store.write(Put(item, AnyOf((ABSENT, RevisionIs(folded.snapshot)))))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from holdfast.coordination.stream.appending import earlier, encoded, write_events
-from holdfast.coordination.stream.fold import Fold, load, snapshot
+from holdfast.coordination.stream.fold import Fold, keep_read, load, snapshot
 from holdfast.coordination.stream.following import follow
 from holdfast.coordination.stream.record import (
     EVENT_PREFIX,
@@ -176,7 +176,11 @@ class Stream(Generic[T]):
         """What ``fold`` makes of the events: of all, of those up to ``version``, or of those before the first one that
         was recorded after ``at``.
         """
-        return (await load(self, fold, self._streams.opened(), upto=version, at_ms=_at_ms(at))).state
+        opened = self._streams.opened()
+        found = await load(self, fold, opened, upto=version, at_ms=_at_ms(at))
+        if version is None and at is None:
+            await keep_read(self, fold, found, opened)
+        return found.state
 
     async def decide(
         self, fold: Fold[S, T], decide: Callable[[S], Sequence[T]], *, id: str | None = None

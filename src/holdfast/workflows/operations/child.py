@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
-from holdfast.kernel.host import remind
+from holdfast.kernel.host import holds, remind
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.failing import Undone
 from holdfast.workflows.launch import forestall, launch, outcome_error
@@ -229,7 +229,7 @@ def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusi
         watch(partition, operation, live)
     elif gave_up(conclusion.status, conclusion.body):
         remind(live.host, live.partition, operation.id)
-    elif live.host.held_by_us(live.partition):
+    elif holds(live.host, live.partition):
         live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
+from holdfast.containment import contained, contained_call
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
 from holdfast.kernel.entries import AT_ONCE, Intended, Progressed, Tried
@@ -130,15 +131,9 @@ async def _attempt_now(command: CallStep, operation: Operation, live: Live, seat
     attempt = 1 if tried is None else tried.attempt + 1
     began = live.now_ms()
     try:
-        result = await _invoke(command, operation, live, attempt, seat)
+        result = await contained(_invoke(command, operation, live, attempt, seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
-    except asyncio.CancelledError as error:
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise
-        return live.failed(operation, error, attempts=attempt, began=began)
-    except (KeyboardInterrupt, GeneratorExit):  # the process is to end, or this attempt is thrown away
-        raise
-    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, attempt, began)
     steady = step.signature.result.steady(copy)
     return live.done(operation, data, copy=steady, attempts=attempt, began=began)
@@ -183,6 +178,7 @@ async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: 
             id=live.record.id,
             operation=operation.id,
             last_heartbeat=pulse.last(),
+            fence=live.fence(),
             _beat=pulse.beat,
         )
     )
@@ -221,7 +217,7 @@ async def _call(command: CallStep, seat: Seat | None) -> Any:
 
 def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     try:
-        return function(*args, **kwargs)
+        return contained_call(function, *args, **kwargs)  # a GeneratorExit in a future would end whoever awaits it
     except StopIteration as error:  # no future can carry it; a coroutine makes the same of it
         raise RuntimeError(f"the step raised {error!r}") from error
 

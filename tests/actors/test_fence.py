@@ -1,0 +1,145 @@
+"""Fences: a number for effects outside the store that never goes backwards (G3)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+import holdfast as hf
+from holdfast.items import Update
+
+
+@dataclass
+class Paid:
+    order: str
+
+
+def declare(app, seen, **options):
+    class Till(hf.Actor, app=app, **options):
+        n: int = 0
+
+        async def charge(self) -> int:
+            self.n += 1
+            fence = hf.current().fence
+            seen.append(fence)
+            return fence
+
+        async def fail(self) -> None:
+            seen.append(hf.current().fence)
+            raise ValueError("no")
+
+    return Till
+
+
+@pytest.mark.parametrize("optimistic", [False, True])
+async def test_it_never_goes_backwards_whichever_process_runs_it(world, optimistic):
+    seen = []
+    apps = [world.app() for _ in range(2)]
+    tills = [declare(app, seen, optimistic=optimistic) for app in apps]
+    for _ in range(2):
+        for app, till in zip(apps, tills, strict=True):
+            async with app.worker():
+                await till.at("1").charge()
+                with pytest.raises(ValueError, match="no"):
+                    await till.at("1").fail()
+                await till.at("1").charge()
+    assert len(seen) == 12
+    assert seen == sorted(seen)
+    assert seen[0] >= 1
+    first_of_each = seen[::3]
+    assert first_of_each == sorted(set(first_of_each))
+
+
+async def test_it_grows_when_an_actor_begins_anew(world):
+    app, seen = world.app(), []
+    till = declare(app, seen)
+    async with app.worker():
+        before = await till.at("1").charge()
+        await app.actor("Till", "1").delete()
+        assert await till.at("1").charge() > before
+
+
+async def test_whoever_takes_over_has_a_higher_one_than_who_comes_back_late(memory_world):
+    stale, fresh, seen = memory_world.app(), memory_world.app(), []
+    paused, go = asyncio.Event(), asyncio.Event()
+
+    class Till(hf.Actor, app=stale, timeout=None):
+        n: int = 0
+
+        async def charge(self) -> int:
+            paused.set()
+            await go.wait()
+            seen.append(("late", hf.current().fence))
+            return 0
+
+    async with stale.worker(), fresh.worker():
+        late = asyncio.create_task(Till.at("1", request_id="r").charge())
+        await paused.wait()
+        partition = "actor#Till#1"
+        await stale.access().home.store.write(Update(partition=partition, owner=None, lease_until=None, add_epoch=1))
+        till = declare(fresh, taken := [])
+        await till.at("1").charge()
+        go.set()
+        await late
+    assert taken[0] > seen[0][1]
+
+
+async def test_one_that_is_left_behind_has_a_lower_one_than_who_goes_on(app, errors_expected):
+    let_go, fences = asyncio.Event(), []
+
+    class Stubborn(hf.Actor, app=app, timeout="20ms"):
+        async def cling(self) -> None:
+            fences.append(hf.current().fence)
+            while not let_go.is_set():
+                try:
+                    await let_go.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        async def go_on(self) -> None:
+            fences.append(hf.current().fence)
+
+    async with app.worker():
+        with pytest.raises(hf.CallTimeout):
+            await Stubborn.at("1").cling()
+        await Stubborn.at("1").go_on()
+        let_go.set()
+    assert fences[0] < fences[1]
+
+
+async def test_consumers_and_steps_have_one_too(app, eventually):
+    seen = []
+
+    @app.consumer(Paid)
+    async def bill(event: Paid) -> None:
+        seen.append(hf.current().fence)
+
+    @app.step
+    async def charge() -> int:
+        return hf.current().fence
+
+    @app.workflow
+    async def order() -> list[int]:
+        first = await charge()
+        await hf.sleep("1ms")
+        return [first, await charge()]
+
+    async with app.worker():
+        await app.publish(Paid("1"))
+        await eventually(lambda: seen)
+        first, second = await order()
+    assert seen[0] >= 1
+    assert 1 <= first <= second
+
+
+async def test_what_only_reads_has_none(app):
+    class Till(hf.Actor, app=app):
+        @hf.read
+        async def look(self) -> int:
+            return hf.current().fence
+
+    async with app.worker():
+        with pytest.raises(hf.InvalidInput, match="no identity"):
+            await Till.at("1").look()
