@@ -16,6 +16,7 @@ from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.errors import InvalidInput, StoreUnavailable, UnknownName
 from holdfast.items import one_per_place
+from holdfast.kernel.identity import identity_of
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -49,7 +50,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
         _skip(delivery.timer, actor, access)
         return
     actor.running = delivery
-    turn = _turn_for(delivery, actor, access)
+    turn = _turn_for(delivery, actor, await access.salt(), access)
     try:
         with turn:
             outcome = await _invoke(call, turn, actor, access)
@@ -118,13 +119,14 @@ def _unknown(call: Call, actor: Resident) -> UnknownName:
     return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
 
 
-def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
+def _turn_for(delivery: Delivery, actor: Resident, salt: str, access: ActorAccess) -> Turn:
     assert actor.version is not None
     call, record = delivery.call, actor.version.record
     tick = delivery.tick
     if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
         tick = call.sent_at
-    return Turn(actor.partition, access, record, call.chain, call.id, due_at=tick, promised=actor.promised)
+    identity = identity_of(call.naming, salt, actor.partition, call.id)
+    return Turn(actor.partition, access, record, call.chain, identity, due_at=tick, promised=actor.promised)
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:
@@ -172,7 +174,7 @@ def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     state = kind.encode(actor.actor)
     assert actor.version is not None
     before = actor.version.record
-    record = replace(before, schema=kind.schema, state=NOT_BEGUN, timers={}, settings=0, trouble={}, halted_by=None)
+    record = replace(before, schema=kind.schema, state=NOT_BEGUN, timers={}, trouble={}, halted_by=None)
     actor.version = Version(record, state, deleted=True)
     outcome = Replied(b"null")
     actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, access))

@@ -61,7 +61,7 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     one.
 
     ``missed`` says what becomes of ticks that nobody was there to run. ``set_count`` tells one setting of a timer from
-    the next.
+    the next. ``naming`` is that of the call it makes.
     """
 
     method: str
@@ -70,6 +70,7 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     args: Raw
     schedule: Schedule | None = None
     missed: Missed = Missed.ONCE
+    naming: int = 0
 
 
 TIMER_PREFIX: Final = "timer:"
@@ -128,7 +129,8 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     its sender may send it again much later.
 
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
-    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it.
+    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
+    what it calls is named (``kernel.identity``).
     """
 
     id: str
@@ -140,11 +142,13 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     chain: tuple[str, ...] = ()
     not_before: int = 0
     sent_at: int = 0
+    naming: int = 0
 
 
 def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
     """The message that a timer's firing is; it was sent when it was due."""
-    return Call(id=f"timer/{name}/{timer.set_count}/{tick}", method=timer.method, args=timer.args, sent_at=tick)
+    id = f"timer/{name}/{timer.set_count}/{tick}"
+    return Call(id=id, method=timer.method, args=timer.args, sent_at=tick, naming=timer.naming)
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast import ids
 from holdfast.actors.record import ActorRecord, TimerRecord, describe_partition, key_of
 from holdfast.coordination.inbox import STAMPS_PER_MS
 from holdfast.errors import InvalidState
 from holdfast.items import Item, Write
+from holdfast.kernel.identity import Identity
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class Turn(Unit):
         access: ActorAccess,
         record: ActorRecord,
         chain: tuple[str, ...],
-        request: str | None,
+        identity: Identity | None,
         *,
         due_at: int | None = None,
         reads: bool = False,
         promised: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
-        super().__init__((*chain, partition), request, access.clock, access.home)
+        super().__init__((*chain, partition), identity, access.clock, access.home)
         self._promised = promised
         self.partition = partition
         self.timers = record.timers
@@ -49,11 +49,6 @@ class Turn(Unit):
         self.state = b""
         self.due_at = due_at
         self.reads = reads
-
-    def derive_id(self) -> str | None:
-        """As ``Unit.derive_id``, and another one than any other actor derives from a request of the same id."""
-        id = super().derive_id()
-        return None if id is None else f"{ids.fingerprint(self.partition.encode())}/{id}"
 
     def head_to_be(self, partition: str) -> Item | None:
         return super().head_to_be(partition) or self._promised.get(partition)

@@ -15,6 +15,7 @@ from holdfast.codec.signature import Signature, signature_of
 from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule, next_after
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput
+from holdfast.kernel.identity import BY_CONTENT
 
 if TYPE_CHECKING:
     from holdfast.actors.scope import Turn
@@ -107,7 +108,13 @@ class BoundTimer(Generic[P]):
     ) -> None:
         data = Raw(self._timer.signature.bind(args, kwargs))
         record = TimerRecord(
-            method=self._timer.name, due_at=due_at, set_count=0, args=data, schedule=schedule, missed=missed
+            method=self._timer.name,
+            due_at=due_at,
+            set_count=0,
+            args=data,
+            schedule=schedule,
+            missed=missed,
+            naming=BY_CONTENT,
         )
         self._turn.set_timer(self._name, record)
 
@@ -122,7 +129,7 @@ def after_firing(
     if record.schedule is None:
         return {each: other for each, other in now_set.items() if each != name}
     dealt_with = record.due_at if record.missed is Missed.ALL else max(record.due_at, now)
-    return now_set | {name: replace(record, due_at=next_after(record.schedule, dealt_with))}
+    return now_set | {name: replace(record, due_at=next_after(record.schedule, dealt_with), naming=BY_CONTENT)}
 
 
 def settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecord]) -> Iterator[str]:

@@ -7,7 +7,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from holdfast import ids
 from holdfast.errors import InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
@@ -165,9 +164,9 @@ def current() -> Current:
     unit = current_unit.get()
     if unit is None:
         raise InvalidInput("hf.current() works inside a workflow body, a step, an actor's method or a consumer only")
-    if unit.request is None:
+    if unit.identity is None:
         raise InvalidInput(
             "this call has no identity of its own, so a repeat of it could not be told from another call: make it "
             "with a request_id, or send it"
         )
-    return HandlerInfo(f"{ids.fingerprint(unit.chain[-1].encode())}/{unit.request}")
+    return HandlerInfo(unit.identity.key)
