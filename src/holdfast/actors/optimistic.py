@@ -90,8 +90,11 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
 
 
 def _is_free(head: Item, access: ActorAccess) -> bool:
-    owned = head.lease_until is not None and head.lease_until >= access.clock.now_ms()
-    return not owned and head.status != HALTED
+    """Whether nobody works on it, and nothing waits that comes first: whoever sends a message makes it due (G6)."""
+    now = access.clock.now_ms()
+    owned = head.lease_until is not None and head.lease_until >= now
+    rung = head.due_at is not None and head.due_at <= now
+    return not owned and not rung and head.status != HALTED
 
 
 def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) -> None:

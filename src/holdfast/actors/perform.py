@@ -15,7 +15,7 @@ from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.errors import InvalidInput, StoreUnavailable, UnknownName
-from holdfast.items import one_per_place
+from holdfast.items import Delete, one_per_place, parts_of
 from holdfast.kernel.identity import identity_of
 
 if TYPE_CHECKING:
@@ -169,7 +169,11 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
 
 
 def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
+    """End the actor. What was sent to this life of it, and was to come later, does not come to the next."""
     kind = actor.kind
+    ended = [Delete(actor.partition, sort) for sort in actor.end_messages(access.clock.now_ms())]
+    for part in parts_of(ended, access.home.bounds):  # one write with the deletion, or before it: never left behind it
+        actor.finish(Delivery(delivery.call), Replied(), tuple(part))
     actor.actor = kind.fresh()
     state = kind.encode(actor.actor)
     assert actor.version is not None
