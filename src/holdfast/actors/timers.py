@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, overload
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.actors.scope import Turn
 
 P = ParamSpec("P")
+
+LONGEST_NAME_BYTES: Final = 400
+"""A firing that is set aside has its timer's name in its key twice."""
 
 
 class Timer(Generic[P]):
@@ -63,8 +66,14 @@ class BoundTimer(Generic[P]):
         self._name = name
 
     def __getitem__(self, name: str) -> BoundTimer[P]:
-        """Another timer for the same method, under a name of its own."""
-        return BoundTimer(self._timer, self._turn, f"{self._timer.name}/{name}")
+        """Another timer for the same method, under a name of its own. Raises ``InvalidInput``."""
+        whole = f"{self._timer.name}/{name}"
+        if not whole.isprintable() or len(whole.encode()) > LONGEST_NAME_BYTES:
+            raise InvalidInput(
+                f"the name of a timer, with that of its method, is printable text of at most {LONGEST_NAME_BYTES} "
+                f"bytes of UTF-8, not {whole[:60]!r}"
+            )
+        return BoundTimer(self._timer, self._turn, whole)
 
     @property
     def due_at(self) -> datetime | None:
