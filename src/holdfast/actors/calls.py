@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast import ids
 from holdfast.actors.operation import call_from_body
 from holdfast.actors.reading import read_now
-from holdfast.actors.record import Call
+from holdfast.actors.record import REPLY_PREFIX, Call
 from holdfast.actors.requests import request_reply
 from holdfast.actors.scope import Turn
 from holdfast.kernel.identity import BY_CONTENT
@@ -49,8 +49,11 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
         chain=chain,
         sent_at=access.clock.now_ms(),
         naming=BY_CONTENT,
+        kept=isinstance(unit, Turn) and unit.keeps,
     )
     replied = await request_reply(reference, request, unit, access)
     if replied.error is not None:
         raise replied.error
+    if isinstance(unit, Turn):
+        unit.note_call(reference.partition, REPLY_PREFIX + request.id)
     return method.signature.result.decode(replied.data)

@@ -60,8 +60,9 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
         except Blocked as blocked:
             raise SerializationError(str(blocked)) from blocked
         await run_one(Delivery(request), actor, access)
-        (finished,) = actor.finished
-        others = one_per_place(write for write in finished.writes if place(write) != actor.place)
+        finished = actor.finished[0]  # behind it are the ends of replies that were kept for it
+        writes = (write for each in actor.finished for write in each.writes)
+        others = one_per_place(write for write in writes if place(write) != actor.place)
         try:
             if actor.version is not actor.committed or others:
                 rung = sum(is_message_to(actor.partition, write) for write in others)

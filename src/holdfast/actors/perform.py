@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.failing import end_trouble, fail, was_set_aside
+from holdfast.actors.failing import end_trouble, fail, let_go_of, was_set_aside
 from holdfast.actors.record import NOT_BEGUN, Call, Reply, timer_place
 from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembered, replied, reply_writes
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
@@ -61,7 +61,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
         _succeed(delivery, turn, outcome, actor, access)
     else:
         actor.actor = None  # its state may be half changed: the next call begins with what is stored
-        fail(delivery, outcome.error, actor, access)
+        fail(delivery, outcome.error, tuple(turn.called), actor, access)
 
 
 # ── The call itself ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +126,9 @@ def _turn_for(delivery: Delivery, actor: Resident, salt: str, access: ActorAcces
     if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
         tick = call.sent_at
     identity = identity_of(call.naming, salt, actor.partition, call.id)
-    return Turn(actor.partition, access, record, call.chain, identity, due_at=tick, promised=actor.promised)
+    turn = Turn(actor.partition, access, record, call.chain, identity, due_at=tick, promised=actor.promised)
+    turn.keeps = bool(delivery.place) or call.kept
+    return turn
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:
@@ -147,7 +149,9 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     record, timers = version.record, turn.timers
     if delivery.timer is not None:
         timers = after_firing(delivery.timer, record.timers, timers, access.clock.now_ms())
-    trouble = record.trouble
+    trouble, called = record.trouble, turn.called
+    if delivery.place in trouble:
+        called = dict.fromkeys((*trouble[delivery.place].called, *called))
     if trouble and (delivery.place in trouble or timers is not record.timers):
         gone = {delivery.place, *(timer_place(name) for name in settings_replaced(record.timers, timers))}
         trouble = {name: each for name, each in trouble.items() if name not in gone}
@@ -166,6 +170,7 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     if changed or turn.state != version.state or version.deleted:
         actor.version = Version(record, turn.state)
     actor.finish(delivery, outcome, (*turn.writes, *reply_writes(delivery, outcome, actor, access)), turn.rings)
+    let_go_of(called, delivery, actor, access)
 
 
 def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:

@@ -88,13 +88,14 @@ def timer_of(place: str) -> str | None:
 
 class Trouble(Struct, frozen=True, omit_defaults=True):
     """How it stands with a message or timer that fails: attempts that ended badly, and attempts that were begun after
-    a takeover and have no end that anybody knows of.
+    a takeover and have no end that anybody knows of. ``called`` are the replies that are kept for it.
     """
 
     started: int = 0
     failed: int = 0
     again_at: int = 0
     error: ErrorRecord | None = None
+    called: tuple[tuple[str, str], ...] = ()
 
 
 class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -130,7 +131,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
     the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
-    what it calls is named (``kernel.identity``).
+    what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller lets go of it.
     """
 
     id: str
@@ -143,6 +144,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     not_before: int = 0
     sent_at: int = 0
     naming: int = 0
+    kept: bool = False
 
 
 def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:

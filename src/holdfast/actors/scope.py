@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends.
 
-    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet.
+    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet. ``called`` are the
+    replies that are kept for it, if it ``keeps`` any: it may run again at any time.
     """
 
-    __slots__ = ("_promised", "due_at", "partition", "reads", "settings", "stamp", "state", "timers")
+    __slots__ = ("_promised", "called", "due_at", "keeps", "partition", "reads", "settings", "stamp", "state", "timers")
 
     def __init__(
         self,
@@ -49,6 +50,8 @@ class Turn(Unit):
         self.state = b""
         self.due_at = due_at
         self.reads = reads
+        self.keeps = False
+        self.called: dict[tuple[str, str], None] = {}
 
     def head_to_be(self, partition: str) -> Item | None:
         return super().head_to_be(partition) or self._promised.get(partition)
@@ -64,6 +67,11 @@ class Turn(Unit):
                 f"a method declared with @hf.read of {describe_partition(self.partition)} calls, sends, starts or sets "
                 "something: it may only read. Remove @hf.read from it"
             )
+
+    def note_call(self, partition: str, reply: str) -> None:
+        """What it has called was applied, and has a reply there."""
+        if self.keeps:
+            self.called[partition, reply] = None
 
     @property
     def key(self) -> str:

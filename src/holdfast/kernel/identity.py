@@ -39,11 +39,19 @@ def identity_of(naming: int, salt: str, partition: str, request: str) -> Identit
 class Content:
     """Names that follow from what is asked for. They differ between homes, and are of one length however deep."""
 
-    __slots__ = ("_asked", "key")
+    __slots__ = ("_asked", "_key", "_parts")
 
     def __init__(self, salt: str, partition: str, request: str) -> None:
-        self.key = ids.digest(salt, partition, request)
+        self._parts = (salt, partition, request)
+        self._key = ""
         self._asked: dict[str, int] = {}
+
+    @property
+    def key(self) -> str:
+        """See ``Identity.key``. Most runs never ask for it."""
+        if not self._key:
+            self._key = ids.digest(*self._parts)
+        return self._key
 
     def note_read(self) -> None:
         """Reading takes no name."""
