@@ -57,16 +57,6 @@ def fingerprint(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def digest(*parts: str | bytes) -> str:
-    """A digest that nobody finds twice, of parts in their order: 160 bits of BLAKE2b as 40 hexadecimal digits."""
-    made = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        made.update(len(data).to_bytes(8, "big"))
-        made.update(data)
-    return made.hexdigest()
-
-
 def sign(secret: str, message: str) -> str:
     """A signature over ``message`` (HMAC-SHA256, hexadecimal) that only a holder of ``secret`` can make."""
     return hmac.new(secret.encode(), message.encode(), hashlib.sha256).hexdigest()

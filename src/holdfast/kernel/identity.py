@@ -50,7 +50,7 @@ class Content:
     def key(self) -> str:
         """See ``Identity.key``. Most runs never ask for it."""
         if not self._key:
-            self._key = ids.digest(*self._parts)
+            self._key = ids.derive(*self._parts)
         return self._key
 
     def note_read(self) -> None:
@@ -58,10 +58,10 @@ class Content:
 
     def derive(self, receiver: str, method: str, args: bytes) -> str:
         """See ``Identity.derive``: those that are alike are told apart by their number among themselves."""
-        what = ids.digest(self.key, receiver, method, args)
+        what = ids.derive(self.key, receiver, method, args.decode())
         occurrence = self._asked.get(what, 0)
         self._asked[what] = occurrence + 1
-        return ids.digest(what, str(occurrence))
+        return ids.derive(what, str(occurrence))
 
 
 class Counted:

@@ -70,4 +70,4 @@ async def take(
 def _id_here(source: str, origin: str, id: str) -> str:
     """The id under which an event from another app is handled; a digest where the parts are too long for a key."""
     whole = f"{source}/{origin}/{id}"
-    return whole if len(whole.encode()) <= LONGEST_ID_BYTES else f"{origin}/{ids.digest(source, id)}"
+    return whole if len(whole.encode()) <= LONGEST_ID_BYTES else f"{origin}/{ids.derive(source, id)}"
