@@ -15,6 +15,7 @@ from holdfast.actors.perform import DELETE_METHOD, run_one
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.actors.turn import load
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
@@ -51,7 +52,7 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
     if warm is None:
         head = await access.home.store.get(reference.partition)
     for _ in range(MOST_RUNS):
-        if head is not None and not _is_free(head, access):
+        if head is not None and (not _is_free(head, access) or await _comes_behind(head, request, access)):
             return None
         actor = Resident(reference.partition, Actors(access), reference.kind)
         actor.head = head or Item(reference.partition)
@@ -91,11 +92,23 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
 
 
 def _is_free(head: Item, access: ActorAccess) -> bool:
-    """Whether nobody works on it, and nothing waits that comes first: whoever sends a message makes it due (G6)."""
-    now = access.clock.now_ms()
-    owned = head.lease_until is not None and head.lease_until >= now
-    rung = head.due_at is not None and head.due_at <= now
-    return not owned and not rung and head.status != HALTED
+    owned = head.lease_until is not None and head.lease_until >= access.clock.now_ms()
+    return not owned and head.status != HALTED
+
+
+async def _comes_behind(head: Item, request: Call, access: ActorAccess) -> bool:
+    """Whether something is to be done first (G6): whoever sends a message makes the actor due.
+
+    Behind what an owner has left undone that is gone only those wait who have sent something themselves: nobody may
+    take it up for long.
+    """
+    if head.due_at is None or head.due_at > access.clock.now_ms():
+        return False
+    if head.owner is None:
+        return True
+    senders = {access.sender.name, *(ids.fingerprint(each.encode()) for each in request.chain[-1:])}
+    page = await access.home.store.query(head.partition, prefix=INBOX_PREFIX)
+    return page.cursor is not None or any(item.sort.rpartition("#")[2] in senders for item in page.items)
 
 
 def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) -> None:
