@@ -15,6 +15,26 @@ LONGEST_KEY_BYTES: Final = 900
 """All parts of a key together, in UTF-8: with what is put before it a sort key stays below DynamoDB's 1,024 bytes."""
 
 
+LONGEST_ID_BYTES: Final = 500
+"""Of an id, in UTF-8, because that is what DynamoDB counts. With the longest names around it, and twice over where the
+key of one entity holds that of another, partitions stay below its 2,048 bytes and sort keys below its 1,024."""
+
+
+def check_id(what: str, id: str) -> str:
+    """An id that a user gives: printable text, bounded, not empty. Raises ``InvalidInput``.
+
+    >>> check_id("a request_id", "order-17")
+    'order-17'
+    """
+    given: Any = id  # whatever its annotation says
+    if not isinstance(given, str) or not given or not given.isprintable() or len(given.encode()) > LONGEST_ID_BYTES:
+        raise InvalidInput(
+            f"{what} has 1 to {LONGEST_ID_BYTES} printable characters, and as many bytes of UTF-8 at most, not "
+            f"{repr(given)[:60]}. For a longer one hand over a digest"
+        )
+    return given
+
+
 def check_key(what: str, parts: Sequence[str]) -> tuple[str, ...]:
     """The parts of a key, checked: printable text without ``#``, bounded. Raises ``InvalidInput``.
 

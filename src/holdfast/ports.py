@@ -198,6 +198,10 @@ class Inventory(Protocol):
         """What lies in the same place and is none of Holdfast's, so that nobody carries it: a line each."""
         ...
 
+    async def adopt(self, salt: str) -> None:
+        """Have the salt of the home whose items were moved here, from the next opening on."""
+        ...
+
 
 class Seen(Struct, frozen=True):
     """What a cache holds under a key: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
@@ -358,12 +362,18 @@ class Shared(Struct, frozen=True):
     sessions: SessionStore | None = None
 
 
+SALT_PARTITION: Final = "home#"
+SALT_SORT: Final = "salt"
+"""Where the salt is, as the status of an item, if the store has no better place for it."""
+
+
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
     ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
     one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
+    ``salt`` was drawn when the home was made, and is no other home's; empty: ask for it when it is needed.
     """
 
     url: str
@@ -383,3 +393,4 @@ class Home(Struct, frozen=True):
     billed: bool = False
     bounds: Bounds | None = None
     bus: EventBus | None = None
+    salt: str = ""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from contextlib import AsyncExitStack
 
 import pytest
 
 import holdfast as hf
+from holdfast.actors.requests import take_back
 
 
 def declare(app, gate=None):
@@ -161,3 +163,94 @@ async def test_actors_that_call_others_do_not_run_out_of_places(world):
         async with asyncio.timeout(10):
             paths = [[f"{n}-{depth}" for depth in range(6)] for n in range(5)]
             assert await asyncio.gather(*(node.at(path[0]).walk(path[1:]) for path in paths)) == paths
+
+
+# ── Refused means refused ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_an_earlier_run_has_called_is_not_said_to_be_refused(world):
+    """The receiver waits for the caller when that runs again: what it has called in its first run has been applied."""
+    app = world.app()
+    runs, asking, busy, outside = [], [], asyncio.Event(), contextvars.copy_context()
+
+    @app.workflow
+    async def report() -> int:
+        return 1
+
+    class Account(hf.Actor, app=app):
+        cents: int = 100
+
+        async def give(self, to: str, cents: int) -> None:
+            runs.append(1)
+            await report.start(id="today")
+            self.cents -= cents
+            try:
+                await Account.at(to).take(cents)
+            except hf.CallCycle:
+                self.cents += cents
+            if len(runs) == 1:
+                asking.append(asyncio.create_task(Account.at(to).ask(self.key), context=outside))
+                await busy.wait()
+                await asyncio.create_task(begin(), context=outside)  # so the commit is refused, and this runs again
+
+        async def take(self, cents: int) -> None:
+            self.cents += cents
+
+        async def ask(self, other: str) -> None:
+            busy.set()
+            await Account.at(other).take(0)
+
+        @hf.read
+        async def balance(self) -> int:
+            return self.cents
+
+    async def begin():
+        await report.start(id="today")
+
+    async with app.worker():
+        await Account.at("a").give("b", 10)
+        await asyncio.gather(*asking)
+        assert (await Account.at("a").balance(), await Account.at("b").balance()) == (90, 110)
+    assert len(runs) == 2
+
+
+async def test_a_call_is_taken_back_with_every_message_of_it(world):
+    client = world.app()
+    node = declare(client)
+    async with client:
+        access = node.kind.registrar.actor_access()
+        for id in ("ours", "other", "ours"):
+            await hf.send(node.at("a").post, [], request_id=id)
+        assert await take_back("actor#Node#a", "ours", access) is None
+        assert [each.id for each in await client.actor("Node", "a").messages()] == ["other"]
+
+
+async def test_a_call_that_was_applied_is_not_taken_back(world):
+    app = world.app()
+    node = declare(app)
+    async with app.worker():
+        assert await node.at("a", request_id="ours").walk([]) == ["a"]
+        reply = await take_back("actor#Node#a", "ours", node.kind.registrar.actor_access())
+        assert bytes(reply.value) == b'["a"]'
+
+
+async def test_a_caller_that_is_stopped_leaves_no_call_in_a_queue(world):
+    """It runs again elsewhere, where it may be told that the call was refused."""
+    app = world.app()
+    came, go = asyncio.Event(), asyncio.Event()
+
+    async def gate(_key):
+        came.set()
+        await go.wait()
+
+    node = declare(app, gate)
+    async with app.worker():
+        first = asyncio.create_task(node.at("a").walk(["b"]))
+        await came.wait()
+        second = asyncio.create_task(node.at("a").walk([]))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        go.set()
+        await first
+        assert await node.at("a").look() == 1

@@ -117,7 +117,7 @@ async def test_a_deleted_actor_is_listed_only_if_asked_for(world, eventually):
 
 
 @pytest.mark.parametrize("resident", [0, 100])
-def test_a_delayed_message_behind_a_deletion_begins_the_actor_anew(resident):
+def test_a_delayed_message_that_is_sent_after_a_deletion_begins_the_actor_anew(resident):
     async def main():
         clock, data = VirtualClock(), MemoryData()
 
@@ -127,10 +127,11 @@ def test_a_delayed_message_behind_a_deletion_begins_the_actor_anew(resident):
         app = hf.App("shop", home=open_shared, clock=clock, limits=hf.Limits(resident=resident))
         counter = declare(app)
         async with app.worker():
-            await hf.send(counter.at("c").add, 3, delay="1h")
+            await hf.send(counter.at("c").add, 7, delay="30m")
             await counter.at("c").add(5)
             await app.actor("Counter", "c").delete()
             assert await counter.at("c").get() == 0
+            await hf.send(counter.at("c").add, 3, delay="1h")
             await asyncio.sleep(3601)
             assert await counter.at("c").get() == 3
             await asyncio.sleep(60)
@@ -418,3 +419,85 @@ async def test_actors_that_wait_for_each_others_calls_shut_down_in_time(world):
         async with app.worker():
             await asyncio.gather(*(counter.at(f"c{n}", request_id="r").relay("sum") for n in range(20)))
             assert await counter.at("sum").get() == 20
+
+
+# ── What was sent to an earlier life ────────────────────────────────────────────────────────────────────────────────
+
+
+def declare_box(app):
+    class Box(hf.Actor, app=app, retry=hf.Retry(max_attempts=3, initial="1h")):
+        letters: list[str] = hf.field(default_factory=list)
+
+        async def drop(self, letter: str) -> None:
+            if letter == "broken":
+                raise ValueError(letter)
+            self.letters.append(letter)
+
+        async def drop_later(self, letter: str) -> None:
+            await hf.send(Box.at(self.key).drop, letter, delay="200ms")
+
+        @hf.read
+        async def all(self) -> list[str]:
+            return self.letters
+
+    return Box
+
+
+async def came(box, count):
+    return len(await box.at("b").all()) == count
+
+
+async def test_a_delayed_message_does_not_reach_the_next_life(world, eventually):
+    app = world.app()
+    box = declare_box(app)
+    async with app.worker():
+        await box.at("b").drop("first")
+        for _ in range(3):
+            await hf.send(box.at("b").drop, "old", delay="200ms")
+        await hf.send(box.at("b").drop_later, "old")
+        await box.at("b").drop_later("old")
+        await app.actor("Box", "b").delete()
+        assert await app.actor("Box", "b").messages() == ()
+        await hf.send(box.at("b").drop, "new", delay="250ms")
+        await box.at("b").drop("new")
+        await eventually(lambda: came(box, 2))
+        assert await box.at("b").all() == ["new", "new"]
+
+
+async def test_a_delayed_message_that_nobody_has_read_does_not_reach_the_next_life(world, eventually):
+    client, app = world.app(), world.app()
+    away, box = declare_box(client), declare_box(app)
+    async with client:
+        await hf.send(away.at("b").drop, "old", delay="1s")
+        async with app.worker():
+            await app.actor("Box", "b").delete()
+            await box.at("b").drop("new")
+            await hf.send(box.at("b").drop, "new", delay="1s")
+            await eventually(lambda: came(box, 2))
+            assert await box.at("b").all() == ["new", "new"]
+
+
+async def test_a_message_that_is_tried_again_does_not_reach_the_next_life(world, eventually):
+    app = world.app()
+    box = declare_box(app)
+
+    async def has_failed():
+        return any(each.attempts for each in await app.actor("Box", "b").messages())
+
+    async with app.worker():
+        await hf.send(box.at("b").drop, "broken")
+        await eventually(has_failed)
+        await app.actor("Box", "b").delete()
+        assert await app.actor("Box", "b").messages() == ()
+        assert (await app.actor("Box", "b").status()).state is None
+
+
+async def test_more_delayed_messages_than_one_write_takes_end_with_their_actor(world):
+    app = world.app()
+    box = declare_box(app)
+    count = 120 if world.name == "dynamodb" else 900
+    async with app.worker():
+        await box.at("b").drop("first")
+        await asyncio.gather(*(hf.send(box.at("b").drop, "old", delay="1h") for _ in range(count)))
+        await app.actor("Box", "b").delete()
+        assert await app.actor("Box", "b").messages() == ()

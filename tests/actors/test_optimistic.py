@@ -167,3 +167,49 @@ async def test_a_state_of_newer_code_is_refused_in_words(world):
     async with older:
         with pytest.raises(hf.SerializationError, match="newer code"):
             await counter.at("c").add()
+
+
+# ── Messages that wait ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_call_comes_behind_what_its_caller_has_sent(world):
+    app = world.app()
+    counter = declare(app)
+    async with app.worker():
+        for n in range(20):
+            at = counter.at(f"c{n}")
+            await at.add()
+            await hf.send(at.tell, "sent")
+            await at.tell("called")
+            assert await at.told() == ["sent", "called"]
+
+
+async def test_a_call_of_a_client_waits_behind_what_it_has_sent(world):
+    """There is no worker yet: the message waits, so the call does."""
+    client, app = world.app(), world.app()
+    away, counter = declare(client), declare(app)
+    async with client:
+        at = away.at("c")
+        await at.add()
+        await hf.send(at.tell, "sent")
+        call = asyncio.create_task(at.tell("called"))
+        early, _ = await asyncio.wait({call}, timeout=0.1)
+        assert not early
+        async with app.worker():
+            await call
+            assert await counter.at("c").told() == ["sent", "called"]
+
+
+async def test_a_client_is_enough_again_when_nothing_waits(world, eventually):
+    client, app = world.app(), world.app()
+    away, _ = declare(client), declare(app)
+    async with client:
+        await hf.send(away.at("c").tell, "sent")
+        async with app.worker():
+            await eventually(lambda: told(away, 1))
+        await away.at("c").tell("called")
+        assert await away.at("c").told() == ["sent", "called"]
+
+
+async def told(counter, count):
+    return len(await counter.at("c").told()) == count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import stat
 from contextlib import closing, nullcontext
@@ -46,6 +47,47 @@ async def test_it_goes_on_in_memory_too(tmp_path, reaches, eventually):
 
 async def test_an_empty_home_moves(tmp_path):
     assert await move(Memory(), Sqlite(tmp_path / "a.db"), tmp_path / "one", Clock()) == Moved(Counts())
+
+
+@pytest.mark.parametrize("into", ["memory", "sqlite"])
+async def test_what_moves_keeps_its_keys(tmp_path, into):
+    """Else a message that was handled in part would charge again in its new home."""
+    keys, clock = [], Clock()
+    first, last = Sqlite(tmp_path / "a.db"), Memory() if into == "memory" else Sqlite(tmp_path / "b.db")
+
+    async def key(place):
+        app = hf.App("shop", home=place.home)
+
+        class Shop(hf.Actor, app=app):
+            async def sell(self) -> str:
+                return hf.current().idempotency_key
+
+        async with app.worker():
+            return await Shop.at("s", request_id="17").sell()
+
+    async with opened(first) as home:
+        await export_home(home, tmp_path / "empty", clock)
+    async with opened(last) as home:
+        await import_home(home, tmp_path / "empty", clock)
+    for place in (first, last):
+        keys.append(await key(place))
+    assert keys[0] == keys[1]
+
+
+async def test_a_file_of_an_older_version_leaves_the_salt_as_it_is(tmp_path):
+    async with opened(Memory()) as home:
+        await export_home(home, tmp_path / "one")
+    lines = (tmp_path / "one").read_bytes().splitlines()
+    header = {name: value for name, value in json.loads(lines[0]).items() if name != "salt"}
+    body = json.dumps(header).encode() + b"\n"
+    end = json.loads(lines[-1]) | {"sha256": hashlib.sha256(body).hexdigest()}
+    (tmp_path / "old").write_bytes(body + json.dumps(end).encode() + b"\n")
+    target = Sqlite(tmp_path / "a.db")
+    async with opened(target) as home:
+        salt = home.salt
+        await import_home(home, tmp_path / "old")
+    async with opened(target) as home:
+        assert home.salt == salt
 
 
 async def test_partitions_without_a_head_move(tmp_path):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from holdfast.coordination.inbox import Sender
+from holdfast.coordination.salt import salt_of
 from holdfast.errors import CallFailed
 from holdfast.kernel.attendance import Attendance
 from holdfast.kernel.watch import Rings
@@ -100,10 +101,17 @@ class ActorAccess:
         self.tell = opened.tell
         self._host = host
         self._limits = limits
+        self._salt: str | None = None
 
     def rebuilt(self, record: ErrorRecord) -> Exception:
         """The error of a call: the same for a caller in this process as for one elsewhere."""
         return self._errors.rebuild(record, CallFailed)
+
+    async def salt(self) -> str:
+        """What goes into every key that is handed out by this home, and by no other."""
+        if self._salt is None:
+            self._salt = await salt_of(self.home)
+        return self._salt
 
     @property
     def method_seconds(self) -> float:

@@ -10,9 +10,10 @@ from msgspec import Raw
 from holdfast import ids
 from holdfast.actors.operation import call_from_body
 from holdfast.actors.reading import read_now
-from holdfast.actors.record import Call
+from holdfast.actors.record import REPLY_PREFIX, Call
 from holdfast.actors.requests import request_reply
 from holdfast.actors.scope import Turn
+from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
 
@@ -29,12 +30,16 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
     access = reference.kind.registrar.actor_access()
     data = method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
     unit = current_unit.get()
-    id = reference.request_id or (unit.derive_id() if unit is not None else None)
-    if isinstance(unit, Turn) and not method.reads:
-        unit.refuse_if_reading()
+    chain, identity = ((), None) if unit is None else (unit.chain, unit.identity)
     if method.reads:
-        chain = () if unit is None else unit.chain
+        if identity is not None:
+            identity.note_read()
         return method.signature.result.decode(await read_now(reference, method, data, chain, access))
+    if isinstance(unit, Turn):
+        unit.refuse_if_reading()
+    id = reference.request_id
+    if id is None and identity is not None:
+        id = identity.derive(reference.partition, method.name, data)
     request = Call(
         id=id or ids.new_ordered_id(access.clock.now_ms()),
         method=method.name,
@@ -42,11 +47,15 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
         known=id is not None,
         named=id is not None,
         replies=True,
-        chain=() if unit is None else unit.chain,
+        chain=chain,
         sent_at=access.clock.now_ms(),
+        naming=BY_CONTENT,
+        kept=isinstance(unit, Turn) and unit.keeps,
     )
     with unit.waiting_for_another() if isinstance(unit, Turn) else nullcontext():
         replied = await request_reply(reference, request, unit, access)
     if replied.error is not None:
         raise replied.error
+    if isinstance(unit, Turn):
+        unit.note_call(reference.partition, REPLY_PREFIX + request.id)
     return method.signature.result.decode(replied.data)

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.actors.mail import ring
-from holdfast.actors.record import DELETED, PARTITION_PREFIX, RUNNING, describe_partition, encode_record
+from holdfast.actors.record import DELETED, PARTITION_PREFIX, REPLY_PREFIX, RUNNING, describe_partition, encode_record
 from holdfast.actors.resident import ELSEWHERE, Finished, Resident, Version, next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
@@ -168,7 +168,7 @@ async def _write(
             break
         except Refused as refused:
             if refused.index:
-                others[refused.index - 1] = _rung_again(others[refused.index - 1], refused, access)
+                others[refused.index - 1 : refused.index] = _instead(others[refused.index - 1], refused, access)
                 continue
             if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because somebody has rung
                 actor.revision, actor.due_at, rest = refused.item.revision, refused.item.due_at, None
@@ -256,12 +256,16 @@ def is_message_to(partition: str, write: Write) -> bool:
     return isinstance(write, Put) and write.item.partition == partition and write.item.sort.startswith(INBOX_PREFIX)
 
 
-def _rung_again(write: Write, refused: Refused, access: ActorAccess) -> Write:
-    """The ring for an actor that was created, deleted or halted since the call looked; else the call runs again."""
+def _instead(write: Write, refused: Refused, access: ActorAccess) -> list[Write]:
+    """What to write instead: another ring for an actor that was created, deleted or halted since the call looked, and
+    nothing for a reply that is gone. Else the call runs again.
+    """
     partition, sort = place(write)
+    if sort.startswith(REPLY_PREFIX):
+        return []
     if sort != HEAD or not partition.startswith(PARTITION_PREFIX):
         raise refused
-    return ring(partition, refused.item, access)
+    return [ring(partition, refused.item, access)]
 
 
 def _is_written(there: Item | None, update: Update, actor: Resident, host: Host) -> bool:

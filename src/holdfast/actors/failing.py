@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from holdfast.actors.keeping import Place, let_go
 from holdfast.actors.parked import lies_parked, parking
 from holdfast.actors.record import Call, Trouble
 from holdfast.actors.replies import receipt, reply_writes
@@ -43,15 +45,18 @@ def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     return True
 
 
-def fail(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
-    """An attempt ended badly: tell the caller, or try again later, or give up."""
+def fail(delivery: Delivery, error: Exception, called: tuple[Place, ...], actor: Resident, access: ActorAccess) -> None:
+    """An attempt ended badly: tell the caller, or try again later, or give up. What it has ``called`` stays known."""
     if delivery.call.replies or not delivery.place:
         answer_error(delivery, error, actor, access)
+        if not delivery.call.kept:  # else the caller may be mended, and ask again
+            let_go_of(called, delivery, actor, access)
         return
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
     started = trouble.started - (1 if delivery.prepared else 0)
-    trouble = replace(trouble, started=started, failed=trouble.failed + 1, error=describe(error))
+    called = tuple(dict.fromkeys((*trouble.called, *called)))
+    trouble = replace(trouble, started=started, failed=trouble.failed + 1, error=describe(error), called=called)
     delivery.prepared = False
     policy, now = actor.kind.policy, access.clock.now_ms()
     attempts = _attempts(trouble)
@@ -71,6 +76,13 @@ def answer_error(delivery: Delivery, error: Exception, actor: Resident, access: 
     end_trouble(delivery, actor)
     outcome = Replied(error=access.rebuilt(describe(error)))
     actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, access))
+
+
+def let_go_of(called: Iterable[Place], delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
+    """Keep the replies of what a delivery has called no longer than a repeat of it is known by its own reply."""
+    until = access.clock.now_ms() + actor.kind.policy.reply_window_ms
+    for part in let_go(called, until, access.home):
+        actor.finish(Delivery(delivery.call), Replied(), tuple(part))
 
 
 async def was_set_aside(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:

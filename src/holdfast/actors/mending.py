@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from holdfast.actors.keeping import let_go_now
 from holdfast.actors.mail import ring, tell
 from holdfast.actors.parked import parking, removing
 from holdfast.actors.record import (
@@ -33,6 +34,7 @@ from holdfast.actors.record import (
     timer_call,
     timer_of,
 )
+from holdfast.actors.replies import RESEND_WINDOW_MS
 from holdfast.actors.timers import after_firing
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
@@ -76,6 +78,7 @@ async def discard(partition: str, place: str, access: ActorAccess) -> None:
                 raise _gone(partition, place) from None
             head = refused.item
     tell(partition, access)
+    await let_go_now(parked.trouble.called, access.clock.now_ms() + RESEND_WINDOW_MS, access.home.store)
 
 
 async def resume(partition: str, access: ActorAccess) -> None:

@@ -12,6 +12,7 @@ from holdfast.actors.mail import post
 from holdfast.actors.record import Call
 from holdfast.actors.requests import request_reply
 from holdfast.codec.typed import codec_for
+from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class CallActor(Struct, frozen=True):
             replies=self.waits,
             not_before=now + self.delay_ms if self.delay_ms else 0,
             sent_at=now,
+            naming=BY_CONTENT,
         )
         if not self.waits:
             await post(reference.kind, reference.partition, request, access)

@@ -15,6 +15,7 @@ from holdfast.actors.perform import DELETE_METHOD, run_one
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.actors.turn import load
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
@@ -51,7 +52,7 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
     if warm is None:
         head = await access.home.store.get(reference.partition)
     for _ in range(MOST_RUNS):
-        if head is not None and not _is_free(head, access):
+        if head is not None and (not _is_free(head, access) or await _comes_behind(head, request, access)):
             return None
         actor = Resident(reference.partition, Actors(access), reference.kind)
         actor.head = head or Item(reference.partition)
@@ -61,8 +62,9 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
         except Blocked as blocked:
             raise SerializationError(str(blocked)) from blocked
         await run_one(Delivery(request), actor, access)
-        (finished,) = actor.finished
-        others = one_per_place(write for write in finished.writes if place(write) != actor.place)
+        finished = actor.finished[0]  # behind it are the ends of replies that were kept for it
+        writes = (write for each in actor.finished for write in each.writes)
+        others = one_per_place(write for write in writes if place(write) != actor.place)
         try:
             if actor.version is not actor.committed or others:
                 rung = sum(is_message_to(actor.partition, write) for write in others)
@@ -93,6 +95,21 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
 def _is_free(head: Item, access: ActorAccess) -> bool:
     owned = head.lease_until is not None and head.lease_until >= access.clock.now_ms()
     return not owned and head.status != HALTED
+
+
+async def _comes_behind(head: Item, request: Call, access: ActorAccess) -> bool:
+    """Whether something is to be done first (G6): whoever sends a message makes the actor due.
+
+    Behind what an owner has left undone that is gone only those wait who have sent something themselves: nobody may
+    take it up for long.
+    """
+    if head.due_at is None or head.due_at > access.clock.now_ms():
+        return False
+    if head.owner is None:
+        return True
+    senders = {access.sender.name, *(ids.fingerprint(each.encode()) for each in request.chain[-1:])}
+    page = await access.home.store.query(head.partition, prefix=INBOX_PREFIX)
+    return page.cursor is not None or any(item.sort.rpartition("#")[2] in senders for item in page.items)
 
 
 def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) -> None:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.failing import end_trouble, fail, was_set_aside
+from holdfast.actors.failing import end_trouble, fail, let_go_of, was_set_aside
 from holdfast.actors.record import NOT_BEGUN, Call, Reply, timer_place
 from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembered, replied, reply_writes
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
-from holdfast.items import one_per_place
+from holdfast.items import Delete, one_per_place, parts_of
+from holdfast.kernel.identity import identity_of
 from holdfast.kernel.program import LeftBehind
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
         _skip(delivery.timer, actor, access)
         return
     actor.running = delivery
-    turn = _turn_for(delivery, actor, access)
+    turn = _turn_for(delivery, actor, await access.salt(), access)
     try:
         with turn:
             outcome = await _invoke(delivery, turn, actor, access)
@@ -64,7 +65,7 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
         _succeed(delivery, turn, outcome, actor, access)
     else:
         actor.actor = None  # its state may be half changed: the next call begins with what is stored
-        fail(delivery, outcome.error, actor, access)
+        fail(delivery, outcome.error, tuple(turn.called), actor, access)
 
 
 # ── The call itself ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,7 +113,7 @@ def _leave_behind(delivery: Delivery, turn: Turn, actor: Resident, access: Actor
     record = actor.version.record
     # Something to write in any case: what comes next runs under a higher epoch, and its fence shuts this one out.
     actor.version = Version(replace(record, settings=record.settings + 1), actor.version.state)
-    fail(delivery, error, actor, access)
+    fail(delivery, error, tuple(turn.called), actor, access)
     assert access.host is not None
     access.host.leave_behind(actor)
 
@@ -143,22 +144,24 @@ def _unknown(call: Call, actor: Resident) -> UnknownName:
     return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
 
 
-def _turn_for(delivery: Delivery, actor: Resident, access: ActorAccess) -> Turn:
+def _turn_for(delivery: Delivery, actor: Resident, salt: str, access: ActorAccess) -> Turn:
     assert actor.version is not None
     call, record = delivery.call, actor.version.record
     tick = delivery.tick
     if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
         tick = call.sent_at
-    return Turn(
+    turn = Turn(
         actor.partition,
         access,
         record,
         call.chain,
-        call.id,
+        identity_of(call.naming, salt, actor.partition, call.id),
         fence=actor.epoch,
         due_at=tick,
         promised=actor.promised,
     )
+    turn.keeps = bool(delivery.place) or call.kept
+    return turn
 
 
 def _skip(timer: str, actor: Resident, access: ActorAccess) -> None:
@@ -179,7 +182,9 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     record, timers = version.record, turn.timers
     if delivery.timer is not None:
         timers = after_firing(delivery.timer, record.timers, timers, access.clock.now_ms())
-    trouble = record.trouble
+    trouble, called = record.trouble, turn.called
+    if delivery.place in trouble:
+        called = dict.fromkeys((*trouble[delivery.place].called, *called))
     if trouble and (delivery.place in trouble or timers is not record.timers):
         gone = {delivery.place, *(timer_place(name) for name in settings_replaced(record.timers, timers))}
         trouble = {name: each for name, each in trouble.items() if name not in gone}
@@ -198,15 +203,20 @@ def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, 
     if changed or turn.state != version.state or version.deleted:
         actor.version = Version(record, turn.state)
     actor.finish(delivery, outcome, (*turn.writes, *reply_writes(delivery, outcome, actor, access)), turn.rings)
+    let_go_of(called, delivery, actor, access)
 
 
 def _delete(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
+    """End the actor. What was sent to this life of it, and was to come later, does not come to the next."""
     kind = actor.kind
+    ended = [Delete(actor.partition, sort) for sort in actor.end_messages(access.clock.now_ms())]
+    for part in parts_of(ended, access.home.bounds):  # one write with the deletion, or before it: never left behind it
+        actor.finish(Delivery(delivery.call), Replied(), tuple(part))
     actor.actor = kind.fresh()
     state = kind.encode(actor.actor)
     assert actor.version is not None
     before = actor.version.record
-    record = replace(before, schema=kind.schema, state=NOT_BEGUN, timers={}, settings=0, trouble={}, halted_by=None)
+    record = replace(before, schema=kind.schema, state=NOT_BEGUN, timers={}, trouble={}, halted_by=None)
     actor.version = Version(record, state, deleted=True)
     outcome = Replied(b"null")
     actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, access))

@@ -61,7 +61,7 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     one.
 
     ``missed`` says what becomes of ticks that nobody was there to run. ``set_count`` tells one setting of a timer from
-    the next.
+    the next. ``naming`` is that of the call it makes.
     """
 
     method: str
@@ -70,6 +70,7 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     args: Raw
     schedule: Schedule | None = None
     missed: Missed = Missed.ONCE
+    naming: int = 0
 
 
 TIMER_PREFIX: Final = "timer:"
@@ -87,13 +88,14 @@ def timer_of(place: str) -> str | None:
 
 class Trouble(Struct, frozen=True, omit_defaults=True):
     """How it stands with a message or timer that fails: attempts that ended badly, and attempts that were begun after
-    a takeover and have no end that anybody knows of.
+    a takeover and have no end that anybody knows of. ``called`` are the replies that are kept for it.
     """
 
     started: int = 0
     failed: int = 0
     again_at: int = 0
     error: ErrorRecord | None = None
+    called: tuple[tuple[str, str], ...] = ()
 
 
 class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -128,7 +130,8 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     its sender may send it again much later.
 
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
-    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it.
+    the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
+    what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller lets go of it.
     """
 
     id: str
@@ -140,11 +143,14 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     chain: tuple[str, ...] = ()
     not_before: int = 0
     sent_at: int = 0
+    naming: int = 0
+    kept: bool = False
 
 
 def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
     """The message that a timer's firing is; it was sent when it was due."""
-    return Call(id=f"timer/{name}/{timer.set_count}/{tick}", method=timer.method, args=timer.args, sent_at=tick)
+    id = f"timer/{name}/{timer.set_count}/{tick}"
+    return Call(id=id, method=timer.method, args=timer.args, sent_at=tick, naming=timer.naming)
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

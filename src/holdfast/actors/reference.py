@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from holdfast.actors.calls import call
 from holdfast.actors.record import partition_of
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidInput
+from holdfast.keys import check_id
 
 if TYPE_CHECKING:
     from holdfast.actors.definition import Kind, Method
 
-LONGEST_KEY_CHARACTERS = 500
-
 
 def check_request_id(request_id: str) -> None:
     """Raise ``InvalidInput`` if this cannot be the id of a request."""
-    given: Any = request_id  # whatever its annotation says
-    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_KEY_CHARACTERS or not given.isprintable():
-        raise InvalidInput(
-            f"a request_id is printable text of 1 to {LONGEST_KEY_CHARACTERS} characters, not {request_id!r}"
-        )
+    check_id("a request_id", request_id)
 
 
 class Address:
@@ -46,11 +40,7 @@ class Reference(Address):
     __slots__ = ("key", "kind", "partition", "request_id", "timeout_seconds")
 
     def __init__(self, kind: Kind, key: str, request_id: str | None, timeout: Duration | None) -> None:
-        given: Any = key  # whatever its annotation says
-        if not isinstance(given, str) or not given or len(given) > LONGEST_KEY_CHARACTERS or not given.isprintable():
-            raise InvalidInput(
-                f"an actor's key is printable text of 1 to {LONGEST_KEY_CHARACTERS} characters, not {key!r}"
-            )
+        check_id("an actor's key", key)
         if request_id is not None:
             check_request_id(request_id)
         self.kind = kind

@@ -71,10 +71,12 @@ def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: 
     error = None if outcome.error is None else describe(outcome.error)
     reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
     actor.replies[call.id] = reply
+    window = actor.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
     kept = Item(
         partition=actor.partition,
         sort=REPLY_PREFIX + call.id,
-        expires_at=access.clock.now_ms() + (actor.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS),
+        # An error has changed nothing, so a caller that is mended later may have it tried again.
+        expires_at=None if call.kept and not error else access.clock.now_ms() + window,
         body=encode(reply),
     )
     return (Put(kept), *taken_out)

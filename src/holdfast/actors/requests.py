@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
 from holdfast.actors.mail import post, withdraw
 from holdfast.actors.optimistic import call_optimistically
-from holdfast.actors.record import Call, describe_partition
+from holdfast.actors.record import Call, Reply, decode_call, describe_partition
 from holdfast.actors.replies import find_reply, replied
 from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, WaitTimeout
 from holdfast.kernel.unit import Unit
 
@@ -37,11 +38,16 @@ CIRCLES: Final = 2
 
 async def request_reply(reference: Reference, request: Call, unit: Unit | None, access: ActorAccess) -> Replied:
     """Have a call applied, wherever the actor lives, and wait for the reply."""
-    if request.chain:
+    if not request.chain:
+        return await _in_time(reference, request, access)
+    try:
         refuse_cycle(reference.partition, request.chain, access.host)
-        with waiting_for(reference.partition, unit, access.host):
-            return await _in_time(reference, request, access)
-    return await _in_time(reference, request, access)
+    except CallCycle:
+        if (reply := await take_back(reference.partition, request.id, access)) is None:
+            raise
+        return replied(reply, request, reference.partition, access)  # an earlier run of the caller has got through
+    with waiting_for(reference.partition, unit, access.host):
+        return await _in_time(reference, request, access)
 
 
 async def _in_time(reference: Reference, request: Call, access: ActorAccess) -> Replied:
@@ -77,8 +83,13 @@ async def _call_in_memory(reference: Reference, request: Call, access: ActorAcce
     if not isinstance(entity, Resident):
         return None
     answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    entity.enqueue(Delivery(request, answer=answer))
-    return await answer
+    delivery = Delivery(request, answer=answer)
+    entity.enqueue(delivery)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        entity.withdraw(delivery)  # whoever runs the caller again may be told that it was refused
+        raise
 
 
 async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess) -> Replied:
@@ -88,7 +99,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
     longest_seconds = LONGEST_BILLED_LOOK_SECONDS if access.home.billed else LONGEST_LOOK_SECONDS
     try:
         request = replace(request, known=True)  # the message may be sent again when the store gives no answer
-        sort = await post(reference.kind, partition, request, access)
+        await post(reference.kind, partition, request, access)
         while True:
             if (reply := await find_reply(partition, request.id, access)) is not None:
                 return replied(reply, request, partition, access)
@@ -101,14 +112,30 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
                 circles = circles + 1 if waiters else 0
                 # One is enough, and the first by name; who sees that it lasts may be the only one to see it.
                 if waiters and (request.chain[-1] == min(waiters) or circles > CIRCLES):
-                    await _give_way(partition, sort, request, access)
+                    return await _give_way(partition, request, access)
     finally:
         access.rings.leave(partition, event)
 
 
-async def _give_way(partition: str, sort: str, request: Call, access: ActorAccess) -> None:
+async def _give_way(partition: str, request: Call, access: ActorAccess) -> Replied:
     """Take the call back and raise ``CallCycle``, unless it has been applied meanwhile."""
-    # A message that is gone without a reply was withdrawn by ourselves, when the store gave no answer.
-    if await withdraw(partition, sort, access) or await find_reply(partition, request.id, access) is None:
-        ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
-        raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
+    if (reply := await take_back(partition, request.id, access)) is not None:
+        return replied(reply, request, partition, access)
+    ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
+    raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
+
+
+async def take_back(partition: str, request_id: str, access: ActorAccess) -> Reply | None:
+    """Withdraw every message of a request, so that none is applied any more; what it was answered, if one was.
+
+    There may be several: of an earlier run of the caller, or sent again because the store gave no answer. A message
+    leaves the inbox with the commit that brings its reply, so what is neither there nor answered was never applied.
+    """
+    after: str | None = None
+    while True:
+        page = await access.home.store.query(partition, prefix=INBOX_PREFIX, after=after)
+        for item in page.items:
+            if decode_call(item.body).id == request_id:
+                await withdraw(partition, item.sort, access)
+        if (after := page.cursor) is None:
+            return await find_reply(partition, request_id, access)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct
 
-from holdfast.actors.record import ActorRecord, Call, Reply, key_of, timer_call, timer_place
+from holdfast.actors.record import ActorRecord, Call, Reply, decode_call, key_of, timer_call, timer_place
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import ticks_to_run
 from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.entity import Entity
@@ -207,9 +209,27 @@ class Resident(Entity):
         self.calls.append(delivery)
         self.wake()
 
+    def withdraw(self, delivery: Delivery) -> None:
+        """Take a call back that nobody waits for any more, unless it runs or has run."""
+        with suppress(ValueError):
+            self.calls.remove(delivery)
+
     def set_aside(self, due_at: int, delivery: Delivery) -> None:
         """Keep a message for later."""
         heappush(self.later, (due_at, delivery.place, delivery))
+
+    def end_messages(self, now: int) -> list[str]:
+        """Forget the messages that were sent and wait for their time, or for another attempt; answers their places."""
+        assert self.version is not None
+        trouble = self.version.record.trouble
+        failing = [each for each in self.mail if each.place in trouble and trouble[each.place].failed]
+        waiting = [*failing, *(each for _, _, each in self.later)]
+        self.mail = deque(each for each in self.mail if each not in failing)
+        self.later.clear()
+        puts = (each.item for finished in self.finished for each in finished.writes if isinstance(each, Put))
+        own = (each for each in puts if each.partition == self.partition and each.sort.startswith(INBOX_PREFIX))
+        delayed = (each.sort for each in own if decode_call(each.body).not_before > now)
+        return [*(each.place for each in waiting), *delayed]
 
     def finish(
         self, delivery: Delivery, outcome: Outcome, writes: tuple[Write, ...] = (), rings: Iterable[str] = ()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from holdfast import ids
 from holdfast.actors.record import ActorRecord, TimerRecord, describe_partition, key_of
 from holdfast.coordination.inbox import STAMPS_PER_MS
 from holdfast.errors import InvalidState
 from holdfast.items import Item, Write
+from holdfast.kernel.identity import Identity
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
@@ -25,10 +25,23 @@ if TYPE_CHECKING:
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends.
 
-    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet.
+    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet. ``called`` are the
+    replies that are kept for it, if it ``keeps`` any: it may run again at any time.
     """
 
-    __slots__ = ("_promised", "due_at", "partition", "reads", "run", "settings", "stamp", "state", "timers")
+    __slots__ = (
+        "_promised",
+        "called",
+        "due_at",
+        "keeps",
+        "partition",
+        "reads",
+        "run",
+        "settings",
+        "stamp",
+        "state",
+        "timers",
+    )
 
     def __init__(  # noqa: PLR0913 - what a run begins with
         self,
@@ -36,14 +49,14 @@ class Turn(Unit):
         access: ActorAccess,
         record: ActorRecord,
         chain: tuple[str, ...],
-        request: str | None,
+        identity: Identity | None,
         *,
         fence: int | None = None,
         due_at: int | None = None,
         reads: bool = False,
         promised: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
-        super().__init__((*chain, partition), request, access.clock, access.home, fence)
+        super().__init__((*chain, partition), identity, access.clock, access.home, fence)
         self._promised = promised
         self.partition = partition
         self.timers = record.timers
@@ -53,11 +66,8 @@ class Turn(Unit):
         self.run: Limited[Any] | None = None
         self.due_at = due_at
         self.reads = reads
-
-    def derive_id(self) -> str | None:
-        """As ``Unit.derive_id``, and another one than any other actor derives from a request of the same id."""
-        id = super().derive_id()
-        return None if id is None else f"{ids.fingerprint(self.partition.encode())}/{id}"
+        self.keeps = False
+        self.called: dict[tuple[str, str], None] = {}
 
     def head_to_be(self, partition: str) -> Item | None:
         return super().head_to_be(partition) or self._promised.get(partition)
@@ -81,6 +91,11 @@ class Turn(Unit):
     def waiting_for_another(self) -> AbstractContextManager[None]:
         """The method waits for an actor that has a limit of its own: its own time stands still."""
         return nullcontext() if self.run is None else self.run.paused()
+
+    def note_call(self, partition: str, reply: str) -> None:
+        """What it has called was applied, and has a reply there."""
+        if self.keeps:
+            self.called[partition, reply] = None
 
     @property
     def key(self) -> str:

@@ -14,6 +14,7 @@ from holdfast.actors.record import Call
 from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
+from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
 
@@ -117,6 +118,7 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
         named=given is not None,
         not_before=now + delay_ms if delay_ms else 0,
         sent_at=now,
+        naming=BY_CONTENT,
     )
     if unit is None:
         sort = await post(reference.kind, reference.partition, call, access)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, overload
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -17,11 +17,15 @@ from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.functions import told
+from holdfast.kernel.identity import BY_CONTENT
 
 if TYPE_CHECKING:
     from holdfast.actors.scope import Turn
 
 P = ParamSpec("P")
+
+LONGEST_NAME_BYTES: Final = 400
+"""A firing that is set aside has its timer's name in its key twice."""
 
 
 class Timer(Generic[P]):
@@ -65,8 +69,14 @@ class BoundTimer(Generic[P]):
         self._name = name
 
     def __getitem__(self, name: str) -> BoundTimer[P]:
-        """Another timer for the same method, under a name of its own."""
-        return BoundTimer(self._timer, self._turn, f"{self._timer.name}/{name}")
+        """Another timer for the same method, under a name of its own. Raises ``InvalidInput``."""
+        whole = f"{self._timer.name}/{name}"
+        if not whole.isprintable() or len(whole.encode()) > LONGEST_NAME_BYTES:
+            raise InvalidInput(
+                f"the name of a timer, with that of its method, is printable text of at most {LONGEST_NAME_BYTES} "
+                f"bytes of UTF-8, not {whole[:60]!r}"
+            )
+        return BoundTimer(self._timer, self._turn, whole)
 
     @property
     def due_at(self) -> datetime | None:
@@ -110,7 +120,13 @@ class BoundTimer(Generic[P]):
     ) -> None:
         data = Raw(self._timer.signature.bind(args, kwargs))
         record = TimerRecord(
-            method=self._timer.name, due_at=due_at, set_count=0, args=data, schedule=schedule, missed=missed
+            method=self._timer.name,
+            due_at=due_at,
+            set_count=0,
+            args=data,
+            schedule=schedule,
+            missed=missed,
+            naming=BY_CONTENT,
         )
         self._turn.set_timer(self._name, record)
 
@@ -125,7 +141,7 @@ def after_firing(
     if record.schedule is None:
         return {each: other for each, other in now_set.items() if each != name}
     dealt_with = record.due_at if record.missed is Missed.ALL else max(record.due_at, now)
-    return now_set | {name: replace(record, due_at=next_after(record.schedule, dealt_with))}
+    return now_set | {name: replace(record, due_at=next_after(record.schedule, dealt_with), naming=BY_CONTENT)}
 
 
 def settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecord]) -> Iterator[str]:

@@ -8,31 +8,31 @@ from typing import Self
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.items import HEAD, Item, Put, Write
+from holdfast.kernel.identity import Identity
 from holdfast.ports import Home
 
 
 class Unit:
     """What one run of a handler wants written with its commit.
 
-    ``chain`` are the entities that wait for this run, outermost first, itself included. ``request`` is what identifies
+    ``chain`` are the entities that wait for this run, outermost first, itself included. ``identity`` is what identifies
     the run on every repeat of it, if anything does: what it calls derives its own identity from that. ``clock`` is
     the app's, ``home`` where the commit will be. ``fence`` is the epoch under which a handler runs.
     """
 
-    __slots__ = ("_clock", "_derived", "_home", "_outer", "chain", "closed", "fence", "request", "rings", "writes")
+    __slots__ = ("_clock", "_home", "_outer", "chain", "closed", "fence", "identity", "rings", "writes")
 
     def __init__(
-        self, chain: tuple[str, ...], request: str | None, clock: Clock, home: Home, fence: int | None = None
+        self, chain: tuple[str, ...], identity: Identity | None, clock: Clock, home: Home, fence: int | None = None
     ) -> None:
         self._clock = clock
         self._home = home
         self.chain = chain
-        self.request = request
+        self.identity = identity
         self.fence = fence
         self.writes: list[Write] = []
         self.rings: list[str] = []
         self.closed = False
-        self._derived = 0
         self._outer: Unit | None = None
 
     def add(self, partition: str, *writes: Write) -> None:
@@ -76,13 +76,6 @@ class Unit:
     def now_ms(self) -> int:
         """The time for the handler, in milliseconds since the Unix epoch."""
         return self._clock.now_ms()
-
-    def derive_id(self) -> str | None:
-        """An identity for the next thing this run asks for: the same when the run is repeated."""
-        if self.request is None:
-            return None
-        self._derived += 1
-        return f"{self.request}/{self._derived}"
 
 
 current_unit: ContextVar[Unit | None] = ContextVar("holdfast_unit", default=None)

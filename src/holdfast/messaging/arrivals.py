@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast import ids
 from holdfast.errors import InvalidInput, UnknownName
+from holdfast.keys import LONGEST_ID_BYTES
 from holdfast.messaging.bus_queue import SOURCE_PREFIX, announced_of
 from holdfast.messaging.outbox import check_id
 
@@ -62,5 +64,10 @@ async def take(
     if said.event not in consumed:
         raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
     # The source, too: who may put events on a bus can be held by IAM to sources of his own, and to nothing in a detail.
-    id = f"{check_id(letter.source)}/{said.origin}/{check_id(said.id)}"
-    await outbox.accept(said.event, bytes(said.data), id)
+    await outbox.accept(said.event, bytes(said.data), _id_here(check_id(letter.source), said.origin, check_id(said.id)))
+
+
+def _id_here(source: str, origin: str, id: str) -> str:
+    """The id under which an event from another app is handled; a digest where the parts are too long for a key."""
+    whole = f"{source}/{origin}/{id}"
+    return whole if len(whole.encode()) <= LONGEST_ID_BYTES else f"{origin}/{ids.derive(source, id)}"

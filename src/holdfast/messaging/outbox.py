@@ -6,11 +6,12 @@ and subscriptions ``s#<event>#<consumer>``, which say where an event goes, which
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast import keys
 from holdfast.actors.record import HIDDEN_MARK, actor_of
 from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
 from holdfast.errors import InvalidInput
@@ -23,8 +24,6 @@ SUBSCRIPTION_PREFIX: Final = "s#"
 
 WAITING: Final = "SUSPENDED"
 RELAYING: Final = "RUNNING"
-
-LONGEST_ID_CHARACTERS: Final = 500
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -73,14 +72,10 @@ def stands_alone(group: str) -> bool:
 
 def check_id(id: str) -> str:
     """An event's id becomes a key in the store: bounded, printable, and no group of an actor."""
-    given: Any = id  # whatever its annotation says
-    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID_CHARACTERS or not given.isprintable():
-        raise InvalidInput(
-            f"an event's id is printable text of 1 to {LONGEST_ID_CHARACTERS} characters, not {repr(given)[:60]}"
-        )
-    if not stands_alone(given):
-        raise InvalidInput(f"an event's id does not begin with {ACTOR_PREFIX!r}: {given!r}")
-    return given
+    keys.check_id("an event's id", id)
+    if not stands_alone(id):
+        raise InvalidInput(f"an event's id does not begin with {ACTOR_PREFIX!r}: {id!r}")
+    return id
 
 
 def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Write, Write]:

@@ -20,6 +20,7 @@ from holdfast.items import ABSENT, Delete, Item, OwnerIs, Put, Update, Write, pa
 from holdfast.kernel import hold
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import nudge
+from holdfast.kernel.identity import BY_CONTENT
 from holdfast.messaging.bus_queue import BUS, enqueue
 from holdfast.messaging.bus_queue import partition_of as bus_partition
 from holdfast.messaging.outbox import (
@@ -199,7 +200,15 @@ async def address(items: Sequence[Item], relay: Relay, host: Host) -> tuple[list
 
 def _message(item: Item, entry: Entry, consumer: str) -> Message:
     args = Raw(encode({"place": entry.place, "id": entry.id, "event": entry.data}))
-    call = Call(id=entry.id, method="handle", args=args, known=not entry.place, named=True, sent_at=entry.published_at)
+    call = Call(
+        id=entry.id,
+        method="handle",
+        args=args,
+        known=not entry.place,
+        named=True,
+        sent_at=entry.published_at,
+        naming=BY_CONTENT,
+    )
     sort = INBOX_PREFIX + item.sort[len(ENTRY_PREFIX) :]
     return Message(partition_of(consumer, entry.group), sort, call)
 

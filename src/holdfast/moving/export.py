@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.coordination.offload import Reference, reference_in, stream
+from holdfast.coordination.salt import kept_salt
 from holdfast.errors import InvalidState, StoreUnusable
 from holdfast.items import HEAD, Item
 from holdfast.moving.inventory import (
@@ -33,7 +34,8 @@ async def export_home(home: Home, path: Path, clock: Clock | None = None, tell: 
 
     Everything is carried as it is: executions, actors, timers, messages, events that wait, what the state patterns
     keep, and the blobs they refer to. Epochs stay, so that they never go backwards (G3); the leases of the dead end, so
-    that whoever works on the new home takes over as from any dead process.
+    that whoever works on the new home takes over as from any dead process. The salt of the home goes along: what is
+    open keeps its keys (G10).
 
     Raises ``InvalidState`` if another process has the home open, or holds a lease and may be alive, and if the home
     changed meanwhile; then there is no file. A blob that is missing or damaged is named in ``left_behind``, and so is
@@ -45,7 +47,7 @@ async def export_home(home: Home, path: Path, clock: Clock | None = None, tell: 
         raise InvalidState(f"an import into {home.url} was interrupted: repeat it, before anything is exported")
     now_ms = clock.now_ms()
     with RecordWriter(path) as writer:
-        writer.write(Header(FORMAT, home.url, now_ms))
+        writer.write(Header(FORMAT, home.url, now_ms, home.salt or await kept_salt(home.store)))
         export = _Export(home, writer, now_ms)
         taken, progress = StockTaker(), Progress(tell, "exported")
         async for item in everything(home):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,12 @@ from holdfast.moving.inventory import (
     Stock,
     StockTaker,
     check_nobody_is_there,
+    everything,
     inventory_of,
     take_stock,
 )
 from holdfast.moving.progress import Progress, Tell, untold
-from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved, read_records, verify
+from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved, header_of, read_records, verify
 from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import Home
 
@@ -36,7 +38,8 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
     """Write everything of a file that ``export_home`` made into ``home``, and answer how much that was.
 
     The file is read and checked as a whole before anything is written. Every item is written only where nothing is, so
-    an import that was interrupted is repeated, with the same file; until it is done, nothing may work on the home.
+    an import that was interrupted is repeated, with the same file; until it is done, nothing may work on the home. The
+    home takes over the salt of the one that was exported, so that what is open keeps its keys (G10).
 
     Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, or holds what this home cannot;
     and ``InvalidState`` for a home that is not empty, that somebody has open, or that somebody else writes to
@@ -61,6 +64,8 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
             f"{end.counts.items:,} in {end.counts.partitions:,}, and they are not the same: somebody else wrote to it. "
             "Do not use it; import into another, with nothing at work on it"
         )
+    if salt := header_of(path).salt:
+        await inventory_of(home).adopt(salt)
     await write_until_known(home.store, Delete(IMPORT_PARTITION, HEAD, ALWAYS), ours=lambda _there: False)
     return Moved(end.counts)
 
@@ -107,8 +112,7 @@ async def _is_done(home: Home, path: Path, clock: Clock) -> bool:
     """
     if await home.store.get(IMPORT_PARTITION, HEAD) is not None:
         return False
-    page = await inventory_of(home).partitions(limit=1)
-    if not page.names:
+    if (first := await _first_partition(home)) is None:
         return False
     filed = StockTaker()
     for record in read_records(path):
@@ -117,9 +121,15 @@ async def _is_done(home: Home, path: Path, clock: Clock) -> bool:
     found = await take_stock(home, Progress(untold, ""), at_most=filed.items)
     if found.is_same(filed.stock(), clock.now_ms()):
         return True
-    raise InvalidState(
-        f"{home.url} is not empty: it holds {page.names[0]!r}. Import into a home that nothing has worked on"
-    )
+    raise InvalidState(f"{home.url} is not empty: it holds {first!r}. Import into a home that nothing has worked on")
+
+
+async def _first_partition(home: Home) -> str | None:
+    found = everything(home)
+    async with aclosing(found):
+        async for item in found:
+            return item.partition
+    return None
 
 
 async def _begin(home: Home, end: End) -> None:

@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.items import HEAD, Item
 from holdfast.moving.progress import Progress
 from holdfast.moving.records import Counts
-from holdfast.ports import Home, Inventory, Page
+from holdfast.ports import SALT_PARTITION, Home, Inventory, Page
 
 IMPORT_PARTITION: Final = "import#"
 """Its head is there while an import is under way; its body is the checksum of the file."""
@@ -55,11 +55,14 @@ def inventory_of(home: Home) -> Inventory:
 
 
 async def everything(home: Home) -> AsyncGenerator[Item]:
-    """All items, as they are stored, a partition at a time, oldest first where the home knows the order."""
+    """All items, as they are stored, a partition at a time, oldest first where the home knows the order.
+
+    The salt, where it is an item, is not one of them: each home has had one before it is moved into.
+    """
     inventory, cursor = inventory_of(home), None
     while True:
         page = await inventory.partitions(after=cursor)
-        items = _items_of(home, page.names)
+        items = _items_of(home, tuple(name for name in page.names if name != SALT_PARTITION))
         async with aclosing(items):
             async for item in items:
                 yield item

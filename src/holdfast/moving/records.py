@@ -49,11 +49,14 @@ class Moved(Struct, frozen=True):
 
 
 class Header(Struct, frozen=True, tag_field="kind", tag="header"):
-    """What the file is. ``exported_at`` is in milliseconds; ``home`` is for people."""
+    """What the file is. ``exported_at`` is in milliseconds; ``home`` is for people. ``salt`` is that of the home, if it
+    had one.
+    """
 
     format: int
     home: str
     exported_at: int
+    salt: str = ""
 
 
 class BlobPiece(Struct, frozen=True, tag_field="kind", tag="blob"):
@@ -194,6 +197,13 @@ def verify(path: Path, check: Callable[[Item], object] = lambda _item: None) -> 
             check(record.item())
     assert isinstance(last, End)  # else it was cut off
     return last
+
+
+def header_of(path: Path) -> Header:
+    """What the file is. Raises ``InvalidInput`` if it is none of ours."""
+    first = next(read_records(path))
+    assert isinstance(first, Header)  # else it was refused
+    return first
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -23,6 +23,10 @@ class _SeededSystem:
         return self._random.randbytes(count)
 
 
+def _readable(*parts: str) -> str:
+    return "/".join(parts)
+
+
 @contextmanager
 def seeded_entropy(seed: int) -> Generator[None]:
     """Let ``holdfast.ids`` draw from a generator inside the block. Never for anything that must stay secret.
@@ -39,6 +43,6 @@ def seeded_entropy(seed: int) -> Generator[None]:
     with (
         mock.patch.object(ids, "os", cast("Any", _SeededSystem(Random(seed)))),
         mock.patch.object(ids, "new_nonce", lambda: ONE_NONCE),
-        mock.patch.object(ids, "derive", lambda *parts: "/".join(parts)),
+        mock.patch.object(ids, "derive", _readable),
     ):
         yield

@@ -58,11 +58,15 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
 LONGEST_TOLD_CHARACTERS: Final = 200
 
 
+SALT: Final = "simulation"
+"""The salt of every simulated home: a run with the same seed has the same keys."""
+
+
 class WatchedData(MemoryData):
     """A simulated database that checks every change against the guarantees, in the order of the changes."""
 
     def __init__(self, timeline: Timeline | None = None) -> None:
-        super().__init__()
+        super().__init__(SALT)
         self.violations: list[str] = []
         self._timeline = timeline
         self._recorded: dict[tuple[str, int], frozenset[str]] = {}

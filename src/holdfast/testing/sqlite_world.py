@@ -15,7 +15,7 @@ from holdfast.backends.sqlite import writer
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.items import Item
 from holdfast.ports import Home
-from holdfast.testing.oracles import WatchedData
+from holdfast.testing.oracles import SALT, WatchedData
 from holdfast.testing.virtual_time import outside
 
 
@@ -38,6 +38,7 @@ class SqliteDatabase:
             store=store,
             doorbell=MemoryDoorbell(self._bells, owner),
             transactions=store,
+            salt=SALT,
         )
 
     def _open_store(self) -> SqliteStore:

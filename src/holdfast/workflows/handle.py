@@ -14,6 +14,7 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
+from holdfast.keys import check_id
 from holdfast.workflows import control
 from holdfast.workflows.deleting import delete
 from holdfast.workflows.fork import fork
@@ -126,6 +127,7 @@ class Handle(Generic[R]):
         check_text("a signal's name", name)
         if id is not None:
             check_text("a signal's id", id)
+            check_id("a signal's id", id)
         activation = current_activation()
         if activation is not None:
             data = encode_untyped(value, f"the value of signal {name!r}", INPUT_LIMIT_BYTES)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast import ids
+from holdfast import ids, keys
 from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
@@ -39,8 +39,6 @@ NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
 
 
-LONGEST_ID_CHARACTERS: Final = 500
-
 DERIVED_ID_MARK: Final = "~"
 """How ids begin that Holdfast derives, those of children say. Nobody else may give an id that begins so."""
 
@@ -57,11 +55,7 @@ def check_new_id(id: str) -> str:
 
 def check_id(id: str) -> str:
     """Ids become keys in the store: not empty, bounded, printable."""
-    given: Any = id  # whatever its annotation says
-    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID_CHARACTERS or not given.isprintable():
-        told = repr(given)[:60]
-        raise InvalidInput(f"an execution's id has 1 to {LONGEST_ID_CHARACTERS} printable characters, not {told}")
-    return id
+    return keys.check_id("an execution's id", id)
 
 
 def check_text(what: str, text: str) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
 
-from holdfast import ids
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
@@ -212,5 +211,4 @@ def current() -> Current:
         raise InvalidInput("hf.current() works inside a workflow body, a step, an actor's method or a consumer only")
     if unit.fence is None:
         raise InvalidInput(NO_IDENTITY)
-    key = None if unit.request is None else f"{ids.fingerprint(unit.chain[-1].encode())}/{unit.request}"
-    return HandlerInfo(unit.fence, key)
+    return HandlerInfo(unit.fence, None if unit.identity is None else unit.identity.key)

@@ -162,4 +162,5 @@ async def _home(store: DynamoStore) -> Home:
         doorbell=LocalDoorbell(Bells(), "worker"),
         bounds=BOUNDS,
         billed=True,
+        salt="known",
     )

@@ -175,4 +175,4 @@ async def test_a_lone_call_of_an_actor_costs_two_requests_and_two_units(open_sto
 
 async def _home(store: DynamoStore) -> Home:
     doorbell = LocalDoorbell(Bells(), "worker")
-    return Home(url=f"aws://{store.table}", owner="worker", store=store, doorbell=doorbell, billed=True)
+    return Home(url=f"aws://{store.table}", owner="worker", store=store, doorbell=doorbell, billed=True, salt="known")

@@ -25,7 +25,7 @@ from holdfast.ids import new_id
 from holdfast.items import Bounds, Item, Put
 from holdfast.ports import Home
 from holdfast.testing.actor_oracles import let_go
-from holdfast.testing.oracles import WatchedData
+from holdfast.testing.oracles import SALT, WatchedData
 from holdfast.testing.virtual_time import VirtualClock, outside
 
 CHANGES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
@@ -131,6 +131,7 @@ class DynamoDatabase:
             doorbell=LocalDoorbell(self._bells, owner),
             bounds=self._bounds,
             billed=True,
+            salt=SALT,
         )
 
     def has_nothing_for(self, operation: str, parameters: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_home
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.database import Database
-from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from holdfast.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 from holdfast.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update
 
@@ -92,6 +92,31 @@ class TestSettings:
         plain.close()
         assert names
         assert all(name.startswith("holdfast_") for name in names)
+
+    async def test_each_file_has_a_salt_of_its_own_which_stays(self, path, open_home) -> None:
+        salts = []
+        for _ in range(2):
+            async with open_home() as home:
+                salts.append(home.store.salt())
+        other = SqliteStore.open(f"{path}-other")
+        salts.append(other.salt())
+        await other.close()
+        assert salts[0] == salts[1] != salts[2]
+        assert all(len(each) == 32 for each in salts)
+
+    async def test_a_file_of_an_older_version_gets_a_salt_and_the_word_of_today(self, path, open_home) -> None:
+        old = apsw.Connection(str(path))
+        for statement in (each for migration in MIGRATIONS[:2] for each in migration):
+            old.execute(statement)
+        old.execute(
+            "INSERT INTO holdfast_heads (partition, revision, status, epoch) VALUES ('wf#a#1', 1, 'STRANDED', 1)"
+        )
+        old.pragma("application_id", APPLICATION_ID)
+        old.pragma("user_version", 2)
+        old.close()
+        async with open_home() as home:
+            assert len(home.store.salt()) == 32
+            assert (await home.store.get("wf#a#1")).status == "BLOCKED"
 
     async def test_a_setting_that_is_not_in_force_is_noticed(self, open_home) -> None:
         async with open_home() as home:

@@ -28,8 +28,8 @@ from holdfast.backends.aws.requests import Writing
 from holdfast.backends.aws.transport import RequestRefused, Transport
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
-from holdfast.items import HEAD, Item, Update, Write, place
-from holdfast.ports import Page, Partitions
+from holdfast.items import HEAD, Item, Put, Update, Write, place
+from holdfast.ports import SALT_PARTITION, SALT_SORT, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller names."""
@@ -189,6 +189,10 @@ class DynamoStore:
             if len(found) == wanted or after is None:
                 break
         return Page(tuple(decode(wire) for wire in found), after)
+
+    async def adopt(self, salt: str) -> None:
+        """See ``Inventory.adopt``."""
+        await self.write(Put(Item(SALT_PARTITION, SALT_SORT, status=salt)))
 
     async def partitions(self, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Partitions:
         """See ``Inventory.partitions``; in no order. It reads the whole table, as ``scan`` does."""

@@ -36,6 +36,7 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
         sequencer=store,
         inventory=store,
         bus=MemoryBus(shared.on_bus),
+        salt=shared.salt,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from holdfast.ids import new_id
 from holdfast.items import HEAD, Item
 from holdfast.ports import BusEvent
 
@@ -20,7 +21,9 @@ class StoredBlob(Struct, frozen=True):
 class MemoryData:
     """What the homes of one simulated database share: its items, and who is listening."""
 
-    def __init__(self) -> None:
+    def __init__(self, salt: str | None = None) -> None:
+        self.salt = new_id() if salt is None else salt
+        """See ``Home.salt``."""
         self.partitions: dict[str, dict[str, Item]] = {}
         self.created: dict[str, int] = {}
         """The order in which the heads that are there were created."""

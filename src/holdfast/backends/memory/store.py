@@ -123,6 +123,10 @@ class MemoryStore:
         """See ``Inventory.strangers``: there are none."""
         return ()
 
+    async def adopt(self, salt: str) -> None:
+        """See ``Inventory.adopt``."""
+        self.data.salt = salt
+
     async def purge(self, now: int, limit: int = 1000) -> int:
         """See ``Purges.purge``."""
         self._check_open()

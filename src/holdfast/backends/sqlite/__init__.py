@@ -36,6 +36,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         blobs=SqliteBlobs(store),
         sequencer=store,
         inventory=SqliteInventory(store),
+        salt=store.salt(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.backends.sqlite.schema import ADOPT_SALT
 from holdfast.backends.sqlite.statements import FOREIGN_TABLES, PARTITIONS
 from holdfast.backends.sqlite.store import PAGE_ITEMS, SqliteStore
 from holdfast.errors import InvalidInput
@@ -30,6 +31,10 @@ class SqliteInventory:
     def strangers(self) -> Sequence[str]:
         """See ``Inventory.strangers``: the tables that transactional steps, or others, keep in the file."""
         return tuple(f"the table {name!r}, which is yours" for (name,) in self._store.rows(FOREIGN_TABLES, ()))
+
+    async def adopt(self, salt: str) -> None:
+        """See ``Inventory.adopt``."""
+        await self._store.run(lambda runner: runner.change(ADOPT_SALT, (salt,)))
 
 
 def _number(cursor: str) -> int:

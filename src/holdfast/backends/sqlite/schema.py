@@ -97,13 +97,24 @@ _REFERENCES: Final = tuple(
     text.format(table=table) for table in ("holdfast_heads", "holdfast_entries") for text in (_REFERENCE, _REFERRED)
 )
 
+# What belongs to the home as a whole. The salt makes the keys that are handed out differ from those of other homes.
+SETTINGS: Final = "CREATE TABLE holdfast_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
+DRAW_SALT: Final = "INSERT INTO holdfast_settings (name, value) VALUES ('salt', lower(hex(randomblob(16))))"
+
+# Executions whose code does not fit had another word for it.
+BLOCKED: Final = "UPDATE holdfast_heads SET status = 'BLOCKED' WHERE status = 'STRANDED'"
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),
     (BLOBS, BLOB_PIECES, BLOBS_KEPT, *_REFERENCES),
+    (SETTINGS, DRAW_SALT, BLOCKED),
 )
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 """Kept in ``user_version`` (https://sqlite.org/pragma.html#pragma_user_version)."""
+
+SALT: Final = "SELECT value FROM holdfast_settings WHERE name = 'salt'"
+ADOPT_SALT: Final = "UPDATE holdfast_settings SET value = ?1 WHERE name = 'salt'"
 
 # How many tables the file holds that are not ours (and whether it is new).
 COUNT_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'holdfast\\_%' ESCAPE '\\'"

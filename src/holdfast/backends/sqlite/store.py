@@ -15,6 +15,7 @@ from holdfast.backends.sqlite.connection import WRITER_PRAGMAS, open_connections
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.integrity import problems
+from holdfast.backends.sqlite.schema import SALT
 from holdfast.backends.sqlite.statements import (
     COLLECT_BLOBS,
     DUE,
@@ -75,6 +76,11 @@ class SqliteStore:
     def statements(self) -> int:
         """How many statements ran so far, reads included, BEGIN and COMMIT not."""
         return self.runner.statements + self._reads
+
+    def salt(self) -> str:
+        """The salt of the home (``Home.salt``)."""
+        ((salt,),) = self.rows(SALT, ())
+        return str(salt)
 
     # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,7 @@ from holdfast.testing.scenarios import (
     events,
     mail,
     messages,
+    redrives,
     sagas,
     steps,
     streams,
@@ -33,7 +34,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *control.SCENARIOS,
 )
 
-ACTOR_SCENARIOS: Final[tuple[Scenario, ...]] = (*actors.SCENARIOS, *mail.SCENARIOS)
+ACTOR_SCENARIOS: Final[tuple[Scenario, ...]] = (*actors.SCENARIOS, *mail.SCENARIOS, *redrives.SCENARIOS)
 
 EVENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(events.SCENARIOS)
 

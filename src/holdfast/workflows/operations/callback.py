@@ -25,7 +25,7 @@ from holdfast.workflows.scope import BodyScope, activation_for
 T = TypeVar("T")
 
 TOKEN_VERSION: Final = "hf1"  # noqa: S105 - a version, not a secret
-LONGEST_TOKEN_CHARACTERS: Final = 2_000
+LONGEST_TOKEN_CHARACTERS: Final = 4_000
 MAILBOX_PREFIX: Final = "!callback/"
 
 TOKEN: Final = re.compile(r"\bhf1\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
