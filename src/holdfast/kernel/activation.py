@@ -18,11 +18,7 @@ from msgspec import UNSET, Raw
 
 from holdfast.errors import DeterminismError, Evicted, InvalidInput, NondeterminismError, Runaway
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.backlog import Backlog
-from holdfast.kernel.earlier import EarlierCode, name_of
 from holdfast.kernel.entries import (
-    DELIVERIES,
-    TIMER,
     Cancelled,
     Delivery,
     Done,
@@ -30,7 +26,6 @@ from holdfast.kernel.entries import (
     Failed,
     Forked,
     Marked,
-    Pending,
     Received,
     Replayed,
     Resumed,
@@ -38,7 +33,8 @@ from holdfast.kernel.entries import (
 from holdfast.kernel.intrusion import in_our_words
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.mailbox import Mailbox
-from holdfast.kernel.places import calling_place, waiting_place
+from holdfast.kernel.past import Past
+from holdfast.kernel.places import waiting_place
 from holdfast.kernel.requests import (
     RUNNING,
     Decode,
@@ -68,15 +64,6 @@ OLD_TIMER_NAME: Final = "timer"
 """The name of every timer in a journal of the old format."""
 
 
-MOST_TOLD: Final = 10
-"""So many operations an error names."""
-
-REMEDY: Final = (
-    'Bring back what it was, or fork old and new code with hf.patched("name"), or give what is new another name. '
-    "Nothing recorded has changed: the execution goes on by itself when the code fits"
-)
-
-
 def _nobody() -> None:
     """Nobody drives it further: it is looked at, or tested."""
 
@@ -85,16 +72,14 @@ class Activation:
     """A body, its loop, what it has asked for and what the journal still holds for it.
 
     ``strict`` says that this very code wrote the journal: then every entry must be wanted exactly in its turn, and
-    anything else is ``NondeterminismError``. What other code wrote is matched by identity instead: ``EarlierCode`` says
-    what may have changed (G13). ``untouched``: no process has worked on it before. ``names_timers``: false for a
+    anything else is ``NondeterminismError``. What other code wrote is matched by identity instead: ``Past`` says what may
+    have changed (G13). ``untouched``: no process has worked on it before. ``names_timers``: false for a
     journal of the old format.
     """
 
     __slots__ = (
-        "_backlog",
         "_body",
         "_came_late",
-        "_earlier",
         "_ending",
         "_fresh_timers",
         "_given_up",
@@ -103,12 +88,10 @@ class Activation:
         "_mailboxes",
         "_main",
         "_names_timers",
-        "_old_marks",
+        "_past",
         "_patches",
         "_random",
-        "_reached",
         "_refusals",
-        "_resumes",
         "_seed",
         "_wants",
         "broken",
@@ -167,12 +150,7 @@ class Activation:
         self._live = False
         self._names_timers = names_timers
         self._fresh_timers: list[DueTimer] = []
-        replayed = [entry for entry in recorded if isinstance(entry, (*DELIVERIES, Resumed))]
-        self._backlog = Backlog(replayed, strict=strict) if replayed else None
-        self._old_marks = tuple(entry.id for entry in recorded if isinstance(entry, Marked))
-        self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched)
-        self._reached = frozenset(wait for entry in recorded if isinstance(entry, Pending) for wait in entry.waits)
-        self._resumes = names_timers and (not strict or not replayed or replayed[-1] == Resumed(0))
+        self._past = Past(recorded, strict=strict, untouched=untouched)
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,7 +162,7 @@ class Activation:
         """
         self.loop.call(self._start)
         self.repeats = False
-        if now is not None and self._resumes:
+        if now is not None and self._names_timers and not self._past.continues:
             self._count_waits_from(now)
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
@@ -192,8 +170,8 @@ class Activation:
 
         A message waits for what was recorded before it and not delivered yet.
         """
-        if self._backlog is not None and isinstance(entry, (Received, Cancelled)):
-            self._backlog.append(entry)
+        if not self._past.is_over and isinstance(entry, (Received, Cancelled)):
+            self._past.append(entry)
             self.loop.call(self._advance)
         else:
             self.loop.call(self._apply_and_advance, entry, value)
@@ -206,7 +184,7 @@ class Activation:
     @property
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered."""
-        return not self._live and self._backlog is not None
+        return not self._live and not self._past.is_over
 
     @property
     def cancelled_late(self) -> bool:
@@ -264,7 +242,7 @@ class Activation:
 
     def stuck(self) -> str | None:
         """Why nothing from outside can ever wake the body, if it waits and nothing can."""
-        if self.outcome is not RUNNING or self.broken is not None or self.requested or self._backlog is not None:
+        if self.outcome is not RUNNING or self.broken is not None or self.requested or not self._past.is_over:
             return None
         if self.loop.intruded or any(mailbox.waiting for mailbox in self._mailboxes.values()):
             return None
@@ -298,7 +276,7 @@ class Activation:
             while (entry := self._next_recorded()) is not None:
                 self._apply(entry, UNSET)
                 self._run()
-            self._check_unasked()
+            self._check_fit()
         except Runaway as runaway:
             self.broken = self.broken or runaway
         self._live = True
@@ -339,33 +317,23 @@ class Activation:
         return Returned(self._main.result()) if error is None else Raised(in_our_words(error))
 
     def _next_recorded(self) -> Replayed | None:
-        backlog = self._backlog
-        if backlog is None or self.broken is not None:
+        if self.broken is not None:
             return None
-        entry = backlog.take(self.requested)
-        while entry is None and not self._live and self._prompt(backlog):
+        entry = self._past.take(self.requested)
+        while entry is None and not self._live and self._prompt():
             self._run()
-            entry = backlog.take(self.requested)
-        if entry is None and not backlog.strict and not self._makes_progress() and self._pass_over_timers(backlog):
-            entry = backlog.take(self.requested)
-        if backlog.exhausted:
-            self._backlog = None
-        elif entry is None and backlog.strict:
-            self._break_at(backlog.first)
+            entry = self._past.take(self.requested)
         return entry
 
-    def _prompt(self, backlog: Backlog) -> bool:
+    def _prompt(self) -> bool:
         """Have something started that is recorded, though this code would start it later."""
-        return any(prompt(entry.op) for prompt in self.prompters for entry in backlog.outcomes())
+        return any(prompt(entry.op) for prompt in self.prompters for entry in self._past.outcomes)
 
-    def _break_at(self, entry: Replayed) -> None:
-        assert isinstance(entry, (Done, Failed))  # the others are always wanted
-        self._break(
-            f"the journal says that {entry.op} ({entry.kind}) came next, but the code now waits for "
-            f"{self._waits_for()}. The same body took another path: look for random(), time(), environment or global "
-            "state in it and in what it calls, and use hf.random(), hf.now() or a step instead; or for changed code in "
-            "another module that it calls: bring that back"
-        )
+    def _check_fit(self) -> None:
+        """Stop a body that does not fit what earlier code has done (G13)."""
+        told = self._past.misfit(self.requested, self._waits_for, has_ended=self._main.done())
+        if told is not None:
+            self.break_off(told)
 
     def _waits_for(self) -> str:
         if self._main.done():
@@ -374,76 +342,15 @@ class Activation:
         place = waiting_place(self._main.get_coro())
         return f"{wanted} ({place})" if place else wanted
 
-    # ── Whether it fits what earlier code has done (G13) ────────────────────────────────────────────────────────────
-
-    def _makes_progress(self) -> bool:
-        """Whether the body waits for something that earlier code did not wait for: it may come to the rest by that."""
-        earlier = self._earlier
-        assert earlier is not None
-        return any(not earlier.knows(op) for op in self.requested)
-
-    def _pass_over_timers(self, backlog: Backlog) -> bool:
-        """Leave out timers that the body does not ask for, if nothing else keeps it from what comes behind them."""
-        left = backlog.outcomes()
-        if not left or any(entry.kind != TIMER for entry in left):
-            return False
-        timers = [entry.op for entry in left]
-        assert self._earlier is not None
-        self._earlier.pass_over(timers)
-        backlog.pass_over(timers)
-        return True
-
-    def _check_unasked(self) -> None:
-        """Refuse to go on without an operation that earlier code finished, or has under way."""
-        earlier = self._earlier
-        if earlier is None or self.broken is not None or not (unasked := earlier.unasked()):
-            return
-        is_left = self._backlog is not None and any(entry.kind != TIMER for entry in self._backlog.outcomes())
-        if self._main.done() or (is_left and not self._makes_progress()):
-            told = ", ".join(unasked[:MOST_TOLD]) + (" and others" if len(unasked) > MOST_TOLD else "")
-            names = ", ".join(f'"{name}"' for name in sorted({name_of(op) for op in unasked})[:MOST_TOLD])
-            self._break(
-                f"earlier code finished or began {told}, and this code does not ask for it: it waits for "
-                f"{self._waits_for()}. Bring the call back to its place, or declare with hf.removed({names}) that the "
-                "workflow does without it now"
-            )
-
-    def _admit(self, request: Request) -> None:
-        """Raise if the body asks for what may be another call of earlier code."""
-        earlier = self._earlier
-        if earlier is None:
-            return
-        op = request.id
-        if not earlier.knows(op):
-            if isinstance(request, Operation) and (told := earlier.conflict(op, request.fingerprint)):
-                raise self._break(f"{told} ({calling_place()}). {REMEDY}")
-            return
-        earlier.asks(op)
-        recorded = earlier.fingerprint(op)
-        if isinstance(request, Operation) and recorded not in ("", request.fingerprint):
-            raise self._break(self._changed(op, recorded, request.fingerprint))
-
-    def _changed(self, op: str, recorded: str, fingerprint: str) -> str:
-        return (
-            f"{op}: the journal and the code disagree: it was called with other arguments (digest {recorded}, now "
-            f"{fingerprint}) at {calling_place()}. {REMEDY}"
-        )
-
     def removed(self, names: Sequence[str]) -> None:
         """This code does without operations of these names, finished or not."""
-        earlier, backlog = self._earlier, self._backlog
-        if earlier is None:
-            return
-        earlier.remove(names)
-        if backlog is not None:
-            left = (entry.op for entry in backlog.outcomes())
-            backlog.pass_over([op for op in left if op not in self.requested and earlier.is_removed(op)])
+        self._past.remove(names, self.requested)
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _count_waits_from(self, now: int) -> None:
         """What the body has asked for only now, long after what was recorded last, counts from now on."""
-        late = [timer for timer in self._fresh_timers if not timer.cancelled() and timer.id not in self._reached]
+        late = [timer for timer in self._fresh_timers if not timer.cancelled() and not self._past.has_reached(timer.id)]
         if late and now - self.now_ms > LATE_MS:
             resumed = Resumed(now, tuple(timer.id for timer in late))
             self._resume(resumed)
@@ -466,7 +373,7 @@ class Activation:
                 try:
                     request.settle(entry, value, self.rebuild)
                 except Exception as unfit:  # noqa: BLE001 - whatever a decoder of the user's raises
-                    self._break(f"{entry.op}: what is recorded does not fit the code's type any more: {unfit}")
+                    self.break_off(f"{entry.op}: what is recorded does not fit the code's type any more: {unfit}")
             case Received():
                 self.mailbox(entry.name).put(entry.value)
             case Cancelled(timed_out=False) if self.loop.cleans_up():
@@ -490,11 +397,8 @@ class Activation:
             self._cancel(held)
             self.loop.run_until_quiescent()
 
-    def unfit(self, message: str) -> DeterminismError:
-        """The code cannot read what is recorded: nothing may come of this body any more. Answers what to raise."""
-        return self._break(message)
-
-    def _break(self, message: str) -> DeterminismError:
+    def break_off(self, message: str) -> DeterminismError:
+        """The code does not fit what is recorded: nothing may come of this body any more. Answers what to raise."""
         self.broken = self.broken or NondeterminismError(message)
         return self.broken
 
@@ -541,14 +445,9 @@ class Activation:
     def awaits_message(self, name: str) -> None:
         """The body waits for a message: other code has to know how far it has come."""
         op = self.loop.current_path(name)
-        earlier = self._earlier
-        if earlier is not None:
-            known = earlier.knows(op)
-            earlier.asks(op)
-            told = earlier.conflicting_signal(op)
-            if told is not None and not known:
-                raise self._break(f"{told} ({calling_place()}). {REMEDY}")
-        if op not in self._reached:
+        if (refusal := self._past.refusal_of_wait(op)) is not None:
+            raise self.break_off(refusal)
+        if not self._past.has_reached(op):
             self._new_wants().messages.append(op)
 
     def close_callback(self, op: str) -> None:
@@ -562,18 +461,11 @@ class Activation:
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
         if id not in self._patches:
-            is_marked = id in self._old_marks
-            is_new_here = self._is_new_here()
+            is_marked, is_new_here = self._past.is_marked(id), self._past.is_behind(live=self._live)
             if is_new_here and not is_marked:
                 self.mark(id)
             self._patches[id] = is_new_here or is_marked
         return self._patches[id]
-
-    def _is_new_here(self) -> bool:
-        """Whether no code has come so far before, as far as is recorded."""
-        if self._earlier is None:
-            return not self.replaying
-        return self._backlog is None and not self._earlier.passed and (self._earlier.known or self._live)
 
     @property
     def now_ms(self) -> int:
@@ -604,36 +496,11 @@ class Activation:
             raise Evicted
 
     def _register(self, request: Request) -> None:
-        backlog = self._backlog
-        entry = None if backlog is None else backlog.of(request.id)
-        if backlog is not None and entry is not None:
-            self._check_same(entry, request)
-            if backlog.is_over(request.id):
-                raise self._break(
-                    f"{request.id} was passed over, and is asked for all the same ({calling_place()}): it was moved "
-                    f"behind what was recorded after it, or hf.removed() names it although it is still called. {REMEDY}"
-                )
-        if self._earlier is not None:
-            self._admit(request)
+        if (refusal := self._past.refusal(request)) is not None:
+            raise self.break_off(refusal)
         self.requested[request.id] = request
-        if backlog is None or entry is None:
+        if not self._past.expects(request.id):
             self._new_wants().asked.append(request)
-        else:
-            backlog.ask(request.id)
-
-    def _check_same(self, entry: Done | Failed, request: Request) -> None:
-        if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
-            return
-        if entry.kind == request.kind != TIMER:
-            raise self._break(self._changed(request.id, entry.fingerprint, request.fingerprint))
-        changed = (
-            f"was a {entry.kind} and is now a {request.kind}"
-            if entry.kind != request.kind
-            else f"lasted {entry.fingerprint} and now lasts {request.fingerprint}"
-        )
-        raise self._break(
-            f"{request.id}: the journal and the code disagree: it {changed} ({calling_place()}). {REMEDY}"
-        )
 
     def _withdraw(self, request: Request) -> None:
         if self.requested.pop(request.id, None) is not None:

@@ -73,5 +73,5 @@ async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
     try:
         args, kwargs = workflow.signature.unbind_steady(bytes(record.input))
     except HoldfastError as unfit:
-        raise running_activation().unfit(str(unfit)) from unfit
+        raise running_activation().break_off(str(unfit)) from unfit
     return await workflow.function(*args, **kwargs)
