@@ -132,7 +132,7 @@ def test_a_body_that_something_can_wake_is_not_stuck(bench, wait):
             case "timer":
                 waker = asyncio.create_task(asyncio.sleep(1))
             case "message":
-                waker = asyncio.create_task(run.activation.mailbox("m").get())
+                waker = asyncio.create_task(run.activation.mailboxes.of("m").get())
         await asyncio.Event().wait()
         await waker
 
@@ -142,7 +142,7 @@ def test_a_body_that_something_can_wake_is_not_stuck(bench, wait):
 def test_a_message_that_nobody_waits_for_any_more_wakes_nobody(bench):
     async def body(run: Bench) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(run.activation.mailbox("m").get(), 1)
+            await asyncio.wait_for(run.activation.mailboxes.of("m").get(), 1)
         await asyncio.Event().wait()
 
     run = bench(body)
@@ -286,7 +286,7 @@ def test_what_is_asked_for_and_given_up_at_once_is_not_asked_for_at_all(bench):
 def test_messages_wait_for_whoever_asks(bench):
     async def body(run: Bench) -> list[bytes]:
         await run.ask("a")
-        return [bytes(await run.activation.mailbox("m").get()) for _ in range(2)]
+        return [bytes(await run.activation.mailboxes.of("m").get()) for _ in range(2)]
 
     run = bench(body)
     run.deliver(Received("1", "m", STARTED_MS, Raw(b"1")))
@@ -294,7 +294,7 @@ def test_messages_wait_for_whoever_asks(bench):
     run.answer("a#0")
     run.deliver(Received("2", "m", STARTED_MS, Raw(b"2")))
     assert run.outcome == Returned([b"1", b"2"])
-    assert run.activation.unread_messages() == [("other", Raw(b"0"))]
+    assert run.activation.mailboxes.unread() == [("other", Raw(b"0"))]
 
 
 def test_a_cancellation_reaches_the_main_task(bench):
@@ -355,7 +355,7 @@ async def busy(run: Bench) -> list[Any]:
         return_when=asyncio.FIRST_COMPLETED,
     )
     seen.append([task.result() for task in first])
-    seen.append(bytes(await run.activation.mailbox("m").get()).decode())
+    seen.append(bytes(await run.activation.mailboxes.of("m").get()).decode())
     return seen
 
 

@@ -93,7 +93,7 @@ class Body:
         return round(asyncio.get_running_loop().time() * 1000)
 
     async def receive(self, node: Leaf) -> int:
-        return msgspec.json.decode(await self.activation.mailbox(MESSAGES[node.number % 2]).get())
+        return msgspec.json.decode(await self.activation.mailboxes.of(MESSAGES[node.number % 2]).get())
 
     # Branches
 

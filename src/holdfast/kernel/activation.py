@@ -8,13 +8,12 @@ themselves.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, Final
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from holdfast.errors import DeterminismError, Evicted, InvalidInput, NondeterminismError, Runaway
 from holdfast.failure import ErrorRecord
@@ -30,20 +29,17 @@ from holdfast.kernel.entries import (
     Replayed,
     Resumed,
 )
-from holdfast.kernel.intrusion import in_our_words
 from holdfast.kernel.loop import DurableLoop
-from holdfast.kernel.mailbox import Mailbox
+from holdfast.kernel.mailbox import Mailboxes
+from holdfast.kernel.main_task import MainTask
 from holdfast.kernel.past import Past
-from holdfast.kernel.places import waiting_place
 from holdfast.kernel.requests import (
     RUNNING,
     Decode,
     DueTimer,
     Operation,
     Outcome,
-    Raised,
     Request,
-    Returned,
     Wants,
 )
 from holdfast.kernel.tasks import Handle, Timer, timer_name
@@ -51,10 +47,6 @@ from holdfast.kernel.waiting import stuck
 
 MOST_REFUSALS: Final = 1_000
 """How often a body that is leaving memory may ask for something and be refused."""
-
-
-CANCELLATIONS: Final = 100
-"""So often a task that outlives its body, and waits for no operation, is cancelled before it is given up on."""
 
 
 LATE_MS: Final = 50
@@ -72,36 +64,31 @@ class Activation:
     """A body, its loop, what it has asked for and what the journal still holds for it.
 
     ``strict`` says that this very code wrote the journal: then every entry must be wanted exactly in its turn, and
-    anything else is ``NondeterminismError``. What other code wrote is matched by identity instead: ``Past`` says what may
-    have changed (G13). ``untouched``: no process has worked on it before. ``names_timers``: false for a
-    journal of the old format.
+    anything else is ``NondeterminismError``. What other code wrote is matched by identity instead: ``Past`` says what
+    may have changed (G13). ``untouched``: no process has worked on it before. ``names_timers``: false for a journal of
+    the old format.
     """
 
     __slots__ = (
         "_body",
-        "_came_late",
-        "_ending",
         "_fresh_timers",
-        "_given_up",
-        "_held",
         "_live",
-        "_mailboxes",
         "_main",
         "_names_timers",
-        "_past",
         "_patches",
         "_random",
         "_refusals",
         "_seed",
         "_wants",
         "broken",
-        "cancelled",
         "context",
         "looking",
         "loop",
+        "mailboxes",
         "named",
         "names_by_item",
         "outcome",
+        "past",
         "prompters",
         "queries",
         "rebuild",
@@ -126,10 +113,7 @@ class Activation:
         self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]
         self.context: Any = None
         self.rebuild = rebuild
-        self.cancelled: Cancelled | None = None
-        self._came_late = False
-        self._held: Cancelled | None = None
-        self._ending = self._given_up = False
+        self._main: MainTask | None = None
         self.broken: DeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
@@ -144,13 +128,13 @@ class Activation:
         self._body = body
         self._seed = seed
         self._random: Random | None = None
-        self._mailboxes: dict[str, Mailbox] = {}
+        self.mailboxes = Mailboxes()
         self._patches: dict[str, bool] = {}
         self._refusals = 0
         self._live = False
         self._names_timers = names_timers
         self._fresh_timers: list[DueTimer] = []
-        self._past = Past(recorded, strict=strict, untouched=untouched)
+        self.past = Past(recorded, strict=strict, untouched=untouched)
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -162,7 +146,7 @@ class Activation:
         """
         self.loop.call(self._start)
         self.repeats = False
-        if now is not None and self._names_timers and not self._past.continues:
+        if now is not None and self._names_timers and not self.past.continues:
             self._count_waits_from(now)
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
@@ -170,8 +154,8 @@ class Activation:
 
         A message waits for what was recorded before it and not delivered yet.
         """
-        if not self._past.is_over and isinstance(entry, (Received, Cancelled)):
-            self._past.append(entry)
+        if not self.past.is_over and isinstance(entry, (Received, Cancelled)):
+            self.past.append(entry)
             self.loop.call(self._advance)
         else:
             self.loop.call(self._apply_and_advance, entry, value)
@@ -184,17 +168,13 @@ class Activation:
     @property
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered."""
-        return not self._live and not self._past.is_over
+        return not self._live and not self.past.is_over
 
     @property
-    def cancelled_late(self) -> bool:
-        """Whether a request to stop came when the body had ended, or was cleaning up before it did: it never got it."""
-        return self._came_late or self._held is not None
-
-    @property
-    def holds_cancellation(self) -> bool:
-        """Whether a request to stop waits for the clean-up of an earlier one: a body that survives that one gets it."""
-        return self._held is not None
+    def main(self) -> MainTask:
+        """The task of the body."""
+        assert self._main is not None, "it has begun, and has not left memory"
+        return self._main
 
     @property
     def quiet(self) -> bool:
@@ -236,15 +216,11 @@ class Activation:
         self._wants = None
         return abandoned
 
-    def unread_messages(self) -> list[tuple[str, Raw]]:
-        """The messages nobody has taken, by name. They stay where they are: who asks may have to ask again."""
-        return [(name, message) for name, box in self._mailboxes.items() for message in box.unread]
-
     def stuck(self) -> str | None:
         """Why nothing from outside can ever wake the body, if it waits and nothing can."""
-        if self.outcome is not RUNNING or self.broken is not None or self.requested or not self._past.is_over:
+        if self.outcome is not RUNNING or self.broken is not None or self.requested or not self.past.is_over:
             return None
-        if self.loop.intruded or any(mailbox.waiting for mailbox in self._mailboxes.values()):
+        if self.loop.intruded or self.mailboxes.waiting:
             return None
         return stuck(self.loop.live_tasks())
 
@@ -256,10 +232,10 @@ class Activation:
         self.requested.clear()
         self.context = None
         self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
-        del self._main  # and so does the task that it ended
+        self._main = None  # and so does the task that it ended
 
     def _start(self) -> None:
-        self._main = self.loop.create_task(self._body())
+        self._main = MainTask(self.loop, self._body())
         self._advance()
 
     def _interrupt(self) -> None:
@@ -272,85 +248,46 @@ class Activation:
 
     def _advance(self) -> None:
         try:
-            self._run()
+            self.main.run(self.requested)
             while (entry := self._next_recorded()) is not None:
                 self._apply(entry, UNSET)
-                self._run()
+                self.main.run(self.requested)
             self._check_fit()
         except Runaway as runaway:
             self.broken = self.broken or runaway
         self._live = True
-        self.outcome = self._outcome()
-
-    def _run(self) -> None:
-        """Run until the body waits. Once it has ended, what it leaves behind is cancelled or closed, live as in replay.
-
-        That comes once, because a clean-up may wait for operations too; and again for tasks that wait for no operation
-        at all (a full queue, say, that nobody empties), since nothing else would ever end them.
-        """
-        self._run_on()
-        if not self._main.done():
-            return
-        for _ in range(CANCELLATIONS):
-            if (self._ending and self.requested) or not self._wind_down():
-                return
-        self._given_up = True
-
-    def _wind_down(self) -> bool:
-        """Cancel the tasks that are left, and when none is, close the generators; false if there is nothing to do."""
-        if self.loop.live_tasks():
-            for task in self.loop.live_tasks() if self._ending else self.loop.leftover_tasks():
-                task.cancel("the workflow body has ended")
-        elif not self.loop.close_generators():
-            return False
-        self._ending = True
-        self.loop.run_until_quiescent()
-        return True
-
-    def _outcome(self) -> Outcome:
-        if not self._main.done() or (self.loop.live_tasks() and not self._given_up):
-            return RUNNING
-        try:
-            error = self._main.exception()  # not raised here: its traceback would hold whoever drives us
-        except asyncio.CancelledError as cancelled:
-            return Raised(cancelled)
-        return Returned(self._main.result()) if error is None else Raised(in_our_words(error))
+        self.outcome = self.main.outcome()
 
     def _next_recorded(self) -> Replayed | None:
         if self.broken is not None:
             return None
-        entry = self._past.take(self.requested)
+        entry = self.past.take(self.requested)
         while entry is None and not self._live and self._prompt():
-            self._run()
-            entry = self._past.take(self.requested)
+            self.main.run(self.requested)
+            entry = self.past.take(self.requested)
         return entry
 
     def _prompt(self) -> bool:
         """Have something started that is recorded, though this code would start it later."""
-        return any(prompt(entry.op) for prompt in self.prompters for entry in self._past.outcomes)
+        return any(prompt(entry.op) for prompt in self.prompters for entry in self.past.outcomes)
 
     def _check_fit(self) -> None:
         """Stop a body that does not fit what earlier code has done (G13)."""
-        told = self._past.misfit(self.requested, self._waits_for, has_ended=self._main.done())
+        told = self.past.misfit(self.requested, self._waits_for, has_ended=self.main.has_ended)
         if told is not None:
             self.break_off(told)
 
     def _waits_for(self) -> str:
-        if self._main.done():
+        if self.main.has_ended:
             return "nothing and has ended"
         wanted = ", ".join(sorted(self.requested)) or "a message"
-        place = waiting_place(self._main.get_coro())
-        return f"{wanted} ({place})" if place else wanted
-
-    def removed(self, names: Sequence[str]) -> None:
-        """This code does without operations of these names, finished or not."""
-        self._past.remove(names, self.requested)
+        return f"{wanted} ({self.main.place})" if self.main.place else wanted
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _count_waits_from(self, now: int) -> None:
         """What the body has asked for only now, long after what was recorded last, counts from now on."""
-        late = [timer for timer in self._fresh_timers if not timer.cancelled() and not self._past.has_reached(timer.id)]
+        late = [timer for timer in self._fresh_timers if not timer.cancelled() and not self.past.has_reached(timer.id)]
         if late and now - self.now_ms > LATE_MS:
             resumed = Resumed(now, tuple(timer.id for timer in late))
             self._resume(resumed)
@@ -375,27 +312,11 @@ class Activation:
                 except Exception as unfit:  # noqa: BLE001 - whatever a decoder of the user's raises
                     self.break_off(f"{entry.op}: what is recorded does not fit the code's type any more: {unfit}")
             case Received():
-                self.mailbox(entry.name).put(entry.value)
-            case Cancelled(timed_out=False) if self.loop.cleans_up():
-                self._held = entry
+                self.mailboxes.of(entry.name).put(entry.value)
             case Cancelled():
-                self._cancel(entry)
+                self.main.cancel(entry)
             case Forked():
                 self._random = Random(entry.seed)
-
-    def _cancel(self, entry: Cancelled) -> None:
-        self.cancelled = entry
-        self._came_late = self._main.done()
-        self.loop.was_cancelled = True
-        self._main.cancel(entry.reason)
-
-    def _run_on(self) -> None:
-        """Run until the body waits for something that a cancellation which was held back may interrupt."""
-        self.loop.run_until_quiescent()
-        while self._held is not None and not (self._main.done() or self.loop.cleans_up()):
-            held, self._held = self._held, None
-            self._cancel(held)
-            self.loop.run_until_quiescent()
 
     def break_off(self, message: str) -> DeterminismError:
         """The code does not fit what is recorded: nothing may come of this body any more. Answers what to raise."""
@@ -436,18 +357,12 @@ class Activation:
         self.named[id] = what
         return id
 
-    def mailbox(self, name: str) -> Mailbox:
-        """The messages called ``name`` that nobody has taken yet, first in, first out."""
-        if name not in self._mailboxes:
-            self._mailboxes[name] = Mailbox()
-        return self._mailboxes[name]
-
     def awaits_message(self, name: str) -> None:
         """The body waits for a message: other code has to know how far it has come."""
         op = self.loop.current_path(name)
-        if (refusal := self._past.refusal_of_wait(op)) is not None:
+        if (refusal := self.past.refusal_of_wait(op)) is not None:
             raise self.break_off(refusal)
-        if not self._past.has_reached(op):
+        if not self.past.has_reached(op):
             self._new_wants().messages.append(op)
 
     def close_callback(self, op: str) -> None:
@@ -461,7 +376,7 @@ class Activation:
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
         if id not in self._patches:
-            is_marked, is_new_here = self._past.is_marked(id), self._past.is_behind(live=self._live)
+            is_marked, is_new_here = self.past.is_marked(id), self.past.is_behind(live=self._live)
             if is_new_here and not is_marked:
                 self.mark(id)
             self._patches[id] = is_new_here or is_marked
@@ -496,10 +411,10 @@ class Activation:
             raise Evicted
 
     def _register(self, request: Request) -> None:
-        if (refusal := self._past.refusal(request)) is not None:
+        if (refusal := self.past.refusal(request)) is not None:
             raise self.break_off(refusal)
         self.requested[request.id] = request
-        if not self._past.expects(request.id):
+        if not self.past.expects(request.id):
             self._new_wants().asked.append(request)
 
     def _withdraw(self, request: Request) -> None:

@@ -58,3 +58,27 @@ class Mailbox:
             if not taker.done():
                 taker.set_result(None)
                 return
+
+
+class Mailboxes:
+    """The messages of one body, by name."""
+
+    __slots__ = ("_by_name",)
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Mailbox] = {}
+
+    def of(self, name: str) -> Mailbox:
+        """The messages called ``name`` that nobody has taken yet, first in, first out."""
+        if name not in self._by_name:
+            self._by_name[name] = Mailbox()
+        return self._by_name[name]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the body waits for any message."""
+        return any(mailbox.waiting for mailbox in self._by_name.values())
+
+    def unread(self) -> list[tuple[str, Raw]]:
+        """The messages nobody has taken, by name. They stay where they are: who asks may have to ask again."""
+        return [(name, message) for name, box in self._by_name.items() for message in box.unread]

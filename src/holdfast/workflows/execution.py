@@ -240,7 +240,7 @@ class Execution:
                     return False
                 self._seen[entry.id] = None
             case Cancelled(timed_out=False, id=id):
-                if (id and id in self._seen) or self.activation.holds_cancellation:
+                if (id and id in self._seen) or self.activation.main.holds_cancellation:
                     return False  # it came before, or says what another one says that the body has not got yet
                 self._seen[id] = None
             case Cancelled():
@@ -386,7 +386,7 @@ class Execution:
                     return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
                 except InvalidInput as unfit:
                     error = unfit
-            case Raised(ContinueAsNew()) if self.activation.cancelled_late:
+            case Raised(ContinueAsNew()) if self.activation.main.cancelled_late:
                 error = asyncio.CancelledError()  # the request came between two runs, where no body could see it
             case Raised(ContinueAsNew(input=input)):
                 return self._next_run(input, now)
@@ -395,7 +395,10 @@ class Execution:
             case _:
                 raise AssertionError(self.activation.outcome)
         status = self._status_of(error)
-        if status in (records.CANCELLED, records.TIMED_OUT) and (cancelled := self.activation.cancelled) is not None:
+        if (
+            status in (records.CANCELLED, records.TIMED_OUT)
+            and (cancelled := self.activation.main.cancelled) is not None
+        ):
             error = asyncio.CancelledError(cancelled.reason or "nobody said why")
         return self._ended(status, replace(record, error=describe(error)))
 
@@ -403,7 +406,7 @@ class Execution:
         if isinstance(error, CompensationFailed):
             return records.COMPENSATION_FAILED
         if isinstance(error, asyncio.CancelledError):
-            cancelled = self.activation.cancelled
+            cancelled = self.activation.main.cancelled
             return records.TIMED_OUT if cancelled is not None and cancelled.timed_out else records.CANCELLED
         return records.FAILED
 
@@ -426,7 +429,7 @@ class Execution:
     def _next_run(self, input: bytes, now: int) -> Conclusion:
         carried = tuple(
             Received(f"carried/{self.run}/{place}", name, now, value)
-            for place, (name, value) in enumerate(self.activation.unread_messages())
+            for place, (name, value) in enumerate(self.activation.mailboxes.unread())
             if not name.startswith(MAILBOX_PREFIX)
         )
         record = replace(

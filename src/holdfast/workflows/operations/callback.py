@@ -81,7 +81,7 @@ class Callback(Generic[T]):
             return self._outcome
 
     async def _wait(self) -> tuple[Any, Exception | None]:
-        mailbox = self._activation.mailbox(MAILBOX_PREFIX + self._op)
+        mailbox = self._activation.mailboxes.of(MAILBOX_PREFIX + self._op)
         self._activation.awaits_message(f"callback:{name_of(self._op)}")
         patience = self._patience
         whole = asyncio.timeout_at(self._deadline)

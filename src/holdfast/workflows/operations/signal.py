@@ -28,7 +28,7 @@ async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None)
     of another type raises ``SerializationError`` here; the signal is used up.
     """
     activation = activation_for("hf.signal")
-    mailbox = activation.mailbox(check_text("a signal's name", name))
+    mailbox = activation.mailboxes.of(check_text("a signal's name", name))
     activation.awaits_message(SIGNAL_PREFIX + name)
     wait_seconds = None if timeout is None else seconds(timeout)
     try:

@@ -108,7 +108,8 @@ def removed(*names: str) -> None:
     the history shows it (``"ship#0/charge#0"``). Call it first thing in the body; drop it when no old execution is
     left.
     """
-    activation_for("hf.removed").removed(names)
+    activation = activation_for("hf.removed")
+    activation.past.remove(names, activation.requested)
 
 
 def query(function: Callable[[], T]) -> Callable[[], T]:
