@@ -144,9 +144,7 @@ class ExecutionTerminated(ExecutionError):
 
 
 class CompensationFailed(ExecutionError):
-    """An undo gave up, and the execution ends so even if its body catches this. The message names the undos that gave
-    up and those that were not begun; ``retry`` resumes at them.
-    """
+    """An undo gave up; so the execution ends, whoever catches this. ``retry`` resumes at the undos that it names."""
 
     code = "compensation_failed"
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, UnsetType
 
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, OwnerIs, Update
+from holdfast.kernel.entries import Marked
 from holdfast.kernel.journal import Journal
 from holdfast.kernel.program import Blocked
 from holdfast.persist import write_until_known
@@ -84,6 +86,29 @@ async def release(entity: Journaled, host: Host) -> None:
         _let_go(entity, host, look=False)  # it has a newer owner, who sees everything
     else:
         _let_go(entity, host, look=True)
+
+
+async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -> None:
+    """Let go of an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
+    if entity.uncallable is None and wants_another(blocked, host):
+        await release(entity, host)
+        return
+    reason = f"{blocked}. {entity.uncallable or ''}".rstrip(" .")
+    try:
+        await _keep_what_happened(entity)
+    except Fenced:
+        host.telemetry.emit("fenced", partition=entity.partition)
+        host.forget(entity)
+    except StoreError as error:
+        host.failed(entity, error)
+    else:
+        await block_journaled(entity, reason, host)
+
+
+async def _keep_what_happened(entity: Journaled) -> None:
+    journal = entity.journal
+    if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
+        await journal.commit(*entity.take_others())
 
 
 async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:

@@ -19,7 +19,7 @@ from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, OwnerIs, Update, one_per_place
 from holdfast.kernel import handover, hold
-from holdfast.kernel.entries import DELIVERIES, Marked, Tried
+from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.program import Blocked, Effect, SqlEffect
@@ -58,7 +58,7 @@ async def turn(entity: Journaled, host: Host) -> None:
         host.telemetry.emit("fenced", partition=entity.partition)
         host.forget(entity)
     except Blocked as blocked:
-        await leave_to_other_code(entity, blocked, host)
+        await handover.leave_to_other_code(entity, blocked, host)
     except StoreError as error:
         host.failed(entity, error)
 
@@ -377,29 +377,6 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         return False
     host.concluded(entity, conclusion)
     return True
-
-
-async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -> None:
-    """Let go of an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
-    if entity.uncallable is None and handover.wants_another(blocked, host):
-        await handover.release(entity, host)
-        return
-    reason = f"{blocked}. {entity.uncallable or ''}".rstrip(" .")
-    try:
-        await _keep_what_happened(entity)
-    except Fenced:
-        host.telemetry.emit("fenced", partition=entity.partition)
-        host.forget(entity)
-    except StoreError as error:
-        host.failed(entity, error)
-    else:
-        await handover.block_journaled(entity, reason, host)
-
-
-async def _keep_what_happened(entity: Journaled) -> None:
-    journal = entity.journal
-    if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
-        await journal.commit(*entity.take_others())
 
 
 def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:

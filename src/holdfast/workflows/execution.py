@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -11,8 +10,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED, Sender
-from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
-from holdfast.failure import describe
 from holdfast.items import Delete, Item, Put, Update, Write
 from holdfast.kernel.entries import (
     Cancelled,
@@ -25,18 +22,17 @@ from holdfast.kernel.journal import FIRST_EPOCH
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.program import AnyEffect, Arrival, Asked, Blocked, Conclusion, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
-from holdfast.kernel.requests import DueTimer, Operation, Outcome, Raised, Request, Returned
+from holdfast.kernel.requests import DueTimer, Operation, Request
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.attending import attend
 from holdfast.workflows.clearing import clearing
-from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.awaiting import answers, arrival_of, awaiting, note, told_of, waiting_for
+from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.step import hurry
-from holdfast.workflows.queries import last_answers
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
@@ -56,19 +52,14 @@ from holdfast.workflows.record import (
     encode_message,
     encode_record,
     pinned_to,
-    post,
 )
 from holdfast.workflows.replay import activation_of
-from holdfast.workflows.undoing import joined
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.registry import Registry
     from holdfast.workflows.threads import Threads
-
-SEEN_SIGNALS: Final = 100
-"""A new run still recognises a repeat of so many signals that the runs before it have received (G5)."""
 
 DEADLINE: Final = "!deadline"
 """The timer of the execution's own timeout, beside those of its body."""
@@ -374,92 +365,17 @@ class Execution:
 
     def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
         record = replace(self._record, tail=tuple(tail), notes=(), blocked="", ended_at=now)
-        error: BaseException
-        match _ungrouped(self.activation.outcome):
-            case _ if failed_sagas := self.activation.context.failed_sagas:  # whatever the body has made of it
-                error = joined(failed_sagas.values())
-            case Returned(value):
-                try:
-                    data, _ = self._workflow.signature.result.copy(
-                        value, f"the result of workflow {record.workflow!r}", self._live.limit_bytes
-                    )
-                    return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
-                except InvalidInput as unfit:
-                    error = unfit
-            case Raised(ContinueAsNew()) if self.activation.main.cancelled_late:
-                error = asyncio.CancelledError()  # the request came between two runs, where no body could see it
-            case Raised(ContinueAsNew(input=input)):
-                return self._next_run(input, now)
-            case Raised(raised):
-                error = raised
-            case _:
-                raise AssertionError(self.activation.outcome)
-        status = self._status_of(error)
-        if (
-            status in (records.CANCELLED, records.TIMED_OUT)
-            and (cancelled := self.activation.main.cancelled) is not None
-        ):
-            error = asyncio.CancelledError(cancelled.reason or "nobody said why")
-        return self._ended(status, replace(record, error=describe(error)))
-
-    def _status_of(self, error: BaseException) -> str:
-        if isinstance(error, CompensationFailed):
-            return records.COMPENSATION_FAILED
-        if isinstance(error, asyncio.CancelledError):
-            cancelled = self.activation.main.cancelled
-            return records.TIMED_OUT if cancelled is not None and cancelled.timed_out else records.CANCELLED
-        return records.FAILED
-
-    def _ended(self, status: str, record: ExecutionRecord) -> Conclusion:
-        retention_ms = self._workflow.policy.retention_ms
-        assert record.ended_at is not None
-        expires_at = None if retention_ms is None else record.ended_at + retention_ms
-        failure = (
-            None if record.result != NO_VALUE else describe(outcome_error(status, record, self._live.registry.errors))
-        )
-        told = AwaitedEnded(self._partition, record.result, failure)
-        posts = answers(told, self._awaited_by, self._live.sender, record.ended_at)
-        if (parent := record.parent) is not None:
-            message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
-            sort = self._live.sender.next_sort()
-            posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
-        record = replace(record, queries=last_answers(self.activation))
-        return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
-
-    def _next_run(self, input: bytes, now: int) -> Conclusion:
-        carried = tuple(
-            Received(f"carried/{self.run}/{place}", name, now, value)
-            for place, (name, value) in enumerate(self.activation.mailboxes.unread())
-            if not name.startswith(MAILBOX_PREFIX)
-        )
-        record = replace(
-            self._record,
-            input=Raw(input),
-            run=self.run + 1,
-            run_at=now,
-            version=self._workflow.version,
-            moved_to="",
-            notes=(),
-            blocked="",
-            carried=carried,
-            seen=tuple(id for id in self._seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
+        ending = Ending(
+            partition=self._partition,
+            record=record,
+            workflow=self._workflow,
+            live=self._live,
+            activation=self.activation,
+            seen=tuple(self._seen),
             awaited_by=tuple(self._awaited_by),
-            seed="",
-            starts_at=0,
         )
-        return Conclusion(records.READY, encode_record(record), due_at=now)
+        return ending.conclusion()
 
     def evict(self) -> None:
         self.activation.evict()
         self._live.leave_all()
-
-
-def _ungrouped(outcome: Outcome) -> Outcome:
-    """A task group wraps what was raised in it; to continue as new is no error among others, if it is alone."""
-    group: Any = outcome.error if isinstance(outcome, Raised) else None
-    if not isinstance(group, BaseExceptionGroup):
-        return outcome
-    asked, others = cast("Any", group).split(ContinueAsNew)
-    while hasattr(asked, "exceptions"):
-        asked = asked.exceptions[0]
-    return outcome if others is not None or asked is None else Raised(asked)
