@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.loop import running_activation
-from holdfast.workflows.operations.begin import until_due
+from holdfast.workflows.begin import until_due
 from holdfast.workflows.record import ref_of, root_of, seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
