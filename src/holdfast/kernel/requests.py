@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -120,6 +120,12 @@ class Wants(Struct):
     marked: list[Entry] = []
     notes: list[Resumed] = []
     closed_callbacks: list[str] = []
+
+    def taken_notes(self) -> Sequence[Resumed | Pending]:
+        """What the journal shall note of it."""
+        if not (self.begun or self.messages):
+            return self.notes
+        return (*self.notes, self.pending())
 
     def pending(self) -> Pending:
         """What other code has to know of it."""

@@ -125,6 +125,7 @@ class Execution:
         "_deadline_asked",
         "_head_notes",
         "_is_untouched",
+        "_kept_notes",
         "_live",
         "_look_again",
         "_partition",
@@ -143,6 +144,7 @@ class Execution:
         self._partition = partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
         self._head_notes: tuple[Entry, ...] = ()
+        self._kept_notes = record.notes, record.notes_at
         self._record = record
         self._workflow = workflow
         self._live = Live(
@@ -169,18 +171,16 @@ class Execution:
 
     @property
     def unsaved(self) -> bytes | UnsetType:
-        return UNSET if self.is_saved else encode_record(self._record)
+        return UNSET if self.is_saved else encode_record(self._with_notes())
 
     def saved(self) -> None:
         self.is_saved = True
         self._live.leave_all()
 
     def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
-        record = self._record
-        if not notes or (notes, count) == (record.notes, record.notes_at):
-            return
-        self._record = replace(record, notes=notes, notes_at=count)
-        self.is_saved = False
+        if notes and (notes, count) != self._kept_notes:
+            self._kept_notes = notes, count
+            self.is_saved = False
 
     def misfit(self) -> str | None:
         broken = self.activation.broken
@@ -190,7 +190,11 @@ class Execution:
         return None if self._record.deadline_at is not None else self.activation.stuck()
 
     def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
-        return encode_record(replace(self._record, blocked=reason))
+        return encode_record(replace(self._with_notes(), blocked=reason))
+
+    def _with_notes(self) -> ExecutionRecord:
+        notes, count = self._kept_notes
+        return replace(self._record, notes=notes, notes_at=count)
 
     def begin(self, entries: Sequence[Entry], now: int) -> None:
         record, live = self._record, self._live
@@ -327,7 +331,7 @@ class Execution:
             timers=timers,
             withdrawn=[request.id for request in wants.withdrawn],
             marks=wants.marked,
-            notes=(*head_notes, *wants.notes, wants.pending()),
+            notes=(*head_notes, *wants.taken_notes()),
             writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
 

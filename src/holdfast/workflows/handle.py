@@ -87,14 +87,16 @@ class Handle(Generic[R]):
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
     async def _within(self, timeout: Duration | None, wait: Callable[[], Awaitable[T]], access: Access | None) -> T:
-        limit = asyncio.timeout(None if timeout is None else seconds(timeout))
+        if timeout is None:
+            return await wait()
+        limit = asyncio.timeout(seconds(timeout))
         try:
             async with limit:
                 return await wait()
         except TimeoutError:
             if not limit.expired():
                 raise  # it is what the execution failed with
-            waited = timeout if isinstance(timeout, str) else f"{seconds(timeout or 0):g} s"
+            waited = timeout if isinstance(timeout, str) else f"{seconds(timeout):g} s"
             stands = "it goes on" if access is None else await self._stands(access)
             raise WaitTimeout(
                 f"{describe_partition(self._partition)} has not ended within {waited}; {stands}"
