@@ -35,7 +35,7 @@ from holdfast.testing.faults import (
     WriteFault,
 )
 from holdfast.testing.process import Process
-from holdfast.testing.simulation import Run, Scenario, Visitor, conclude, run_scenario, told
+from holdfast.testing.simulation import Run, Scenario, Visitor, conclude, expires, run_scenario, told
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import World
 
@@ -248,11 +248,10 @@ async def _overtake(
             heir = await world.boot()
             result = await (told(heir) if user is None else user.told(heir))
             await heir.call(world.quiet)
-            before = _substance(await world.database.items())
+            before = await world.database.items()
             end()
             await asyncio.sleep(AFTERLIFE_LEASES * scenario.limits.lease_ms / 1000)
-            if (after := _substance(await world.database.items())) != before:
-                changed = sorted(f"{item.partition} {item.sort}" for item in after ^ before)
+            if changed := _changes(before, await world.database.items()):
                 violations.append(f"the process that came back changed what the other had finished: {changed} (G3)")
             if (its_result := await living) != result:
                 violations.append(f"the process that came back told its user {its_result}, not {result}")
@@ -276,6 +275,14 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
     stopped = asyncio.create_task(waiting)
     await asyncio.wait({stopped, living}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
+
+
+def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
+    """What was changed in substance. What expires may be gone meanwhile, and nobody has changed it."""
+    expiring = {item.partition for item in before if expires(item)}
+    old, new = _substance(before), _substance(after)
+    gone = {item for item in old - new if item.partition not in expiring}
+    return sorted(f"{item.partition} {item.sort}" for item in gone | (new - old))
 
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
