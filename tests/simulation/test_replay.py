@@ -326,9 +326,7 @@ class Schedule:
         cleans_up = not able and self._activation.holds_cancellation  # no other cancellation interrupts that
         if cleans_up or (self._messages > 0 and (not able or self._random.random() < 0.1)):
             self._messages -= 1
-            assert self._messages > -MOST_MESSAGES, (
-                "a clean-up that no message helps, which these are not meant to have"
-            )
+            assert self._messages > -MOST_MESSAGES, "a clean-up that no message helps, which is not meant"
             return Received(f"m{self._messages}", self._random.choice(MESSAGES), self._now, Raw(b"5"))
         if not able or (self._may_cancel and self._random.random() < 0.05):
             self._may_cancel = False
