@@ -26,12 +26,14 @@ from holdfast.testing.faults import (
     CrashAfter,
     CrashBefore,
     Delay,
+    DelayRead,
     FailBefore,
     FaultCounts,
     FaultsAt,
     LoseAnswer,
     PauseAfter,
     PauseBefore,
+    ReadFault,
     WriteFault,
 )
 from holdfast.testing.process import Process
@@ -51,6 +53,7 @@ DELAYS: Final[tuple[WriteFault, ...]] = (
 """Long ones: one within a lease by default, so that the sweep looks meanwhile, the others beyond it."""
 
 LAG_LEASES: Final = 3
+LAG_OF_READS_SECONDS: Final = 0.05
 AFTERLIFE_LEASES: Final = 3
 """For so many leases a zombie may try to do harm after it has come back."""
 
@@ -215,7 +218,10 @@ async def _run_with_laggard(scenario: Scenario, number: int) -> Run:
 
 
 class _Lag(FaultsAt):
-    """From one write on, whatever a process sends is under way for ``seconds``, or its answer is."""
+    """From one write on, whatever a process sends is under way for ``seconds``, or its answer is.
+
+    What it reads takes a moment, so that what it begins has begun before it finds out.
+    """
 
     def __init__(self, number: int, seconds: float) -> None:
         super().__init__()
@@ -232,6 +238,9 @@ class _Lag(FaultsAt):
             return None
         self.began.set()
         return Delay(after_seconds=self._seconds) if number == self._number else Delay(before_seconds=self._seconds)
+
+    def on_read(self) -> ReadFault | None:
+        return DelayRead(LAG_OF_READS_SECONDS) if self.began.is_set() else None
 
 
 async def _overtake(
