@@ -85,6 +85,8 @@ EXPECTED = {
     "timers": {"Alarm#a": '{"rung":["once","other"]}'},
     "periodic": {"Clock#c": '{"ticks":3}', "Display#d": '{"shown":[1,2,3]}'},
     "parked": {"Till#t": '{"cents":[1,10,5]}'},
+    "in another order": {"Shop#s": '{"sold":1}', "Till#t": '{"paid":{"ink":1,"pen":2}}'},
+    "redriven long after": {"Bank#b": '{"cents":3}', "Shop#s": '{"sold":[1,2]}', "Till#t": '{"paid":2}'},
     "halted": {"Ledgerbook#l": '{"pages":[1,2,3]}'},
     "from a workflow": {"Account#a": '{"entries":[1,10,100]}'},
     "starts a workflow": {"Desk#d": '{"orders":[1,2],"done":[1,2]}'},

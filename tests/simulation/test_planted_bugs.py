@@ -87,7 +87,7 @@ PLANTS = (
     Plant(plants.early_intent, crashes("at most once per attempt"), "attempt 1 at the launch was made 2 times (G10)"),
     Plant(plants.open_gate, crashes("durable before next"), "and then as"),
     Plant(plants.early_acknowledgement, crashes("forwarded"), "(G1)"),
-    Plant(plants.stubborn_renewal, lags("paused"), "performed again after its outcome was recorded (G2)"),
+    Plant(plants.stubborn_renewal, lags("durable before next"), "performed again after its outcome was recorded (G2)"),
     Plant(plants.forgetful_start, swarm, "its epoch went back"),
     Plant(plants.unrecognised_start, crashes("sequential"), "IdempotencyMismatch"),
     Plant(plants.born_twice, delays("sequential"), "performed again after its outcome was recorded (G2)"),

@@ -258,6 +258,10 @@ def begun(body: Body, recorded: Sequence[Entry], *, strict: bool = True) -> Acti
     return body.activation
 
 
+MOST_MESSAGES = 200
+"""So many may come for a clean-up that waits for one."""
+
+
 class Schedule:
     """One random order of completions, messages and crashes for one body. ``recorded`` is its journal."""
 
@@ -319,8 +323,10 @@ class Schedule:
         able = [request for request in requests if request not in timers]
         if timers:
             able.append(min(timers, key=lambda timer: timer.command.due_at))
-        if self._messages and (not able or self._random.random() < 0.1):
+        cleans_up = not able and self._activation.holds_cancellation  # no other cancellation interrupts that
+        if cleans_up or (self._messages > 0 and (not able or self._random.random() < 0.1)):
             self._messages -= 1
+            assert self._messages > -MOST_MESSAGES, "a clean-up that no message helps, which is not meant"
             return Received(f"m{self._messages}", self._random.choice(MESSAGES), self._now, Raw(b"5"))
         if not able or (self._may_cancel and self._random.random() < 0.05):
             self._may_cancel = False

@@ -83,7 +83,7 @@ class Host:
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self.later = later or Alarms(limits.sweep_seconds)
-        self._turns = 0
+        self._turns: set[asyncio.Task[None]] = set()
         self._posts: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Task[None]] = set()
 
@@ -99,7 +99,7 @@ class Host:
             return True
         elif self.draining or (model := self.model_of(partition)) is None:
             return False
-        elif self._turns >= self.limits.running:
+        elif len(self._turns) >= self.limits.running:
             self._waiting[partition] = None
         else:
             self._begin_turn(entity or self._admit(partition, model))
@@ -141,14 +141,14 @@ class Host:
     @property
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""
-        return not self.draining and self._turns < self.limits.running
+        return not self.draining and len(self._turns) < self.limits.running
 
     def patience_seconds(self, near_seconds: float | None) -> float:
         """How long an idle entity keeps its lease: longer if it knows that it goes on soon and there is room."""
         if (
             near_seconds is not None
             and near_seconds <= self.limits.near_seconds
-            and self._turns < self.limits.running * 3 / 4
+            and len(self._turns) < self.limits.running * 3 / 4
         ):
             return self.limits.near_seconds
         return self.limits.linger_seconds
@@ -175,9 +175,9 @@ class Host:
 
     def _begin_turn(self, entity: Entity) -> None:
         self._suspended.pop(entity.partition, None)
-        self._turns += 1
         # An empty context: nothing of whoever happened to wake the entity may reach its body, replay would not have it.
         entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
+        self._turns.add(entity.turn)
 
     async def _take_turn(self, entity: Entity) -> None:
         try:
@@ -190,7 +190,7 @@ class Host:
             self.failed(entity, error)
         finally:
             if entity.turn is asyncio.current_task():
-                self._turn_ended(entity)
+                self._turn_ended(entity, entity.turn)
 
     def leave_behind(self, entity: Entity) -> None:
         """The turn of an entity is stuck in code of users that does not end: another one goes on in its place."""
@@ -198,17 +198,17 @@ class Host:
         assert stuck is not None
         self._left_behind.add(stuck)
         stuck.add_done_callback(self._left_behind.discard)
-        self._turns -= 1
+        self._turns.discard(stuck)
         self._begin_turn(entity)
 
-    def _turn_ended(self, entity: Entity) -> None:
-        self._turns -= 1
+    def _turn_ended(self, entity: Entity, turn: asyncio.Task[None]) -> None:
+        self._turns.discard(turn)
         entity.turn = None
         missed = entity.has_news  # it came while it let go of its lease
         if missed and not entity.held and self.entities.get(entity.partition) is entity:
             entity.unread = False
             self.look(entity.partition)
-        if self._waiting and self._turns < self.limits.running:
+        if self._waiting and len(self._turns) < self.limits.running:
             self.look(self._waiting.popitem(last=False)[0])
 
     # ── How a turn ends ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,10 +293,10 @@ class Host:
         self.abandon()
 
     def _wake_all(self) -> list[asyncio.Task[None]]:
-        running = [entity for entity in self.entities.values() if entity.turn is not None]
-        for entity in running:
-            entity.wake()
-        return [entity.turn for entity in running if entity.turn is not None]
+        for entity in self.entities.values():
+            if entity.turn is not None:
+                entity.wake()
+        return list(self._turns)  # those too that have let go of their entity and still write
 
     def abandon(self) -> None:
         """Stop at once. Leases stay behind; whoever comes next takes over."""
@@ -306,11 +306,10 @@ class Host:
         self._waiting.clear()
         for entity in list(self.entities.values()):
             if entity.turn is not None:
-                entity.turn.cancel()
                 self.later.failed(self, entity.partition, 0)
             self.forget(entity)
         self.later.cancel_all()
-        for task in (*self._posts, *self._left_behind):
+        for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()
 
     @property
@@ -321,8 +320,7 @@ class Host:
     @property
     def under_way(self) -> Sequence[asyncio.Task[None]]:
         """The turns that are being taken, and the messages on their way to others."""
-        turns = (entity.turn for entity in self.entities.values() if entity.turn is not None)
-        return [*turns, *self._posts]
+        return [*self._turns, *self._posts]
 
 
 def nudge(partition: str, home: Home, host: Host | None) -> None:

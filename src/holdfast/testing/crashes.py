@@ -26,16 +26,18 @@ from holdfast.testing.faults import (
     CrashAfter,
     CrashBefore,
     Delay,
+    DelayRead,
     FailBefore,
     FaultCounts,
     FaultsAt,
     LoseAnswer,
     PauseAfter,
     PauseBefore,
+    ReadFault,
     WriteFault,
 )
 from holdfast.testing.process import Process
-from holdfast.testing.simulation import Run, Scenario, Visitor, conclude, run_scenario, told
+from holdfast.testing.simulation import Run, Scenario, Visitor, conclude, expires, run_scenario, told
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import World
 
@@ -51,6 +53,7 @@ DELAYS: Final[tuple[WriteFault, ...]] = (
 """Long ones: one within a lease by default, so that the sweep looks meanwhile, the others beyond it."""
 
 LAG_LEASES: Final = 3
+LAG_OF_READS_SECONDS: Final = 0.05
 AFTERLIFE_LEASES: Final = 3
 """For so many leases a zombie may try to do harm after it has come back."""
 
@@ -215,7 +218,10 @@ async def _run_with_laggard(scenario: Scenario, number: int) -> Run:
 
 
 class _Lag(FaultsAt):
-    """From one write on, whatever a process sends is under way for ``seconds``, or its answer is."""
+    """From one write on, whatever a process sends is under way for ``seconds``, or its answer is.
+
+    What it reads takes a moment, so that what it begins has begun before it finds out.
+    """
 
     def __init__(self, number: int, seconds: float) -> None:
         super().__init__()
@@ -233,6 +239,9 @@ class _Lag(FaultsAt):
         self.began.set()
         return Delay(after_seconds=self._seconds) if number == self._number else Delay(before_seconds=self._seconds)
 
+    def on_read(self) -> ReadFault | None:
+        return DelayRead(LAG_OF_READS_SECONDS) if self.began.is_set() else None
+
 
 async def _overtake(
     world: World, scenario: Scenario, late: Process, begun: asyncio.Event, end: Callable[[], None]
@@ -248,11 +257,10 @@ async def _overtake(
             heir = await world.boot()
             result = await (told(heir) if user is None else user.told(heir))
             await heir.call(world.quiet)
-            before = _substance(await world.database.items())
+            before = await world.database.items()
             end()
             await asyncio.sleep(AFTERLIFE_LEASES * scenario.limits.lease_ms / 1000)
-            if (after := _substance(await world.database.items())) != before:
-                changed = sorted(f"{item.partition} {item.sort}" for item in after ^ before)
+            if changed := _changes(before, await world.database.items()):
                 violations.append(f"the process that came back changed what the other had finished: {changed} (G3)")
             if (its_result := await living) != result:
                 violations.append(f"the process that came back told its user {its_result}, not {result}")
@@ -276,6 +284,14 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
     stopped = asyncio.create_task(waiting)
     await asyncio.wait({stopped, living}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
+
+
+def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
+    """What was changed in substance. What expires may be gone meanwhile, and nobody has changed it."""
+    expiring = {item.partition for item in before if expires(item)}
+    old, new = _substance(before), _substance(after)
+    gone = {item for item in old - new if item.partition not in expiring}
+    return sorted(f"{item.partition} {item.sort}" for item in gone | (new - old))
 
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:

@@ -176,6 +176,7 @@ async def alive(process: Process, world: World) -> None:
 async def conclude(world: World, scenario: Scenario, result: str, violations: list[str]) -> Run:
     """Look at what is left, and let go of the world."""
     items = await world.database.items()
+    lasting = [item for item in items if not expires(item)]
     everybody = (*world.processes, *world.clients)
     events = sum((process.app.telemetry.counts for process in everybody), Counter[str]())
     violations = [
@@ -189,8 +190,8 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
     run = Run(
         observation=Observation(
             result=result,
-            statuses={item.partition: item.status for item in items if is_execution(item) or is_actor(item)},
-            operations=_histories(items),
+            statuses={item.partition: item.status for item in lasting if is_execution(item) or is_actor(item)},
+            operations=_histories(lasting),
             accepted=dict(world.ledger.accepted),
             actors=described(items),
         ),
@@ -201,6 +202,11 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
     )
     await world.close()
     return run
+
+
+def expires(item: Item) -> bool:
+    """Whether this is an execution that has ended and is deleted soon: when, depends on how long a run takes."""
+    return is_execution(item) and item.expires_at is not None
 
 
 def _complaints(events: Counter[str], faults: FaultCounts) -> list[str]:

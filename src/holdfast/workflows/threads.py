@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from contextlib import suppress
+from concurrent.futures import Executor
 from typing import Any
 
 
@@ -54,9 +53,9 @@ class Threads:
                 return
         self._free += 1
 
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have a thread call it."""
-        return self._executor.submit(call)
+    def begin(self, call: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Have a thread call it, as the loop has it: one in virtual time calls it in place."""
+        return asyncio.get_running_loop().run_in_executor(self._executor, call)
 
 
 class Seat:
@@ -70,16 +69,16 @@ class Seat:
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """What ``call`` answers, from a thread. The seat is free when that ends, however long nobody waits any more."""
-        future = self._threads.submit(call)
+        calling = self._threads.begin(call)
         self._is_left = True
-        loop = asyncio.get_running_loop()
+        calling.add_done_callback(self._ended)
+        await asyncio.wait((calling,))  # cancelled, it leaves the call alone: only the thread can end that
+        return calling.result()
 
-        def ended(_: Future[Any]) -> None:
-            with suppress(RuntimeError):  # the loop was closed: nobody waits for a seat
-                loop.call_soon_threadsafe(self._threads.give_back)
-
-        future.add_done_callback(ended)
-        return await asyncio.wrap_future(future)
+    def _ended(self, calling: asyncio.Future[Any]) -> None:
+        if not calling.cancelled():
+            calling.exception()  # perhaps nobody waits any more, and asks
+        self._threads.give_back()
 
     def leave(self) -> None:
         """Give it back, if nothing was run."""

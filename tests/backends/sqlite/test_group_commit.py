@@ -138,7 +138,7 @@ class TestCosts:
 
     async def test_an_open_home_does_nothing_by_itself(self, open_home) -> None:
         async with open_home() as home:
-            assert (home.store.statements, home.store.commits) == (0, 0)
+            assert (home.store.statements, home.store.commits) == (1, 0)  # its salt was read
             assert threading.active_count() == len([t for t in threading.enumerate() if t.name != THREAD])
 
 
@@ -151,8 +151,9 @@ class TestSharing:
 
     async def test_writes_of_one_tick_share_a_commit(self, open_home) -> None:
         async with open_home() as home:
+            before = home.store.statements
             await asyncio.gather(*(home.store.write(Put(Item(f"p{number}"), ABSENT)) for number in range(64)))
-            assert (home.store.commits, home.store.statements) == (1, 64)
+            assert (home.store.commits, home.store.statements - before) == (1, 64)
 
     async def test_concurrent_tasks_share_commits_all_along(self, open_home) -> None:
         async def lane(name: int) -> None:
