@@ -11,7 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Threads:
@@ -54,9 +57,30 @@ class Threads:
                 return
         self._free += 1
 
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have a thread call it."""
-        return self._executor.submit(call)
+    def handing_over(self) -> Handed:
+        """For one call that a thread is to make."""
+        return Handed(self._executor)
+
+
+class Handed(Executor):
+    """An executor for one call, which tells when its thread is free. A loop that runs such calls in place asks it for
+    nothing: then it is free at once.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._future: Future[Any] | None = None
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        self._future = future = self._executor.submit(fn, *args, **kwargs)
+        return future
+
+    def when_free(self, tell: Callable[[], None]) -> None:
+        """Call it when the thread has done what it was given, perhaps now, perhaps from that thread."""
+        if self._future is None:
+            tell()
+        else:
+            self._future.add_done_callback(lambda _: tell())
 
 
 class Seat:
@@ -70,16 +94,18 @@ class Seat:
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """What ``call`` answers, from a thread. The seat is free when that ends, however long nobody waits any more."""
-        future = self._threads.submit(call)
+        handed = self._threads.handing_over()
         self._is_left = True
         loop = asyncio.get_running_loop()
 
-        def ended(_: Future[Any]) -> None:
+        def ended() -> None:
             with suppress(RuntimeError):  # the loop was closed: nobody waits for a seat
                 loop.call_soon_threadsafe(self._threads.give_back)
 
-        future.add_done_callback(ended)
-        return await asyncio.wrap_future(future)
+        try:
+            return await loop.run_in_executor(handed, call)
+        finally:
+            handed.when_free(ended)
 
     def leave(self) -> None:
         """Give it back, if nothing was run."""
