@@ -110,6 +110,7 @@ PUBLIC_NAMES = [
     "query",
     "random",
     "read",
+    "removed",
     "saga",
     "send",
     "signal",

@@ -13,7 +13,7 @@ from holdfast.client import Selection, StatusPage, list_executions
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.workflows.access import Access
 from holdfast.workflows.handle import Handle
-from holdfast.workflows.record import OPEN, check_text
+from holdfast.workflows.record import ENDED, OPEN, check_text
 from holdfast.workflows.retry import RETRYABLE
 from holdfast.workflows.status import Status
 
@@ -45,6 +45,11 @@ def terminating(reason: str = "terminated") -> Verb:
     """End those that have not ended."""
     check_text("the reason of a termination", reason)
     return Verb("terminated", OPEN, lambda handle: handle.terminate(reason))
+
+
+def deleting() -> Verb:
+    """Delete those that have ended."""
+    return Verb("deleted", ENDED, lambda handle: handle.delete())
 
 
 class Changed(Struct, frozen=True, kw_only=True):
@@ -109,6 +114,10 @@ class Chosen:
     def terminate(self, reason: str = "terminated", *, after: str | None = None) -> AsyncIterator[ChangedPage]:
         """End those that have not ended at once, as ``Handle.terminate`` does."""
         return self.change(terminating(reason), after=after)
+
+    def delete(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Delete those that have ended, with all they have stored, as ``Handle.delete`` does."""
+        return self.change(deleting(), after=after)
 
     async def _change_one(self, verb: Verb, status: Status) -> Changed:
         try:

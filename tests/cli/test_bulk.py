@@ -53,6 +53,13 @@ def test_cancelling_and_terminating_need_no_code(shop, worker):
     assert shop.json("bulk", "terminate", "--since", "1h", "--yes")["changed"] == 1
 
 
+def test_what_has_ended_is_deleted_and_what_goes_on_is_not(failed):
+    failed.json("start", "approval", "7", "--id", "open")
+    assert failed.json("bulk", "delete", "--all")["matching"] == 3
+    assert failed.json("bulk", "delete", "--all", "--yes") == {"action": "delete", "changed": 3, "failed": []}
+    assert ids(failed) == {"open"}
+
+
 def test_what_fails_is_told_at_the_end(shop):
     old = hf.App("old", home=shop.home)
 

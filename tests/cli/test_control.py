@@ -48,6 +48,16 @@ def test_terminating_ends_it_at_once(waiting):
     assert "a duplicate" in waiting.invoke("show", "approval", "a").output
 
 
+def test_what_has_ended_is_deleted_and_its_id_is_free(waiting):
+    assert "only what has ended can be deleted" in waiting.refusal("delete", "approval", "a")["message"]
+    waiting.json("terminate", "approval", "a")
+    assert waiting.json("delete", "approval", "a") == {"workflow": "approval", "id": "a", "action": "delete"}
+    assert waiting.refusal("show", "approval", "a")["code"] == "not_found"
+    waiting.json("start", "approval", "8", "--id", "a")
+    waiting.json("signal", "approval", "a", "decision", '"yes"')
+    assert waiting.json("result", "approval", "a")["result"] == "yes: 8"
+
+
 def test_pausing_and_resuming(waiting):
     waiting.json("pause", "approval", "a")
     assert status_of(waiting) == "PAUSED"
@@ -135,13 +145,16 @@ def test_a_forged_token_is_refused_and_not_repeated(shop, token):
 
 def test_a_start_may_be_delayed(shop, worker):
     shop.json("start", "approval", "7", "--id", "a", "--delay", "1h", "--limit", "5m")
-    shop.json("start", "approval", "7", "--id", "b", "--at", "2030-01-01T12:00")
-    assert shop.json("show", "approval", "b")["execution"]["due_at"] == "2030-01-01T12:00:00Z"
-    assert "due" in shop.invoke("show", "approval", "a").output
     shop.json("cancel", "approval", "a")
     assert shop.refusal("result", "approval", "a")["code"] == "execution_cancelled"
     assert shop.refusal("start", "approval", "7", "--delay", "1h", "--at", "2030-01-01")["code"] == "invalid_input"
     assert shop.invoke("start", "approval", "7", "--at", "soon").exit_code == 2
+
+
+def test_it_is_told_when_a_delayed_start_is_due(shop):
+    shop.json("start", "approval", "7", "--id", "a", "--at", "2030-01-01T12:00")
+    assert shop.json("show", "approval", "a")["execution"]["due_at"] == "2030-01-01T12:00:00Z"
+    assert "due" in shop.invoke("show", "approval", "a").output
 
 
 def test_retry_now_needs_no_code(shop, worker):
@@ -158,6 +171,7 @@ def test_retry_now_needs_no_code(shop, worker):
         "terminate approval nobody",
         "pause approval nobody",
         "resume approval nobody",
+        "delete approval nobody",
         "move tour nobody",
         "retry approval nobody",
         "retry --now approval nobody",

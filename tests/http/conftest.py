@@ -54,6 +54,9 @@ class Api:
     async def get(self, path: str, **headers: str) -> tuple[int, Any]:
         return read(await self.send("GET", path, **headers))
 
+    async def delete(self, path: str, **headers: str) -> tuple[int, Any]:
+        return read(await self.send("DELETE", path, **headers))
+
 
 def read(response: hf.Response) -> tuple[int, Any]:
     if response.status >= 400:

@@ -89,3 +89,90 @@ async def test_once_it_goes_on_there_is_no_reason_any_more(app, block):
     async with app.worker():
         assert await handle == "on"
         assert (await handle.status()).blocked is None
+
+
+# ── A body that nothing can wake ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def forgotten(app):
+    """A workflow whose body waits for what nothing can wake, exposes a query, and notes its clean-up."""
+    cleaned: list[str] = []
+
+    @app.step
+    async def note(what: str) -> None:
+        cleaned.append(what)
+
+    @app.workflow(name="forgotten")
+    async def forgotten() -> None:
+        @hf.query
+        def state() -> str:
+            return "waiting"
+
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await note("cleaned up")
+
+    return forgotten, cleaned
+
+
+async def test_what_nothing_can_wake_can_be_asked_and_cancelled(app, forgotten, reaches):
+    workflow, cleaned = forgotten
+    async with app.worker():
+        handle = await workflow.start(id="j")
+        assert "nothing can ever wake" in (await reaches(handle, "BLOCKED")).blocked
+        assert await handle.query("state") == "waiting"
+        await handle.cancel("nobody needs it")
+        with pytest.raises(hf.ExecutionCancelled, match="nobody needs it"):
+            await handle
+    assert cleaned == ["cleaned up"]
+
+
+async def test_what_nothing_can_wake_can_be_cancelled_while_no_worker_runs(app, forgotten, reaches):
+    workflow, cleaned = forgotten
+    async with app.worker():
+        handle = await workflow.start(id="j")
+        await reaches(handle, "BLOCKED")
+    async with app:
+        await handle.cancel()
+    async with app.worker():
+        with pytest.raises(hf.ExecutionCancelled):
+            await handle
+    assert cleaned == ["cleaned up"]
+
+
+async def test_what_nothing_can_wake_can_be_terminated(app, forgotten, reaches):
+    workflow, cleaned = forgotten
+    async with app.worker():
+        handle = await workflow.start(id="j")
+        await reaches(handle, "BLOCKED")
+        await handle.terminate("away with it")
+        with pytest.raises(hf.ExecutionTerminated, match="away with it"):
+            await handle
+    assert cleaned == []
+
+
+async def test_what_only_its_timeout_can_wake_waits_for_that(app, forgotten):
+    workflow, cleaned = forgotten
+    async with app.worker():
+        handle = await workflow.start(id="j", timeout="50ms")
+        with pytest.raises(hf.ExecutionTimedOut):
+            await handle
+    assert cleaned == ["cleaned up"]
+
+
+async def test_a_clean_up_that_nothing_can_wake_is_blocked_again_and_can_be_terminated(app, reaches):
+    @app.workflow
+    async def job() -> None:
+        try:
+            await hf.signal("never")
+        finally:
+            await asyncio.Event().wait()
+
+    async with app.worker():
+        handle = await job.start(id="j", timeout="50ms")
+        await reaches(handle, "BLOCKED")
+        await handle.terminate()
+        with pytest.raises(hf.ExecutionTerminated):
+            await handle

@@ -95,6 +95,18 @@ async def test_without_a_status_those_are_changed_that_can_be(app, job, waits, f
             await open_one
 
 
+async def test_those_that_have_ended_are_deleted(app, waits, failed, reaches):
+    async with app.worker():
+        await failed("a", "b", "c")
+        open_one = await waits.start(id="w")
+        await reaches(open_one, "SUSPENDED")
+        with pytest.raises(hf.InvalidInput, match="what is SUSPENDED cannot be deleted"):
+            await all_of(app.select(status="SUSPENDED").delete())
+        assert {each.id for each in await all_of(app.select(status="FAILED", tags={"first": "b"}).delete())} == {"b"}
+        assert {each.id for each in await all_of(app.select().delete())} == {"a", "c"}
+        assert [each.id for each in (await app.executions()).executions] == ["w"]
+
+
 async def test_they_are_chosen_as_listings_choose(app, failed, waits, reaches):
     @app.workflow
     async def parent() -> str:

@@ -78,7 +78,7 @@ async def test_whatever_it_waits_for(app, do, done, wait, reaches):
 
     async with app.worker():
         handle = await job.start(id="j")
-        await reaches(handle, "SUSPENDED")
+        await reaches(handle, "BLOCKED" if wait in {"event", "queue"} else "SUSPENDED")
         await cancelled(handle)
     assert done == ["cleaned up"]
 

@@ -146,8 +146,9 @@ async def test_the_same_id_with_another_input_is_refused(app, ship):
         assert "ship 's-1' was already started with another input" in await order()
 
 
+@pytest.mark.parametrize("verb", ["cancel", "terminate"])
 @pytest.mark.parametrize(("policy", "ending"), [("cancel", "CANCELLED"), ("leave", "COMPLETED"), (None, "CANCELLED")])
-async def test_what_becomes_of_it_when_its_parent_is_cancelled(app, waits, reaches, policy, ending):
+async def test_what_becomes_of_it_when_its_parent_ends(app, waits, reaches, eventually, verb, policy, ending):
     @app.workflow
     async def order() -> str:
         return await waits.options(id="w", on_parent_end=policy)("a")
@@ -155,9 +156,14 @@ async def test_what_becomes_of_it_when_its_parent_is_cancelled(app, waits, reach
     async with app.worker():
         handle = await order.start()
         await reaches(handle, "SUSPENDED")
-        await handle.cancel()
-        with pytest.raises(hf.ExecutionCancelled):
+        await getattr(handle, verb)("over")
+        with pytest.raises(hf.ExecutionError, match="over"):
             await handle
+
+        async def has_parted():
+            return (await handle.status()).due_at is None
+
+        await eventually(has_parted)
         if policy == "leave":
             await waits.handle("w").signal("go", "!")
         await reaches(waits.handle("w"), ending)

@@ -121,7 +121,7 @@ async def test_a_handler_for_every_exception_does_not_swallow_it(app):
         assert await loop(2) == "done"
 
 
-@pytest.mark.parametrize("where", ["group", "member", "gather", "timeout", "saga"])
+@pytest.mark.parametrize("where", ["group", "member", "gather", "timeout"])
 async def test_it_works_from_within_asyncios_blocks(app, where):
     @app.workflow
     async def loop(left: int) -> str:
@@ -141,9 +141,6 @@ async def test_it_works_from_within_asyncios_blocks(app, where):
                 await asyncio.gather(go_on(), asyncio.sleep(0))
             case "timeout":
                 async with asyncio.timeout(5):
-                    await go_on()
-            case "saga":
-                async with hf.saga():
                     await go_on()
         return "done"
 

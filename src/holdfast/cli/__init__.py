@@ -15,7 +15,7 @@ from holdfast.cli.aws import aws
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
-from holdfast.cli.control import cancel, fork, move, pause, resume, retry, signal, terminate
+from holdfast.cli.control import cancel, delete, fork, move, pause, resume, retry, signal, terminate
 from holdfast.cli.cost import cost
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
@@ -77,6 +77,7 @@ for _command in (
     terminate,
     pause,
     resume,
+    delete,
     move,
     retry,
     fork,

@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from holdfast.app import App
-from holdfast.bulk import Changed, Chosen, Verb, cancelling, retrying, terminating
+from holdfast.bulk import Changed, Chosen, Verb, cancelling, deleting, retrying, terminating
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import plain
 from holdfast.cli.progress import Ticker
@@ -46,7 +46,7 @@ class Tally(Struct):
 
 @click.group("bulk")
 def bulk() -> None:
-    """Retry, cancel or terminate all executions that are chosen.
+    """Retry, cancel, terminate or delete all executions that are chosen.
 
     Without --yes nothing is changed: it tells what would be. Each is tried by itself: what fails is told at the end,
     and the exit status is 1 then. To go on after an interruption run the same command again.
@@ -108,6 +108,22 @@ def terminate(
     _check_choice(selection, everything=everything)
     app, verb = session.any_app(), terminating(reason or "terminated")
     _run(session, app, _chosen(selection, app), "terminate", verb, yes=yes, after=after)
+
+
+@bulk.command(
+    "delete",
+    epilog=examples("holdfast bulk delete --home sqlite:///shop.db --status COMPLETED --older-than 90d --yes"),
+)
+@selecting
+@all_option
+@yes_option
+@after_option
+@on_home
+def delete(session: Session, *, selection: Selection, everything: bool, yes: bool, after: str | None) -> None:
+    """Delete executions that have ended, with all they have stored. Those that go on are left alone."""
+    _check_choice(selection, everything=everything)
+    app = session.any_app()
+    _run(session, app, _chosen(selection, app), "delete", deleting(), yes=yes, after=after)
 
 
 def _check_choice(selection: Selection, *, everything: bool) -> None:

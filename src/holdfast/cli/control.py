@@ -1,4 +1,4 @@
-"""Commands that change one execution: ``signal cancel terminate pause resume move retry fork``."""
+"""Commands that change one execution: ``signal cancel terminate pause resume delete move retry fork``."""
 
 from __future__ import annotations
 
@@ -93,6 +93,21 @@ def resume(session: Session, *, workflow: str, id: str) -> None:
     """Go on with a paused execution."""
     session.run(lambda app: handle_on(app, workflow, id).resume())
     _done(session, workflow, id, "resume", "resumed")
+
+
+@click.command(
+    "delete",
+    epilog=examples(
+        "holdfast delete --home sqlite:///shop.db checkout order-17",
+    ),
+)
+@click.argument("workflow")
+@click.argument("id")
+@on_home
+def delete(session: Session, *, workflow: str, id: str) -> None:
+    """Delete an execution that has ended, with all it has stored; its id is free then."""
+    session.run(lambda app: handle_on(app, workflow, id).delete())
+    _done(session, workflow, id, "delete", "deleted")
 
 
 @click.command(

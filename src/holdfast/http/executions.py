@@ -183,6 +183,12 @@ async def resume(call: Call) -> Response:
     return await _change(call, "resume", _handle(call).resume())
 
 
+async def delete(call: Call) -> Response:
+    """Delete an execution that has ended, with all it has stored."""
+    call.query()
+    return await _change(call, "delete", _handle(call).delete())
+
+
 async def move(call: Call) -> Response:
     """Pin an execution to the code that serves this."""
     call.query()

@@ -52,6 +52,7 @@ ROUTES: Final = (
     Route("POST", "/v1/workflows/{workflow}", Right.WRITE, executions.start),
     Route("GET", _EXECUTION, Right.READ, executions.look),
     Route("POST", _EXECUTION, Right.WRITE, executions.start),
+    Route("DELETE", _EXECUTION, Right.CONTROL, executions.delete),
     Route("GET", f"{_EXECUTION}/history", Right.READ, executions.history),
     Route("GET", f"{_EXECUTION}/queries/{{name}}", Right.READ, executions.ask),
     Route("POST", f"{_EXECUTION}/signals/{{name}}", Right.WRITE, executions.signal),

@@ -8,6 +8,7 @@
 | ``cancel``, ``terminate`` | workflow, id, [reason] | nothing |
 | ``pause``, ``resume`` | workflow, id | nothing |
 | ``retry``, ``retry-now`` | workflow, id | nothing |
+| ``delete`` | workflow, id | nothing |
 | ``fork`` | workflow, id, [new_id], [before] | the new execution's workflow and id |
 | ``move`` | workflow, id | nothing: it is pinned to the code that was called |
 | ``call`` | actor, key, method, [args], [request_id] | the result |

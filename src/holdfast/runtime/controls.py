@@ -48,6 +48,10 @@ class Resume(Control, frozen=True, tag="resume"):
     """Let a paused execution go on."""
 
 
+class Delete(Control, frozen=True, tag="delete"):
+    """Delete an execution that has ended."""
+
+
 class Move(Control, frozen=True, tag="move"):
     """Pin an execution to the code that runs this."""
 
@@ -67,7 +71,7 @@ class Fork(Control, frozen=True, tag="fork"):
     before: str | None = None
 
 
-AnyControl = StatusOf | SendSignal | Cancel | Terminate | Pause | Resume | Move | Retry | RetryNow | Fork
+AnyControl = StatusOf | SendSignal | Cancel | Terminate | Pause | Resume | Delete | Move | Retry | RetryNow | Fork
 
 
 async def control(command: Control, handle: Handle[Any], own_id: str) -> Any:
@@ -83,6 +87,8 @@ async def control(command: Control, handle: Handle[Any], own_id: str) -> Any:
             await handle.pause()
         case Resume():
             await handle.resume()
+        case Delete():
+            await handle.delete()
         case Move():
             await handle.move()
         case Retry():

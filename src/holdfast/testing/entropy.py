@@ -12,6 +12,9 @@ from holdfast import ids
 
 ONE_NONCE: Final = "nonce"
 
+LONGEST_READABLE_BYTES: Final = 200
+"""Longer identities are digests here too: as long as they are readable they grow with what they are derived from."""
+
 
 class _SeededSystem:
     """Stands in for the module ``os`` inside ``holdfast.ids``."""
@@ -23,16 +26,20 @@ class _SeededSystem:
         return self._random.randbytes(count)
 
 
+_digest: Final = ids.derive
+
+
 def _readable(*parts: str) -> str:
-    return "/".join(parts)
+    whole = "/".join(parts)
+    return whole if len(whole.encode()) <= LONGEST_READABLE_BYTES else _digest(*parts)
 
 
 @contextmanager
 def seeded_entropy(seed: int) -> Generator[None]:
     """Let ``holdfast.ids`` draw from a generator inside the block. Never for anything that must stay secret.
 
-    Every start gets the same nonce, and derived identities can be read: the keys of an execution follow from its id, so
-    that runs can be compared although they start their executions in another order.
+    Every start gets the same nonce, and derived identities can be read, but for long ones: the keys of an execution
+    follow from its id, so that runs can be compared although they start their executions in another order.
 
     >>> with seeded_entropy(7):
     ...     first = ids.new_id()

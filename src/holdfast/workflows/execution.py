@@ -129,6 +129,7 @@ class Execution:
         "_live",
         "_look_again",
         "_partition",
+        "_ran_out_of_time",
         "_record",
         "_seen",
         "_workflow",
@@ -166,6 +167,7 @@ class Execution:
         self._awaited_by = dict.fromkeys(record.awaited_by)
         self._look_again: list[Operation] = []
         self._deadline_asked = record.deadline_at is None
+        self._ran_out_of_time = False
         self._clears = False
         self.is_saved = True
 
@@ -187,7 +189,7 @@ class Execution:
         return None if broken is None else str(broken)
 
     def stuck(self) -> str | None:
-        return None if self._record.deadline_at is not None else self.activation.stuck()
+        return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
 
     def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
         return encode_record(replace(self._with_notes(), blocked=reason))
@@ -208,6 +210,7 @@ class Execution:
                     self._seen[id] = None
                 case Cancelled(timed_out=True):
                     self._deadline_asked = True  # it has come; another one would interrupt the clean-up
+                    self._ran_out_of_time = True
                 case _:
                     pass
         self._awaited_by.update(dict.fromkeys(awaiting(entries)))
@@ -239,7 +242,7 @@ class Execution:
                     return False  # it came before, or says what another one says that the body has not got yet
                 self._seen[id] = None
             case Cancelled():
-                pass
+                self._ran_out_of_time = True
             case _:
                 raise AssertionError(entry)
         self.activation.deliver(entry, arrival.value)

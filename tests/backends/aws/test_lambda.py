@@ -467,12 +467,15 @@ def test_every_verb_is_a_command(cloudy: Any) -> None:
         await cloud.invoke(do("cancel", "checkout", "c-2", reason="enough"))
         await cloud.invoke(do("retry", "checkout", "c-2"))
         assert (await cloud.invoke(status("checkout", "c-2")))["status"] == "SUSPENDED"
+        await cloud.invoke(do("delete", "checkout", "c-1"))
+        with pytest.raises(hf.NotFound):
+            await cloud.invoke(status("checkout", "c-1"))
 
     cloudy(story)
 
 
 @pytest.mark.parametrize(
-    "verb", ["signal", "cancel", "terminate", "pause", "resume", "retry", "retry-now", "fork", "status"]
+    "verb", ["signal", "cancel", "terminate", "pause", "resume", "retry", "retry-now", "delete", "fork", "status"]
 )
 def test_what_is_not_there_is_not_found(cloudy: Any, verb: str) -> None:
     async def story(cloud: Cloud, shop: Shop) -> None:

@@ -1,0 +1,222 @@
+"""What is recorded for a body, and whether the code that runs now fits it (G13).
+
+It answers what is to be delivered next, and why the code may not go on. Whoever asks raises: nothing here stops a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from holdfast.kernel.backlog import Backlog
+from holdfast.kernel.earlier import EarlierCode, name_of
+from holdfast.kernel.entries import DELIVERIES, TIMER, Delivery, Done, Entry, Failed, Marked, Pending, Replayed, Resumed
+from holdfast.kernel.places import calling_place
+from holdfast.kernel.requests import Operation, Request
+
+MOST_TOLD: Final = 10
+"""So many operations an error names."""
+
+REMEDY: Final = (
+    'Bring back what it was, or fork old and new code with hf.patched("name"), or give what is new another name. '
+    "Nothing recorded has changed: the execution goes on by itself when the code fits"
+)
+
+NOTHING: Final[frozenset[str]] = frozenset()
+REPLAYED: Final = (*DELIVERIES, Resumed)
+
+Requests = Mapping[str, Request]
+"""What a body waits for, by identity."""
+
+
+class Past:
+    """The entries that a body has not got yet, and what earlier code asked for, if that was other code.
+
+    ``strict``: this very code wrote them, so each must be asked for exactly in its turn. ``untouched``: no process has
+    worked on the execution before.
+    """
+
+    __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "continues")
+
+    def __init__(self, recorded: Sequence[Entry], *, strict: bool, untouched: bool) -> None:
+        self._backlog: Backlog | None = None
+        self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched)
+        self._marks = self._reached = NOTHING
+        self.continues = False
+        """Whether the body waited where it will wait now, when the last entry was recorded."""
+        if recorded:
+            self._take_in(recorded, strict=strict)
+
+    def _take_in(self, recorded: Sequence[Entry], *, strict: bool) -> None:
+        replayed = [entry for entry in recorded if isinstance(entry, REPLAYED)]
+        if replayed:
+            self._backlog = Backlog(replayed, strict=strict)
+            self.continues = strict and replayed[-1] != Resumed(0)
+        self._marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
+        self._reached = frozenset(wait for entry in recorded if isinstance(entry, Pending) for wait in entry.waits)
+
+    # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every recorded entry was delivered or passed over."""
+        return self._backlog is None
+
+    @property
+    def outcomes(self) -> Sequence[Done | Failed]:
+        """The outcomes that were not delivered yet, in order."""
+        return () if self._backlog is None else self._backlog.outcomes()
+
+    def append(self, message: Delivery) -> None:
+        """A message that has just come, and has to wait for what was recorded before it."""
+        assert self._backlog is not None
+        self._backlog.append(message)
+
+    def take(self, requested: Requests) -> Replayed | None:
+        """The entry that comes next; ``None`` if the body waits for none, or for another one."""
+        backlog = self._backlog
+        if backlog is None:
+            return None
+        entry = backlog.take(requested)
+        if entry is None and self._pass_over_timers(requested):
+            entry = backlog.take(requested)
+        if backlog.exhausted:
+            self._backlog = None
+        return entry
+
+    def _pass_over_timers(self, requested: Requests) -> bool:
+        """Leave out timers that other code does not ask for, if nothing else keeps it from what comes behind them."""
+        left = self.outcomes
+        if self._backlog is None or self._earlier is None or not left or self._makes_progress(requested):
+            return False
+        if any(entry.kind != TIMER for entry in left):
+            return False
+        timers = [entry.op for entry in left]
+        self._earlier.pass_over(timers)
+        self._backlog.pass_over(timers)
+        return True
+
+    def _makes_progress(self, requested: Requests) -> bool:
+        """Whether the body waits for something that earlier code did not wait for: it may come to the rest by that."""
+        assert self._earlier is not None
+        return any(not self._earlier.knows(op) for op in requested)
+
+    # ── What the code asks for ──────────────────────────────────────────────────────────────────────────────────────
+
+    def refusal(self, request: Request) -> str | None:
+        """Why the body may not ask for this; ``None`` if it may."""
+        entry = None if self._backlog is None else self._backlog.of(request.id)
+        if self._backlog is not None and entry is not None:
+            if (changed := _change(entry, request)) is not None:
+                return changed
+            if self._backlog.is_over(request.id):
+                return (
+                    f"{request.id} was passed over, and is asked for all the same ({calling_place()}): it was moved "
+                    f"behind what was recorded after it, or hf.removed() names it although it is still called. {REMEDY}"
+                )
+        return None if self._earlier is None else _conflict(self._earlier, request)
+
+    def expects(self, op: str) -> bool:
+        """Whether the outcome of an operation that the body asks for is recorded; it comes in its turn."""
+        if self._backlog is None or self._backlog.of(op) is None:
+            return False
+        self._backlog.ask(op)
+        return True
+
+    def refusal_of_wait(self, wait: str) -> str | None:
+        """Why the body may not wait for a message here; ``None`` if it may."""
+        earlier = self._earlier
+        if earlier is None:
+            return None
+        is_known = earlier.knows(wait)
+        earlier.asks(wait)
+        told = earlier.conflicting_signal(wait)
+        return None if told is None or is_known else f"{told} ({calling_place()}). {REMEDY}"
+
+    def has_reached(self, wait: str) -> bool:
+        """Whether it is recorded that a body has come to this wait."""
+        return wait in self._reached
+
+    def remove(self, names: Iterable[str], requested: Requests) -> None:
+        """This code does without operations of these names, finished or not."""
+        if self._earlier is None:
+            return
+        self._earlier.remove(names)
+        if self._backlog is not None:
+            left = [entry.op for entry in self.outcomes if entry.op not in requested]
+            self._backlog.pass_over(op for op in left if self._earlier.is_removed(op))
+
+    # ── How far earlier code has come ───────────────────────────────────────────────────────────────────────────────
+
+    def is_marked(self, patch: str) -> bool:
+        """Whether code that knows this patch has passed it."""
+        return patch in self._marks
+
+    def is_behind(self, *, live: bool) -> bool:
+        """Whether no code has come as far as this body now, as far as is recorded."""
+        if self._earlier is None:
+            return live or self.is_over
+        return self.is_over and not self._earlier.passed and (self._earlier.known or live)
+
+    def misfit(self, requested: Requests, waits_for: Callable[[], str], *, has_ended: bool) -> str | None:
+        """Why the code may not go on, now that it waits or has ended; ``None`` if it may."""
+        if self._earlier is not None:
+            return self._unasked(self._earlier, requested, waits_for, has_ended=has_ended)
+        if self._backlog is None:
+            return None
+        first = self._backlog.first
+        assert isinstance(first, (Done, Failed))  # the others need no asking
+        return (
+            f"the journal says that {first.op} ({first.kind}) came next, but the code now waits for {waits_for()}. The "
+            "same body took another path: look for random(), time(), environment or global state in it and in what it "
+            "calls, and use hf.random(), hf.now() or a step instead; or for changed code in another module that it "
+            "calls: bring that back"
+        )
+
+    def _unasked(
+        self, earlier: EarlierCode, requested: Requests, waits_for: Callable[[], str], *, has_ended: bool
+    ) -> str | None:
+        """Whether an operation that earlier code finished, or has under way, is not asked for any more."""
+        unasked = earlier.unasked()
+        if not unasked:
+            return None
+        is_left = any(entry.kind != TIMER for entry in self.outcomes)
+        if not has_ended and (not is_left or self._makes_progress(requested)):
+            return None
+        told = ", ".join(unasked[:MOST_TOLD]) + (" and others" if len(unasked) > MOST_TOLD else "")
+        names = ", ".join(f'"{name}"' for name in sorted({name_of(op) for op in unasked})[:MOST_TOLD])
+        return (
+            f"earlier code finished or began {told}, and this code does not ask for it: it waits for {waits_for()}. "
+            f"Bring the call back to its place, or declare with hf.removed({names}) that the workflow does without it "
+            "now"
+        )
+
+
+def _change(entry: Done | Failed, request: Request) -> str | None:
+    if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
+        return None
+    if entry.kind == request.kind != TIMER:
+        return _other_arguments(request, entry.fingerprint)
+    changed = (
+        f"was a {entry.kind} and is now a {request.kind}"
+        if entry.kind != request.kind
+        else f"lasted {entry.fingerprint} and now lasts {request.fingerprint}"
+    )
+    return f"{request.id}: the journal and the code disagree: it {changed} ({calling_place()}). {REMEDY}"
+
+
+def _conflict(earlier: EarlierCode, request: Request) -> str | None:
+    op, is_operation = request.id, isinstance(request, Operation)
+    if not earlier.knows(op):
+        told = earlier.conflict(op, request.fingerprint) if is_operation else None
+        return None if told is None else f"{told} ({calling_place()}). {REMEDY}"
+    earlier.asks(op)
+    recorded = earlier.fingerprint(op)
+    return _other_arguments(request, recorded) if is_operation and recorded not in ("", request.fingerprint) else None
+
+
+def _other_arguments(request: Request, recorded: str) -> str:
+    return (
+        f"{request.id}: the journal and the code disagree: it was called with other arguments (digest {recorded}, now "
+        f"{request.fingerprint}) at {calling_place()}. {REMEDY}"
+    )

@@ -1,0 +1,141 @@
+"""How an execution leaves its turn for good: with an outcome, or as a new run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
+from holdfast.failure import describe
+from holdfast.kernel.entries import Received
+from holdfast.kernel.program import Conclusion
+from holdfast.kernel.requests import Outcome, Raised, Returned
+from holdfast.workflows import record as records
+from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.operations.awaiting import answers
+from holdfast.workflows.operations.callback import MAILBOX_PREFIX
+from holdfast.workflows.queries import last_answers
+from holdfast.workflows.record import (
+    CALLBACK_PREFIX,
+    NO_VALUE,
+    AwaitedEnded,
+    ChildEnded,
+    ExecutionRecord,
+    encode_record,
+    post,
+)
+from holdfast.workflows.undoing import joined
+
+if TYPE_CHECKING:
+    from holdfast.kernel.activation import Activation
+    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.live import Live
+
+SEEN_SIGNALS: Final = 100
+"""A new run still recognises a repeat of so many signals that the runs before it have received (G5)."""
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """An execution whose body has ended. ``record`` holds when, and its last entries."""
+
+    partition: str
+    record: ExecutionRecord
+    workflow: Workflow[..., Any]
+    live: Live
+    activation: Activation
+    seen: tuple[str, ...]
+    awaited_by: tuple[str, ...]
+
+    def conclusion(self) -> Conclusion:
+        """The head as it shall be, and the messages that leave with it."""
+        record = self.record
+        error: BaseException
+        match _ungrouped(self.activation.outcome):
+            case _ if failed_sagas := self.activation.context.failed_sagas:  # whatever the body has made of it
+                error = joined(failed_sagas.values())
+            case Returned(value):
+                try:
+                    data, _ = self.workflow.signature.result.copy(
+                        value, f"the result of workflow {record.workflow!r}", self.live.limit_bytes
+                    )
+                    return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
+                except InvalidInput as unfit:
+                    error = unfit
+            case Raised(ContinueAsNew()) if self.activation.main.cancelled_late:
+                error = asyncio.CancelledError()  # the request came between two runs, where no body could see it
+            case Raised(ContinueAsNew(input=input)):
+                return self._next_run(input)
+            case Raised(raised):
+                error = raised
+            case _:
+                raise AssertionError(self.activation.outcome)
+        status = self._status_of(error)
+        if (
+            status in (records.CANCELLED, records.TIMED_OUT)
+            and (cancelled := self.activation.main.cancelled) is not None
+        ):
+            error = asyncio.CancelledError(cancelled.reason or "nobody said why")
+        return self._ended(status, replace(record, error=describe(error)))
+
+    def _status_of(self, error: BaseException) -> str:
+        if isinstance(error, CompensationFailed):
+            return records.COMPENSATION_FAILED
+        if isinstance(error, asyncio.CancelledError):
+            cancelled = self.activation.main.cancelled
+            return records.TIMED_OUT if cancelled is not None and cancelled.timed_out else records.CANCELLED
+        return records.FAILED
+
+    def _ended(self, status: str, record: ExecutionRecord) -> Conclusion:
+        retention_ms = self.workflow.policy.retention_ms
+        assert record.ended_at is not None
+        expires_at = None if retention_ms is None else record.ended_at + retention_ms
+        failure = (
+            None if record.result != NO_VALUE else describe(outcome_error(status, record, self.live.registry.errors))
+        )
+        told = AwaitedEnded(self.partition, record.result, failure)
+        posts = answers(told, self.awaited_by, self.live.sender, record.ended_at)
+        if (parent := record.parent) is not None:
+            message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
+            sort = self.live.sender.next_sort()
+            posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
+        record = replace(record, queries=last_answers(self.activation))
+        return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
+
+    def _next_run(self, input: bytes) -> Conclusion:
+        now = self.record.ended_at
+        assert now is not None
+        carried = tuple(
+            Received(f"carried/{self.record.run}/{place}", name, now, value)
+            for place, (name, value) in enumerate(self.activation.mailboxes.unread())
+            if not name.startswith(MAILBOX_PREFIX)
+        )
+        record = replace(
+            self.record,
+            input=Raw(input),
+            run=self.record.run + 1,
+            run_at=now,
+            version=self.workflow.version,
+            moved_to="",
+            tail=(),
+            ended_at=None,
+            carried=carried,
+            seen=tuple(id for id in self.seen if not id.startswith(CALLBACK_PREFIX))[-SEEN_SIGNALS:],
+            awaited_by=self.awaited_by,
+            seed="",
+            starts_at=0,
+        )
+        return Conclusion(records.READY, encode_record(record), due_at=now)
+
+
+def _ungrouped(outcome: Outcome) -> Outcome:
+    """A task group wraps what was raised in it; to continue as new is no error among others, if it is alone."""
+    group: Any = outcome.error if isinstance(outcome, Raised) else None
+    if not isinstance(group, BaseExceptionGroup):
+        return outcome
+    asked, others = cast("Any", group).split(ContinueAsNew)
+    while hasattr(asked, "exceptions"):
+        asked = asked.exceptions[0]
+    return outcome if others is not None or asked is None else Raised(asked)
