@@ -245,6 +245,63 @@ async def _suspended(handle):
     return (await handle.status()).status == "SUSPENDED"
 
 
+async def sleeping(do, other, go):
+    first = await do("a")
+    await hf.sleep("5ms")
+    return [first, await do("b"), await go(), await do("c")]
+
+
+async def sleeping_longer(do, other, go):
+    first = await do("a")
+    await hf.sleep("30d")
+    return [first, await do("b"), await go(), await do("c")]
+
+
+async def sleeping_before(do, other, go):
+    await hf.sleep("1h")
+    return await sleeping(do, other, go)
+
+
+async def in_a_group(do, other, go):
+    async def wait() -> None:
+        await hf.sleep("5ms")
+
+    first = await do("a")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wait())
+    return [first, await do("b"), await go(), await do("c")]
+
+
+async def longer_in_a_group(do, other, go):
+    async def wait() -> None:
+        await hf.sleep("6ms")
+
+    first = await do("a")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wait())
+    return [first, await do("b"), await go(), await do("c")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lasts"),
+    [
+        (sleeping, sleeping_longer, "lasted 5 ms and now lasts 2592000000 ms"),
+        (sleeping, sleeping_before, "lasted 5 ms and now lasts 3600000 ms"),
+        (in_a_group, longer_in_a_group, "lasted 5 ms and now lasts 6 ms"),
+    ],
+)
+async def test_a_sleep_that_is_over_is_not_taken_for_one_of_another_length(deploy, old, new, lasts):
+    assert lasts in await deploy.blocked(old, new)
+
+
+async def test_a_sleep_that_is_over_stays_over_for_code_that_changed_elsewhere(deploy, ran):
+    async def one_more(do, other, go):
+        return [*await sleeping(do, other, go), await do("d")]
+
+    assert await deploy(sleeping, one_more) == ["a", "b", "gone", "c", "d"]
+    assert ran["a"] == 1
+
+
 async def test_catching_the_error_does_not_help_the_body_along(deploy, ran):
     """An execution whose code disagrees with its journal stops, whatever its handlers say. Silently wrong is worse."""
 

@@ -63,14 +63,14 @@ class Ledger:
     __slots__ = ("done", "steps", "undos")
 
     def __init__(self) -> None:
-        self.steps: list[Covered] = []
+        self.steps: dict[Covered, None] = {}
         self.undos: list[Undo] = []
         self.done: list[Covered] = []
 
     def note(self, step: Covered) -> None:
         """A step is under way."""
-        self.steps.append(step)
-        step.operation.add_done_callback(lambda _: self._sort_out())
+        self.steps[step] = None
+        step.operation.add_done_callback(lambda _: self._end(step))
 
     def note_undo(self, undo: Undo) -> None:
         """An undo is under way; what it undoes is not done any more."""
@@ -78,12 +78,17 @@ class Ledger:
         self.undos.append(undo)
         undo.task.add_done_callback(lambda _: self._sort_out())
 
+    def _end(self, step: Covered) -> None:
+        if step not in self.steps:
+            return
+        del self.steps[step]
+        if step.has_happened:
+            self.done.append(step)
+
     def _sort_out(self) -> None:
-        """Note what has ended. Called whenever something has, and before anybody looks: callbacks come a bit later."""
+        """Note what has ended. Called before anybody looks: callbacks come a bit later."""
         for step in [each for each in self.steps if each.operation.done()]:
-            self.steps.remove(step)
-            if step.has_happened:
-                self.done.append(step)
+            self._end(step)
         for undo in [each for each in self.undos if each.task.done()]:
             self.undos.remove(undo)
             undo.block.note_end_of(undo)
@@ -98,6 +103,10 @@ class Ledger:
     def done_in(self, block: Saga) -> list[Covered]:
         """What is to be undone if the block fails, latest last."""
         return [step for step in self.done if block in step.block.around]
+
+    def latest_in(self, block: Saga) -> Covered | None:
+        """What is to be undone next if the block fails."""
+        return next((step for step in reversed(self.done) if block in step.block.around), None)
 
     def drop_given_up(self) -> None:
         """Stop the steps that nobody waits for, where no block is left that could ever undo them."""

@@ -303,7 +303,7 @@ class Execution:
         if request is None:
             return None
         if isinstance(request, DueTimer):
-            return Arrival(Done(op, now, request.kind))
+            return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint))
         if (tried := self._live.tried.get(op)) is not None and tried.again_at > now:
             return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)

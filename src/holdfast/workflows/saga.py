@@ -148,10 +148,9 @@ class Saga:
     # ── Undoing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_next_undo(self) -> asyncio.Future[Any] | None:
-        done = self.ledger.done_in(self)
-        if not done or (self.gave_up and not self._goes_on):
+        step = self.ledger.latest_in(self)
+        if step is None or (self.gave_up and not self._goes_on):
             return None
-        step = done[-1]
         outside = copy_context()
         outside.run(current_saga.set, None)  # it belongs to no block: whatever is cancelled with one, this goes on
         undo = step.begin_undo(outside)

@@ -60,12 +60,21 @@ class RelayStore(TorturedStore):
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``."""
-        kind = kind_of(writes)
-        if kind == "deliver":
-            for each in writes:
-                if isinstance(each, Put) and each.item.sort != HEAD and self._random.random() < self._doubled:
-                    tell(repeat=[each.item.partition, each.item.sort, each.item.body.decode()])
-        return self._at(kind, partial(self._apply, *writes))
+        if (kind := kind_of(writes)) != "deliver":
+            return self._at(kind, partial(self._apply, *writes))
+        again = [
+            each.item
+            for each in writes
+            if isinstance(each, Put) and each.item.sort != HEAD and self._random.random() < self._doubled
+        ]
+        return self._at(kind, partial(self._deliver, writes, again))
+
+    async def _deliver(self, writes: Sequence[Write], again: Sequence[Item]) -> Sequence[Item | None]:
+        """Announce the repeats only now: what is not delivered yet may not overtake what came before it."""
+        written = await self._apply(*writes)
+        for item in again:
+            tell(repeat=[item.partition, item.sort, item.body.decode()])
+        return written
 
 
 async def deliver_again(store: Store, message: Item, random: Random) -> bool:
