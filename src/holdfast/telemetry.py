@@ -32,6 +32,7 @@
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
 | ``ring_failed`` | count, error | so many rings could not be sent: the sweep finds what they were for |
+| ``execution_parked`` | partition, reason | too many processes died of this execution: it waits to be resumed |
 | ``swept`` | due, oldest_seconds, blocked | a sweep has looked at all: see ``holdfast.metrics`` |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
@@ -57,6 +58,7 @@ LOGGED: Final = {
     "handed_over": logging.INFO,
     "blocked": logging.WARNING,
     "parked": logging.WARNING,
+    "execution_parked": logging.WARNING,
     "halted": logging.WARNING,
     "method_timed_out": logging.WARNING,
     "method_left_behind": logging.ERROR,

@@ -99,7 +99,7 @@ async def claim(actor: Resident, host: Host) -> bool:
     now = host.clock.now_ms()
     claimable = (*CLAIMABLE, DELETED)  # it begins anew; or its owner died before he let go of it
     match await hold.claim(actor, host, claimable=claimable, running=RUNNING):
-        case Claimed(item, takeover):
+        case Claimed(item, takeover, _):
             if takeover or item.epoch != actor.epoch + 1:
                 actor.committed = None
                 actor.reset()

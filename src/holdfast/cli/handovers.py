@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.kernel.entries import Entry, Reopened, Truncated, decode_entries, standing
+from holdfast.kernel.entries import Entry, Reopened, TakenOver, Truncated, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Store
 
@@ -28,8 +28,8 @@ async def handovers_of(store: Store, partition: str, run: int) -> list[Handover]
         page = await store.query(partition, prefix=f"{SEGMENT_PREFIX}{run:06d}#", after=after)
         for segment in page.items:
             entries = decode_entries(segment.body)
-            # A takeover fences the journal with an empty segment before anything else (G3).
-            takeover = not entries
+            # A takeover fences the journal with a segment of its own before anything else (G3).
+            takeover = all(isinstance(entry, TakenOver) for entry in entries)
             if segment.owner is not None and segment.owner != last:
                 if takeover or last is not None:
                     found.append(Handover(len(stands), segment.owner, last, takeover))

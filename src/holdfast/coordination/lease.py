@@ -23,10 +23,13 @@ class Fenced(HoldfastError):
 
 
 class Claimed(Struct, frozen=True):
-    """The lease is ours; ``item`` is as the claim left it. ``takeover``: its last owner never released it."""
+    """The lease is ours; ``item`` is as the claim left it. ``takeover``: its last owner never released it; ``died``:
+    that was another one than ourselves.
+    """
 
     item: Item
     takeover: bool
+    died: bool = False
 
 
 class Held(Struct, frozen=True):
@@ -101,7 +104,7 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     else:
         return Held(there.owner, there.lease_until or NEVER)
     try:
-        return Claimed(_loaded(await store.write(attempt(when))), takeover=True)
+        return Claimed(_loaded(await store.write(attempt(when))), takeover=True, died=there.owner != owner)
     except StoreUnavailable:
         if there.owner == owner or not alive(there.owner):
             raise

@@ -19,13 +19,14 @@ class Entity:
 
     ``unread``: the head or the inbox may hold something new. ``confirmed``: a claim has just shown the head. ``lost``:
     the lease is not ours any more. ``fresh``: it was created here just now. ``taken_over``: its last owner did not
-    release it, and may still be awake.
+    release it, and may still be awake. ``died``: that was another process, which must be dead.
     """
 
     __slots__ = (
         "_waker",
         "broken",
         "confirmed",
+        "died",
         "due_at",
         "epoch",
         "fresh",
@@ -45,7 +46,7 @@ class Entity:
         self.partition = partition
         self.model = model
         self.head: Item | None = None
-        self.held = self.lost = self.fresh = self.taken_over = self.unread = self.confirmed = False
+        self.held = self.lost = self.fresh = self.taken_over = self.died = self.unread = self.confirmed = False
         self.epoch = 0
         self.due_at: int | None = None
         self.lease_until = 0

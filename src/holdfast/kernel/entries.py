@@ -44,6 +44,8 @@ AT_ONCE: Final = 0
 class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
     """An attempt failed; the next one starts no earlier than ``again_at``.
 
+    ``deaths`` of processes have interrupted other attempts before.
+
     A second one of the same attempt, with ``AT_ONCE``, says that somebody did not want to wait for that.
     """
 
@@ -53,6 +55,7 @@ class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
     error: ErrorRecord
     again_at: int
     fingerprint: str = ""
+    deaths: int = 0
 
 
 class Intended(Struct, frozen=True, gc=False, tag="intended", omit_defaults=True):
@@ -164,6 +167,20 @@ class Renewed(Struct, frozen=True, gc=False, tag="renewed"):
     at: int
 
 
+class TakenOver(Struct, frozen=True, gc=False, tag="taken-over"):
+    """The process that owned the entity died, and another one goes on with it: it claims the place of this segment
+    first (G3). Such entries say only how often that came in a row; no replay sees them.
+    """
+
+    at: int
+
+
+class Parked(Struct, frozen=True, gc=False, tag="parked"):
+    """Too many processes have died in a row. Nobody goes on until somebody asks for it, and then they count anew."""
+
+    at: int
+
+
 Entry = (
     Done
     | Failed
@@ -180,6 +197,8 @@ Entry = (
     | Aside
     | Resumed
     | Renewed
+    | TakenOver
+    | Parked
 )
 Delivery = Done | Failed | Received | Cancelled | Forked
 """The entries that a body waits for; the others are notes that the kernel keeps."""
@@ -211,6 +230,8 @@ def standing(entries: list[Entry]) -> list[Entry]:
                 kept = [each for each in kept[:keep] if not _is_attempt(each, (afresh,))]
             case Reopened():
                 kept = _reopened(_used(kept), entry)
+            case TakenOver() | Parked():
+                pass
             case _:
                 kept.append(entry)
     return _used(kept)
@@ -255,6 +276,25 @@ def _used(entries: list[Entry]) -> list[Entry]:
         if not (isinstance(entry, Aside) and entry.outcome.op in asked):
             kept.append(entry)
     return kept[::-1]
+
+
+_NO_PROGRESS: Final = (Intended, Progressed, Marked, Pending, Resumed, Aside, Renewed)
+"""Entries that may come again and again although nothing is ever finished."""
+
+
+def deaths_in_a_row(entries: Iterable[Entry], before: int = 0) -> int:
+    """How many processes have died since something was last finished, if it was ``before`` in front of ``entries``.
+
+    >>> deaths_in_a_row([TakenOver(1), TakenOver(2)], before=1), deaths_in_a_row([TakenOver(1), Received("i", "go", 2)])
+    (3, 0)
+    """
+    deaths = before
+    for entry in entries:
+        if isinstance(entry, TakenOver):
+            deaths += 1
+        elif deaths and not isinstance(entry, _NO_PROGRESS):
+            deaths = 0
+    return deaths
 
 
 def _is_attempt(entry: Entry, ops: tuple[str, ...]) -> bool:

@@ -139,10 +139,13 @@ async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetT
 
 
 async def fence(entity: Journaled, run: int, host: Host) -> None:
-    """Fence the last owner, who may be awake, of one that will be let go of: its next claim is no takeover (G3)."""
+    """Fence the last owner, who may be awake, of one that will be let go of: its next claim is no takeover (G3).
+
+    If its process died, that is counted here, where it is noticed.
+    """
     journal = Journal(host.home.store, entity.partition, run, host.home.owner, entity.epoch)
     await journal.load()
-    await journal.fence()
+    await journal.fence(host.clock.now_ms() if entity.died else None)
 
 
 def _is_held(head: Item, host: Host) -> bool:

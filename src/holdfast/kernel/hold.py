@@ -32,7 +32,7 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
         alive=host.home.doorbell.alive,
     )
     match outcome:
-        case Claimed(_, takeover):
+        case Claimed(_, takeover, _):
             host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
         case Held(_, until):
             host.later.held(host, entity.partition, until)

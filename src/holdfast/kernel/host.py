@@ -20,6 +20,7 @@ from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.later import Alarms, Later
+from holdfast.kernel.line import Line
 from holdfast.kernel.program import Arrival, Conclusion, LeftBehind, Model
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
@@ -36,6 +37,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     entity that waits keeps its lease before it is suspended, ``near_seconds`` how long if it knows that it goes on by
     then. ``resident`` is how many suspended ones stay in memory, ``running`` how many are worked on at once.
     ``sweep_seconds`` is how often overdue heads are looked for, ``purge_seconds`` how often expired ones are deleted.
+    ``most_deaths`` is how many processes in a row may die while they work on an execution: then it is parked.
     ``stalled_seconds`` is when code that does not let go of the loop is reported, ``slice_seconds`` how long the calls
     of one actor run before others get their turn.
     """
@@ -51,6 +53,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     resident: int = 20_000
     running: int = 2_000
     retry_turn_seconds: float = 1.0
+    most_deaths: int = 5
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -79,6 +82,7 @@ class Host:
         self.draining = False
         self.watchers = Watchers()
         self.births = Births()
+        self.line = Line()
         self.entities: dict[str, Entity] = {}
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
@@ -204,6 +208,7 @@ class Host:
     def _turn_ended(self, entity: Entity, turn: asyncio.Task[None]) -> None:
         self._turns.discard(turn)
         entity.turn = None
+        self.line.leave(entity.partition)
         missed = entity.has_news  # it came while it let go of its lease
         if missed and not entity.held and self.entities.get(entity.partition) is entity:
             entity.unread = False
@@ -280,6 +285,7 @@ class Host:
     async def drain(self, grace_seconds: float) -> None:
         """Start no more effects, let running ones finish within the grace period, and hand everything over."""
         self.draining = True
+        self.line.close()
         self.later.cancel_all()
         turns = self._wake_all()
         if turns:

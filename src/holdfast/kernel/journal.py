@@ -13,7 +13,17 @@ from typing import Final
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Bounds, Item, OwnerIs, Put, Update, Write, parts_of
-from holdfast.kernel.entries import Entry, Pending, Resumed, decode_entries, encode_entries, standing
+from holdfast.kernel.entries import (
+    Entry,
+    Parked,
+    Pending,
+    Resumed,
+    TakenOver,
+    deaths_in_a_row,
+    decode_entries,
+    encode_entries,
+    standing,
+)
 from holdfast.persist import write_until_known
 from holdfast.ports import Store
 
@@ -38,6 +48,7 @@ class Journal:
     """What is recorded of one run, and what is about to be.
 
     ``record`` only buffers; ``commit`` makes the buffer durable. ``entries`` are those loaded from the store.
+    ``deaths`` is how many processes in a row have died of it, as far as is recorded.
     """
 
     __slots__ = (
@@ -51,6 +62,7 @@ class Journal:
         "_waits",
         "buffer",
         "count",
+        "deaths",
         "entries",
         "epoch",
         "position",
@@ -67,6 +79,7 @@ class Journal:
         self.epoch = epoch
         self.position = 0
         self.count = 0
+        self.deaths = 0
         self.entries: list[Entry] = []
         self.buffer: list[Entry] = []
         self._resumed: list[Resumed] = []
@@ -91,20 +104,26 @@ class Journal:
         self._loaded(loaded)
 
     def _loaded(self, entries: list[Entry]) -> None:
-        self.entries = standing(entries)
+        self.deaths = deaths_in_a_row(entries, self.deaths)
+        self.entries = standing([*self.entries, *entries])
         self.count = len(self.entries)
 
-    async def fence(self) -> None:
-        """Claim the next place with an empty segment, before anything else is done after a takeover (G3)."""
+    async def fence(self, died_by: int | None = None) -> None:
+        """Claim the next place, before anything else is done after a takeover (G3).
+
+        The segment is empty, unless the last owner's process died: then it says so, and that it was noticed at
+        ``died_by`` (milliseconds).
+        """
+        entries = () if died_by is None else (TakenOver(died_by),)
         while True:
             try:
-                await self._append(())
+                await self._append(entries)
                 return
             except Refused as refused:
                 assert refused.item is not None
                 if refused.item.epoch >= self.epoch:
                     raise Fenced(f"{self._partition} is owned under epoch {refused.item.epoch}") from None
-                self._loaded(self.entries + decode_entries(refused.item.body))
+                self._loaded(decode_entries(refused.item.body))
                 self.position += 1
 
     def record(self, entry: Entry) -> None:
@@ -157,8 +176,16 @@ class Journal:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:
                 raise Fenced(f"{self._partition}: {refused}") from None
+            self.count += len(entries)
         for part in parts:
             await self._write_as_owner(*part)
+
+    async def park(self, at: int, left: Update) -> None:
+        """Leave the entity as ``left`` says, and let deaths count anew behind this. Raises ``Fenced``."""
+        try:
+            await self._append((Parked(at),), left)
+        except Refused as refused:
+            raise Fenced(f"{self._partition}: {refused}") from None
 
     def take(self) -> list[Entry]:
         """The recorded entries, for a writer that makes them durable in another way."""
@@ -180,12 +207,13 @@ class Journal:
         """Count a segment of one entry that somebody else wrote for us."""
         self.position += 1
         self.count += 1
+        self.deaths = 0
 
     async def _append(self, entries: Sequence[Entry], *others: Write) -> None:
         put = self.segment(entries)
         await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
         self.position += 1
-        self.count += len(entries)
+        self.deaths = deaths_in_a_row(entries, self.deaths)
 
     async def _write_as_owner(self, *others: Write) -> None:
         """Without a segment to be fenced by, the writes depend on the head (G3)."""

@@ -27,6 +27,10 @@ class Blocked(Exception):
         self.published = published
 
 
+class Deadly(Blocked):
+    """Too many processes have died of this entity: nobody goes on with it until somebody asks for it."""
+
+
 class LeftBehind(BaseException):
     """The code that this turn ran did not end in its time, and another turn of its entity goes on: this one does
     nothing more.
@@ -131,8 +135,14 @@ class Program(Protocol):
         """The head's body as it shall be while other code is waited for."""
         ...
 
-    def begin(self, entries: Sequence[Entry], now: int) -> None:
-        """Start, replaying ``entries``, and go on from there ``now`` (milliseconds)."""
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
+        """Start, replaying ``entries``, and go on from there ``now`` (milliseconds). So many processes in a row have
+        died since the last of them.
+        """
+        ...
+
+    def under_way(self) -> Sequence[str]:
+        """The operations that it has asked for, and that have not ended."""
         ...
 
     def deliver(self, arrival: Arrival) -> bool:
@@ -225,4 +235,8 @@ class Programs(Model, Protocol):
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:
         """As ``Program.blocked``, for an entity that this code cannot open."""
+        ...
+
+    def parked_body(self, head: Item, reason: str) -> bytes:
+        """The head's body as it shall be until somebody asks to go on."""
         ...

@@ -18,11 +18,11 @@ from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item, OwnerIs, Update, one_per_place
-from holdfast.kernel import handover, hold
+from holdfast.kernel import deaths, handover, hold
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.program import Blocked, Effect, SqlEffect
+from holdfast.kernel.program import Blocked, Deadly, Effect, SqlEffect
 from holdfast.kernel.transact import transact
 from holdfast.persist import write_until_known
 
@@ -44,6 +44,7 @@ async def turn(entity: Journaled, host: Host) -> None:
             return
         program = entity.program or await read(entity, host)
         while True:
+            deaths.leave_line(entity, host)
             await receive(entity, program, host)
             run(entity, program, host)
             if entity.pending and not (entity.paused or host.draining):
@@ -57,6 +58,8 @@ async def turn(entity: Journaled, host: Host) -> None:
     except Fenced:
         host.telemetry.emit("fenced", partition=entity.partition)
         host.forget(entity)
+    except Deadly as deadly:
+        await deaths.park(entity, deadly, host)
     except Blocked as blocked:
         await handover.leave_to_other_code(entity, blocked, host)
     except StoreError as error:
@@ -70,10 +73,10 @@ async def claim(entity: Journaled, host: Host) -> bool:
     """Become the owner. What is still in memory stays valid if nobody else was in between."""
     programs = entity.programs
     match await hold.claim(entity, host, claimable=programs.claimable, running=programs.running):
-        case Claimed(item, takeover):
+        case Claimed(item, takeover, died):
             if takeover or item.epoch != entity.epoch + 1:
                 entity.forget()
-                entity.taken_over = takeover
+                entity.taken_over, entity.died = takeover, died
             entity.hold(item)
             return True
         case Held():
@@ -103,15 +106,17 @@ async def read(entity: Journaled, host: Host) -> Program:
     if entity.epoch != FIRST_EPOCH:
         await journal.load()
     entity.unread = entity.unread or not entity.fresh
-    if entity.taken_over:
-        await journal.fence()
-    entity.fresh, entity.taken_over, entity.head = False, False, None
+    entity.journal = journal
+    await deaths.fence(entity, journal, host)
+    entity.fresh, entity.taken_over, entity.died = False, False, False
     began = elapsed_seconds()
-    program.begin(journal.entries, host.clock.now_ms())
+    program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
     if not journal.entries:  # a long replay is no fault of the body
         _report_if_stalled(entity, began, host)
     journal.entries = []
-    entity.program, entity.journal = program, journal
+    entity.program = program
+    deaths.check(journal, program, host)
+    entity.head = None
     return program
 
 

@@ -19,6 +19,7 @@ from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX, decode_record
 from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFIX
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.items import HEAD, Item
+from holdfast.kernel.entries import TakenOver, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.messaging.bus_queue import PARTITION_PREFIX as BUS_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
@@ -295,7 +296,7 @@ def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
 
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
-    """What is there, without empty segments, which only fence off others: a late terminate() may still write one. And
+    """What is there, without segments that only fence off others: a late terminate() may still write one. And
     without the leases and versions of actors and outboxes, and the replies they gave: whoever calls, or delivers, late
     is answered, or known, and changes nothing else. Nor snapshots of streams, which anybody may make at any time.
     """
@@ -303,10 +304,14 @@ def _substance(items: Iterable[Item]) -> frozenset[Item]:
     return frozenset(
         _without_hold(item) if item.partition.startswith(versioned) else item
         for item in items
-        if not (item.sort.startswith(SEGMENT_PREFIX) and item.body == b"[]")
+        if not (item.sort.startswith(SEGMENT_PREFIX) and _only_fences(item))
         if not (item.sort.startswith(REPLY_PREFIX) and item.partition.startswith(PARTITION_PREFIX))
         if not (item.sort.startswith(SNAPSHOT_PREFIX) and item.partition.startswith(STREAM_PREFIX))
     )
+
+
+def _only_fences(segment: Item) -> bool:
+    return all(isinstance(entry, TakenOver) for entry in decode_entries(segment.body))
 
 
 def _without_hold(item: Item) -> Item:

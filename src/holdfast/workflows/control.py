@@ -52,10 +52,30 @@ async def pause(access: Access, partition: str) -> None:
 
 
 async def resume(access: Access, partition: str) -> None:
-    """Go on with a paused execution."""
+    """Go on with a paused execution, or with one that is parked because its processes died of it: deaths count anew."""
+    while (parked := await access.head(partition)).status in OPEN and decode_record(parked.body).parked:
+        with suppress(Refused):  # somebody changed it meanwhile: look again
+            await write_for_caller(
+                access.home.store, _unparking(parked, access.clock.now_ms()), ours=lambda _there: False
+            )
     now = access.clock.now_ms()
     update = Update(partition=partition, when=StatusIn((PAUSED,)), status=READY, due_at=now, add_revision=1)
     await _change(access, partition, update, allowed=CLAIMABLE)
+
+
+def _unparking(parked: Item, now: int) -> Update:
+    """The write that lets a parked execution go on. Whoever looks at it just now, to park it again, is refused (G3)."""
+    return Update(
+        partition=parked.partition,
+        when=AllOf((RevisionIs(parked.revision), EpochIs(parked.epoch), StatusIn(OPEN))),
+        status=READY,
+        owner=None,
+        lease_until=None,
+        due_at=now,
+        body=encode_record(replace(decode_record(parked.body), parked=False)),
+        add_revision=1,
+        add_epoch=1,
+    )
 
 
 async def move(access: Access, partition: str, version: str) -> None:
@@ -113,7 +133,7 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
         if head.status in ENDED:
             raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
         record, now = decode_record(head.body), access.clock.now_ms()
-        ended = replace(record, ended_at=now, error=describe(ExecutionTerminated(reason)))
+        ended = replace(record, parked=False, ended_at=now, error=describe(ExecutionTerminated(reason)))
         update = Update(
             partition=partition,
             when=AllOf((RevisionIs(head.revision), StatusIn(OPEN))),

@@ -20,7 +20,7 @@ from holdfast.kernel.entries import (
 )
 from holdfast.kernel.journal import FIRST_EPOCH
 from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.program import AnyEffect, Arrival, Asked, Blocked, Conclusion, Timed
+from holdfast.kernel.program import AnyEffect, Arrival, Asked, Blocked, Conclusion, Deadly, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Request
 from holdfast.kernel.turn import turn
@@ -96,6 +96,8 @@ class Workflows(Struct, frozen=True):
 
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)
+        if record.parked:
+            raise Deadly(record.blocked, run=record.run)
         workflow = self.registry.workflow(record.workflow)
         if not workflow.is_pinned:
             return Execution(head, record, workflow, self, host)
@@ -114,6 +116,9 @@ class Workflows(Struct, frozen=True):
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs
         return encode_record(replace(decode_record(head.body), blocked=reason))
+
+    def parked_body(self, head: Item, reason: str) -> bytes:
+        return encode_record(replace(decode_record(head.body), blocked=reason, parked=True))
 
 
 class Execution:
@@ -157,6 +162,7 @@ class Execution:
             limit_bytes=programs.limit_bytes,
             sender=programs.sender,
             tried={},
+            died={},
             intended={},
             progressed={},
             seats={},
@@ -198,7 +204,7 @@ class Execution:
         notes, count = self._kept_notes
         return replace(self._record, notes=notes, notes_at=count)
 
-    def begin(self, entries: Sequence[Entry], now: int) -> None:
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live
         self._clears = record.run > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
@@ -224,6 +230,10 @@ class Execution:
         )
         self.activation.wake = partial(live.host.look, self._partition)
         self.activation.begin(now)
+        live.died.update(dict.fromkeys(self.activation.requested, deaths))
+
+    def under_way(self) -> Sequence[str]:
+        return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

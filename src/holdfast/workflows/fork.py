@@ -66,6 +66,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         tail=(),
         notes=(),
         blocked="",
+        parked=False,
         ended_at=None,
         result=NO_VALUE,
         error=None,

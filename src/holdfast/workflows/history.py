@@ -21,12 +21,14 @@ from holdfast.kernel.entries import (
     Forked,
     Intended,
     Marked,
+    Parked,
     Pending,
     Progressed,
     Received,
     Renewed,
     Reopened,
     Resumed,
+    TakenOver,
     Tried,
     Truncated,
     decode_entries,
@@ -124,7 +126,7 @@ def _event(entry: Entry) -> Event:
             return Event(at=moment(at), kind="patch", name=id, outcome="marked")
         case Aside(outcome=outcome):
             return replace(_event(outcome), outcome="set aside")
-        case Forked() | Pending() | Resumed() | Renewed() | Truncated() | Reopened():
+        case Forked() | Pending() | Resumed() | Renewed() | Truncated() | Reopened() | TakenOver() | Parked():
             raise AssertionError(entry)  # nothing that happened in it
 
 

@@ -30,7 +30,9 @@ BUSY_SECONDS: Final = 60.0
 
 
 class Live(Struct, frozen=True):
-    """One execution's access to its host."""
+    """One execution's access to its host. ``died``: how many processes in a row have died while these operations were
+    under way.
+    """
 
     host: Host
     registry: Registry
@@ -40,6 +42,7 @@ class Live(Struct, frozen=True):
     limit_bytes: int
     sender: Sender
     tried: dict[str, Tried]
+    died: dict[str, int]
     intended: dict[str, Intended]
     progressed: dict[str, Raw]
     seats: dict[str, Seat]
@@ -105,6 +108,16 @@ class Live(Struct, frozen=True):
     def name_of(self, op: str) -> str:
         """What an operation is called where its key is made: by its identity, unless a retry has begun it anew."""
         return renamed(op, self.renewed)
+
+    def failures(self, op: str) -> int:
+        """How many attempts of an operation have failed."""
+        tried = self.tried.get(op)
+        return 0 if tried is None else tried.attempt
+
+    def deaths(self, op: str) -> int:
+        """How many processes have died during attempts of an operation, as far as is known."""
+        tried = self.tried.get(op)
+        return self.died.get(op, 0) + (0 if tried is None else tried.deaths)
 
     def note(self, entry: Entry) -> None:
         """Take up what the journal notes of an operation beside its outcome."""

@@ -177,7 +177,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     one is of the old format, in which identities follow from the id alone.
 
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
-    them along. ``blocked`` is why the code could not go on when it was last tried.
+    them along. ``blocked`` is why the code could not go on when it was last tried. ``parked``: too many processes have
+    died of it, and nobody goes on until somebody resumes it.
 
         ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
 
@@ -218,6 +219,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     notes: tuple[Entry, ...] = ()
     notes_at: int = 0
     blocked: str = ""
+    parked: bool = False
     queries: dict[str, Raw] = {}
 
 

@@ -127,33 +127,32 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
 
 async def _attempt_now(command: CallStep, operation: Operation, live: Live, seat: Seat | None) -> Arrival:
     step = command.step
-    tried = live.tried.get(operation.id)
-    attempt = 1 if tried is None else tried.attempt + 1
+    attempt = live.failures(operation.id) + live.deaths(operation.id) + 1
     began = live.now_ms()
     try:
         result = await contained(_invoke(command, operation, live, attempt, seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
-        return _failure(command, operation, live, error, attempt, began)
+        return _failure(command, operation, live, error, began)
     steady = step.signature.result.steady(copy)
     return live.done(operation, data, copy=steady, attempts=attempt, began=began)
 
 
-def _failure(
-    command: CallStep, operation: Operation, live: Live, error: BaseException, attempt: int, began: int
-) -> Arrival:
-    policy = command.step.policy
+def _failure(command: CallStep, operation: Operation, live: Live, error: BaseException, began: int) -> Arrival:
+    policy, deaths = command.step.policy, live.deaths(operation.id)
+    attempt = live.failures(operation.id) + 1  # by the policy: that a process died is no failure of the step
     # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
     random = Random(f"{live.record.secret}/{operation.id}/{attempt}")
     final = policy.at_most_once is True or isinstance(error, InvalidInput)
     final = final or (policy.at_most_once == "attempt" and isinstance(error, StepTimeout))  # nobody knows what it did
     delay_ms = None if final else policy.retry.next_delay_ms(error, attempt, random)
     if delay_ms is None:
-        return live.failed(operation, error, attempts=attempt, began=began)
+        return live.failed(operation, error, attempts=attempt + deaths, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
-    tried = Tried(operation.id, now, attempt, describe(error), now + delay_ms, operation.fingerprint)
+    tried = Tried(operation.id, now, attempt, describe(error), now + delay_ms, operation.fingerprint, deaths)
     live.tried[operation.id] = tried
+    live.died.pop(operation.id, None)
     live.intended.pop(operation.id, None)
     return Arrival(tried)
 
@@ -276,9 +275,7 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
         return live.done(operation, data, copy=step.signature.result.steady(copy), began=began)
 
     def failed(error: Exception) -> Arrival:
-        tried = live.tried.get(operation.id)
-        attempt = 1 if tried is None else tried.attempt + 1
-        return _failure(command, operation, live, error, attempt, live.now_ms())
+        return _failure(command, operation, live, error, live.now_ms())
 
     return SqlEffect(operation.id, work, failed)
 
