@@ -193,8 +193,9 @@ class Host:
                 raise
             self.failed(entity, error)
         finally:
-            if entity.turn is asyncio.current_task():
-                self._turn_ended(entity, entity.turn)
+            turn = asyncio.current_task()
+            if turn is not None and entity.turn is turn:
+                self._turn_ended(entity, turn)
 
     def leave_behind(self, entity: Entity) -> None:
         """The turn of an entity is stuck in code of users that does not end: another one goes on in its place."""
