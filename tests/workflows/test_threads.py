@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.runtime import worker
-from holdfast.workflows import live
+from holdfast.workflows import threads
 from holdfast.workflows.threads import Threads
 
 PATIENCE_SECONDS = 30
@@ -115,7 +115,7 @@ async def test_a_paused_execution_keeps_no_thread_from_others(app, eventually) -
 
 
 async def test_threads_that_never_come_free_are_reported(app, eventually, monkeypatch) -> None:
-    monkeypatch.setattr(live, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(threads, "BUSY_SECONDS", 0.01)
     shop = Shop(app, at_most_once=True)
     async with app.worker():
         handle = await shop.job.start(1)

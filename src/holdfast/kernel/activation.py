@@ -9,7 +9,7 @@ themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -43,14 +43,12 @@ from holdfast.kernel.requests import (
     Wants,
 )
 from holdfast.kernel.tasks import Handle, Timer, timer_name
+from holdfast.kernel.wait_times import WaitTimes
 from holdfast.kernel.waiting import stuck
 
 MOST_REFUSALS: Final = 1_000
 """How often a body that is leaving memory may ask for something and be refused."""
 
-
-LATE_MS: Final = 50
-"""Waits that a body asks for later than this after what was recorded last count from now on."""
 
 OLD_TIMER_NAME: Final = "timer"
 """The name of every timer in a journal of the old format."""
@@ -66,12 +64,11 @@ class Activation:
     ``strict`` says that this very code wrote the journal: then every entry must be wanted exactly in its turn, and
     anything else is ``NondeterminismError``. What other code wrote is matched by identity instead: ``Past`` says what
     may have changed (G13). ``untouched``: no process has worked on it before. ``names_timers``: false for a journal of
-    the old format.
+    the old format. ``steps`` are those that the code has, by name.
     """
 
     __slots__ = (
         "_body",
-        "_fresh_timers",
         "_live",
         "_main",
         "_names_timers",
@@ -79,6 +76,7 @@ class Activation:
         "_random",
         "_refusals",
         "_seed",
+        "_wait_times",
         "_wants",
         "broken",
         "context",
@@ -108,6 +106,7 @@ class Activation:
         rebuild: Callable[[ErrorRecord], Exception],
         untouched: bool = False,
         names_timers: bool = True,
+        steps: Container[str] = (),
     ) -> None:
         # The loop is complete: what it does not implement it refuses by name, which type checkers cannot see.
         self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]
@@ -133,8 +132,8 @@ class Activation:
         self._refusals = 0
         self._live = False
         self._names_timers = names_timers
-        self._fresh_timers: list[DueTimer] = []
-        self.past = Past(recorded, strict=strict, untouched=untouched)
+        self._wait_times = WaitTimes()
+        self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps)
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,7 +146,9 @@ class Activation:
         self.loop.call(self._start)
         self.repeats = False
         if now is not None and self._names_timers and not self.past.continues:
-            self._count_waits_from(now)
+            late = self._wait_times.late(self.past, self.now_ms, now)
+            if late is not None:
+                self._new_wants().notes.append(late)
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
         """Give the body one new entry and run it until it waits again.
@@ -283,26 +284,11 @@ class Activation:
         wanted = ", ".join(sorted(self.requested)) or "a message"
         return f"{wanted} ({self.main.place})" if self.main.place else wanted
 
-    # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _count_waits_from(self, now: int) -> None:
-        """What the body has asked for only now, long after what was recorded last, counts from now on."""
-        late = [timer for timer in self._fresh_timers if not timer.cancelled() and not self.past.has_reached(timer.id)]
-        if late and now - self.now_ms > LATE_MS:
-            resumed = Resumed(now, tuple(timer.id for timer in late))
-            self._resume(resumed)
-            self._new_wants().notes.append(resumed)
-
-    def _resume(self, resumed: Resumed) -> None:
-        for timer in self._fresh_timers:
-            if timer.id in resumed.waits:
-                timer.count_from(resumed.at)
-
     def _apply(self, entry: Replayed, value: Any) -> None:
         if isinstance(entry, Resumed):
-            self._resume(entry)
+            self._wait_times.resume(entry)
             return
-        self._fresh_timers.clear()
+        self._wait_times.settle()
         self.loop.now = max(self.loop.now, entry.at / 1000)
         match entry:
             case Done() | Failed():
@@ -400,7 +386,7 @@ class Activation:
             return Timer(when, handle)  # never fires; raising would leave a coroutine of wait_for unawaited
         name = timer_name(handle) if self._names_timers else OLD_TIMER_NAME
         timer = DueTimer(when, handle, self.loop, self.loop.current_path(name), self._withdraw)
-        self._fresh_timers.append(timer)
+        self._wait_times.add(timer)
         self._register(timer)
         return timer
 

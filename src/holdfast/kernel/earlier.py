@@ -7,7 +7,7 @@ never handed to another call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Intended, Pending, Tried
@@ -24,9 +24,9 @@ def name_of(op: str) -> str:
 class EarlierCode:
     """The operations and waits that other code has asked for, and which of them this code has not asked for yet."""
 
-    __slots__ = ("_by_name", "_fingerprints", "_removed", "_signals", "_unasked", "_waits", "known")
+    __slots__ = ("_by_name", "_fingerprints", "_gone", "_removed", "_signals", "_unasked", "_waits", "known")
 
-    def __init__(self, recorded: Sequence[Entry], *, known: bool) -> None:
+    def __init__(self, recorded: Sequence[Entry], *, known: bool, steps: Container[str] = ()) -> None:
         self.known = known
         """Whether what earlier code waited for last is recorded: if its process died at once, it is not."""
         self._fingerprints: dict[str, str] = {}
@@ -42,6 +42,7 @@ class EarlierCode:
             if _is_signal(wait):
                 self._signals[name_of(wait)] = self._signals.get(name_of(wait), 0) + 1
         self._removed: set[str] = set()
+        self._gone = {op for op in _steps_in(recorded) if step_name_of(op) not in steps}
 
     def _learn(self, entry: Entry) -> None:
         match entry:
@@ -82,6 +83,12 @@ class EarlierCode:
         """Why this code may not ask for an operation that earlier code has not asked for; ``None`` if it may."""
         if not self.passed:
             return None
+        if gone := sorted(self._gone & self._unasked):
+            return (
+                f"earlier code finished or began {gone[0]}, this code has no step of that name, and asks for {op} now. "
+                f"If that is the same step under another name, it would run again: keep the old name "
+                f'(@app.step(name="{step_name_of(gone[0])}")), or declare hf.removed("{step_name_of(gone[0])}")'
+            )
         same = self._by_name.get(name_of(op), ())
         path = op.rpartition("#")[0]
         for other in same:
@@ -129,6 +136,22 @@ class EarlierCode:
     def unasked(self) -> list[str]:
         """The operations that this code has not asked for, and does not declare removed."""
         return sorted(self._unasked)
+
+
+def step_name_of(op: str) -> str:
+    """The name of the step behind an operation: that of its undo is the undone step's."""
+    return name_of(op).removesuffix(".undo")
+
+
+def _steps_in(recorded: Sequence[Entry]) -> Iterator[str]:
+    for entry in recorded:
+        match entry:
+            case Tried() | Intended():
+                yield entry.op
+            case Done(kind="step") | Failed(kind="step"):
+                yield entry.op
+            case _:
+                pass
 
 
 def _is_signal(wait: str) -> bool:

@@ -5,7 +5,7 @@ It answers what is to be delivered next, and why the code may not go on. Whoever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.kernel.backlog import Backlog
@@ -38,9 +38,9 @@ class Past:
 
     __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "continues")
 
-    def __init__(self, recorded: Sequence[Entry], *, strict: bool, untouched: bool) -> None:
+    def __init__(self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] = ()) -> None:
         self._backlog: Backlog | None = None
-        self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched)
+        self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched, steps=steps)
         self._marks = self._reached = NOTHING
         self.continues = False
         """Whether the body waited where it will wait now, when the last entry was recorded."""

@@ -123,12 +123,10 @@ class Program(Protocol):
         """Have the head hold these, which no segment holds yet: behind the first ``count`` entries."""
         ...
 
-    def misfit(self) -> str | None:
-        """Why this code cannot go on with what is recorded; ``None`` if it can (G13)."""
-        ...
-
-    def stuck(self) -> str | None:
-        """Why nothing can ever wake it, if it waits and nothing can."""
+    def misfit(self, *, at_rest: bool) -> str | None:
+        """Why this code cannot go on with what is recorded, or nothing can ever wake it now that it is ``at_rest``;
+        ``None`` if it can (G13).
+        """
         ...
 
     def blocked(self, reason: str, now: int) -> bytes:

@@ -187,7 +187,7 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
 
 def _check_fit(program: Program) -> None:
     """Raise ``Blocked`` if this code cannot go on: before anything is made of what it asked for (G13)."""
-    if (reason := program.misfit()) is not None:
+    if (reason := program.misfit(at_rest=False)) is not None:
         raise Blocked(reason)
 
 
@@ -330,7 +330,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
     due = host.clock.now_ms() if entity.interrupted else entity.next_due()
     assert entity.program is not None
     assert entity.journal is not None
-    if not (entity.paused or host.draining) and (reason := entity.program.stuck()) is not None:
+    if not (entity.paused or host.draining) and (reason := entity.program.misfit(at_rest=True)) is not None:
         raise Blocked(reason)  # not before: a thread that answers meanwhile is told of by the body itself
     if entity.journal.has_many_notes:
         entity.journal.record_notes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -243,6 +243,7 @@ class Workflow(Startable[P, R]):
         self.policy = policy or WorkflowPolicy()
         self.signature: Signature = signature_of(function, f"workflow {self.name!r}")
         self._connect = connect
+        self.steps: Mapping[str, Any] = {}  # those of its app, by name
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__wrapped__ = function

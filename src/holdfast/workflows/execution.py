@@ -54,6 +54,7 @@ from holdfast.workflows.record import (
     pinned_to,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.threads import Seats
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -158,14 +159,13 @@ class Execution:
             registry=programs.registry,
             record=record,
             partition=partition,
-            threads=programs.threads,
             limit_bytes=programs.limit_bytes,
             sender=programs.sender,
             tried={},
             died={},
             intended={},
             progressed={},
-            seats={},
+            seats=Seats(programs.threads, partial(_report_busy, host, partition)),
             aside={},
             renewed=[],
         )
@@ -183,18 +183,17 @@ class Execution:
 
     def saved(self) -> None:
         self.is_saved = True
-        self._live.leave_all()
+        self._live.seats.leave_all()
 
     def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
         if notes and (notes, count) != self._kept_notes:
             self._kept_notes = notes, count
             self.is_saved = False
 
-    def misfit(self) -> str | None:
+    def misfit(self, *, at_rest: bool) -> str | None:
         broken = self.activation.broken
-        return None if broken is None else str(broken)
-
-    def stuck(self) -> str | None:
+        if broken is not None or not at_rest:
+            return None if broken is None else str(broken)
         return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
 
     def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
@@ -395,4 +394,8 @@ class Execution:
 
     def evict(self) -> None:
         self.activation.evict()
-        self._live.leave_all()
+        self._live.seats.leave_all()
+
+
+def _report_busy(host: Host, partition: str, op: str, seconds: float) -> None:
+    host.telemetry.emit("threads_busy", partition=partition, op=op, seconds=seconds)

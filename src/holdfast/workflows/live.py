@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
 
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.requests import Operation
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.registry import Registry
-    from holdfast.workflows.threads import Seat, Threads
-
-BUSY_SECONDS: Final = 60.0
-"""So long a step may wait for a thread before that is reported."""
+    from holdfast.workflows.threads import Seats
 
 
 class Live(Struct, frozen=True):
@@ -38,14 +34,13 @@ class Live(Struct, frozen=True):
     registry: Registry
     record: ExecutionRecord
     partition: str
-    threads: Threads
     limit_bytes: int
     sender: Sender
     tried: dict[str, Tried]
     died: dict[str, int]
     intended: dict[str, Intended]
     progressed: dict[str, Raw]
-    seats: dict[str, Seat]
+    seats: Seats
     aside: dict[str, Done | Failed]
     renewed: list[Renewed]
 
@@ -59,35 +54,6 @@ class Live(Struct, frozen=True):
     async def send(self, partition: str, message: Message) -> bool:
         """Send to another execution; false if it is not there or has ended."""
         return await send(partition, message, self.host.home, self.host, self.sender, self.now_ms())
-
-    def seated(self, op: str) -> bool:
-        """Whether a thread is kept for an operation, or can be from now on."""
-        if op not in self.seats and (seat := self.threads.take_now()) is not None:
-            self.seats[op] = seat
-        return op in self.seats
-
-    async def seat(self, op: str) -> Seat:
-        """The thread that is kept for an operation, or the next one that is free."""
-        if (kept := self.seats.pop(op, None)) is not None:
-            return kept
-        tell = self.host.telemetry.emit
-        told = asyncio.get_running_loop().call_later(
-            BUSY_SECONDS, lambda: tell("threads_busy", partition=self.partition, op=op, seconds=BUSY_SECONDS)
-        )
-        try:
-            return await self.threads.take()
-        finally:
-            told.cancel()
-
-    def leave(self, op: str) -> None:
-        """Keep no thread for an operation."""
-        if (kept := self.seats.pop(op, None)) is not None:
-            kept.leave()
-
-    def leave_all(self) -> None:
-        """Keep no threads: nothing starts here for a while."""
-        for op in tuple(self.seats):
-            self.leave(op)
 
     async def ask_to_be_told(self, partition: str) -> bool:
         """Ask another execution to tell us of its end; false if it has ended, or was asked before."""

@@ -25,6 +25,7 @@ class Registry:
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         _add(self.workflows, "workflow", workflow.name, workflow)
+        workflow.steps = self.steps
 
     def add_step(self, step: Step[..., Any]) -> None:
         _add(self.steps, "step", step.name, step)

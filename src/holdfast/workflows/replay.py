@@ -46,6 +46,7 @@ def activation_of(
         strict=record.version == workflow.version and not marks - {mark},
         rebuild=rebuild,
         untouched=untouched,
+        steps=workflow.steps,
         names_timers=bool(record.nonce),
     )
     activation.repeats = bool(entries)

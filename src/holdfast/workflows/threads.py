@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Final
 
 
 class Threads:
@@ -85,3 +85,48 @@ class Seat:
         if not self._is_left:
             self._is_left = True
             self._threads.give_back()
+
+
+BUSY_SECONDS: Final = 60.0
+"""So long a step may wait for a thread before that is reported."""
+
+
+class Seats:
+    """The seats of one execution. ``report`` is told which operation has waited for long, and for how many seconds."""
+
+    __slots__ = ("_kept", "_report", "_threads")
+
+    def __init__(self, threads: Threads, report: Callable[[str, float], object]) -> None:
+        self._threads = threads
+        self._report = report
+        self._kept: dict[str, Seat] = {}
+
+    def keep_now(self, op: str) -> bool:
+        """Whether a thread is kept for an operation, or can be from now on."""
+        if op not in self._kept and (seat := self._threads.take_now()) is not None:
+            self._kept[op] = seat
+        return op in self._kept
+
+    async def keep(self, op: str) -> None:
+        """Wait for a thread for an operation, and keep it."""
+        self._kept[op] = await self.take(op)
+
+    async def take(self, op: str) -> Seat:
+        """The thread that is kept for an operation, or the next one that is free."""
+        if (kept := self._kept.pop(op, None)) is not None:
+            return kept
+        reporting = asyncio.get_running_loop().call_later(BUSY_SECONDS, self._report, op, BUSY_SECONDS)
+        try:
+            return await self._threads.take()
+        finally:
+            reporting.cancel()
+
+    def leave(self, op: str) -> None:
+        """Keep no thread for an operation."""
+        if (kept := self._kept.pop(op, None)) is not None:
+            kept.leave()
+
+    def leave_all(self) -> None:
+        """Keep no threads: nothing starts here for a while."""
+        for op in tuple(self._kept):
+            self.leave(op)

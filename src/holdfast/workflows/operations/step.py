@@ -89,7 +89,7 @@ class CallStep(Struct, frozen=True):
         intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
         if policy.at_most_once and operation.id in live.intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
-        begins = self.step.is_async or live.seated(operation.id)
+        begins = self.step.is_async or live.seats.keep_now(operation.id)
         if policy.at_most_once and not begins:
             return Effect(operation.id, partial(_wait_for_a_thread, operation, live))
         if intent is not None:
@@ -97,7 +97,7 @@ class CallStep(Struct, frozen=True):
         return Effect(operation.id, partial(_attempt, self, operation, live), intent)
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
-        live.leave(operation.id)
+        live.seats.leave(operation.id)
         return ()
 
 
@@ -111,14 +111,14 @@ async def _interrupted(command: CallStep, operation: Operation, live: Live) -> A
 
 async def _wait_for_a_thread(operation: Operation, live: Live) -> Timed:
     """Nothing is noted of an at-most-once step before it can begin. With a thread kept for it, it is asked for anew."""
-    live.seats[operation.id] = await live.seat(operation.id)
+    await live.seats.keep(operation.id)
     return Timed(live.now_ms(), operation.id)
 
 
 async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arrival:
     if command.step.is_async:
         return await _attempt_now(command, operation, live, None)
-    seat = await live.seat(operation.id)  # before the clock of this attempt begins
+    seat = await live.seats.take(operation.id)  # before the clock of this attempt begins
     try:
         return await _attempt_now(command, operation, live, seat)
     finally:

@@ -1,0 +1,46 @@
+"""From when the timers of a body count: from where it reached them, however long its journal had been waiting."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.kernel.entries import Resumed
+from holdfast.kernel.past import Past
+from holdfast.kernel.requests import DueTimer
+
+LATE_MS: Final = 50
+"""Waits that a body asks for later than this after what was recorded last count from now on."""
+
+
+class WaitTimes:
+    """The timers that a body has asked for since the last entry was delivered."""
+
+    __slots__ = ("_fresh",)
+
+    def __init__(self) -> None:
+        self._fresh: list[DueTimer] = []
+
+    def add(self, timer: DueTimer) -> None:
+        """The body has asked for one."""
+        self._fresh.append(timer)
+
+    def settle(self) -> None:
+        """The next entry is delivered: the others stay as they are."""
+        self._fresh.clear()
+
+    def late(self, past: Past, recorded_ms: int, now: int) -> Resumed | None:
+        """What the journal is to note if the body has come to its timers only ``now``, long after what was recorded
+        last, at ``recorded_ms``; they count from now on.
+        """
+        late = [timer.id for timer in self._fresh if not timer.cancelled() and not past.has_reached(timer.id)]
+        if not late or now - recorded_ms <= LATE_MS:
+            return None
+        resumed = Resumed(now, tuple(late))
+        self.resume(resumed)
+        return resumed
+
+    def resume(self, resumed: Resumed) -> None:
+        """Let the timers count from when the body came to them, as was noted."""
+        for timer in self._fresh:
+            if timer.id in resumed.waits:
+                timer.count_from(resumed.at)
