@@ -168,7 +168,7 @@ class Handle(Generic[R]):
     async def move(self) -> None:
         """Pin it to the code of this app, if its own is gone: it goes on from its journal, as a compatible one would.
 
-        What was recorded is matched by identity; where both disagree it fails with ``NondeterminismError`` (G13).
+        What was recorded is matched by identity; where both disagree it is left BLOCKED, and says why (G13).
         Raises ``NotFound``, and ``InvalidState`` if it has ended, is being worked on, or its workflow is not pinned.
         """
         if not self._workflow.is_pinned:
