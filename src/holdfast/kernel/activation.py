@@ -54,10 +54,6 @@ OLD_TIMER_NAME: Final = "timer"
 """The name of every timer in a journal of the old format."""
 
 
-def _nobody() -> None:
-    """Nobody drives it further: it is looked at, or tested."""
-
-
 class Activation:
     """A body, its loop, what it has asked for and what the journal still holds for it.
 
@@ -95,7 +91,7 @@ class Activation:
         "wake",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a body is made of
         self,
         body: Callable[[], Coroutine[Any, Any, Any]],
         *,
@@ -122,7 +118,7 @@ class Activation:
         self.prompters: list[Callable[[str], bool]] = []
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
-        self.wake: Callable[[], object] = _nobody
+        self.wake: Callable[[], object] = lambda: None  # nobody drives it further: it is looked at, or tested
         self._wants: Wants | None = None
         self._body = body
         self._seed = seed
@@ -253,7 +249,8 @@ class Activation:
             while (entry := self._next_recorded()) is not None:
                 self._apply(entry, UNSET)
                 self.main.run(self.requested)
-            self._check_fit()
+            if told := self.past.misfit(self.requested, self._waits_for, has_ended=self.main.has_ended):
+                self.break_off(told)  # it does not fit what earlier code has done (G13)
         except Runaway as runaway:
             self.broken = self.broken or runaway
         self._live = True
@@ -263,20 +260,15 @@ class Activation:
         if self.broken is not None:
             return None
         entry = self.past.take(self.requested)
-        while entry is None and not self._live and self._prompt():
+        # Something that is recorded may have to be started before this code would start it.
+        while (
+            entry is None
+            and not self._live
+            and any(ask(each.op) for ask in self.prompters for each in self.past.outcomes)
+        ):
             self.main.run(self.requested)
             entry = self.past.take(self.requested)
         return entry
-
-    def _prompt(self) -> bool:
-        """Have something started that is recorded, though this code would start it later."""
-        return any(prompt(entry.op) for prompt in self.prompters for entry in self.past.outcomes)
-
-    def _check_fit(self) -> None:
-        """Stop a body that does not fit what earlier code has done (G13)."""
-        told = self.past.misfit(self.requested, self._waits_for, has_ended=self.main.has_ended)
-        if told is not None:
-            self.break_off(told)
 
     def _waits_for(self) -> str:
         if self.main.has_ended:

@@ -9,10 +9,12 @@ from msgspec import UNSET
 from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused
-from holdfast.items import AllOf, OwnerIs, RevisionIs, place
+from holdfast.items import AllOf, OwnerIs, RevisionIs, one_per_place, place
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.items import Item, Update, Write
     from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
@@ -78,3 +80,15 @@ async def release(entity: Entity, left: Update, *others: Write, host: Host) -> I
         return refused.item
     entity.held = False
     return None
+
+
+async def release_and_notify(
+    entity: Entity, update: Update, others: Sequence[Write], posts: Sequence[tuple[str, Sequence[Write]]], host: Host
+) -> Item | None:
+    """Write the end, and tell those who take messages: the others do not wait any more."""
+    while True:
+        told = [write for _, message in posts for write in message]
+        try:
+            return await release(entity, update, *one_per_place((*others, *told)), host=host)
+        except Unheard as unheard:
+            posts = [post for post in posts if post[0] != unheard.partition]

@@ -17,7 +17,7 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
 from holdfast.errors import Refused, StoreError
-from holdfast.items import Item, OwnerIs, Update, one_per_place
+from holdfast.items import Item, OwnerIs, Update
 from holdfast.kernel import deaths, handover, hold
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
@@ -185,15 +185,15 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
     _report_if_stalled(entity, began, host)
 
 
-def _check_fit(program: Program) -> None:
+def _check_fit(program: Program, *, at_rest: bool = False) -> None:
     """Raise ``Blocked`` if this code cannot go on: before anything is made of what it asked for (G13)."""
-    if (reason := program.misfit(at_rest=False)) is not None:
+    if (reason := program.misfit(at_rest=at_rest)) is not None:
         raise Blocked(reason)
 
 
 def _report_if_stalled(entity: Journaled, began: float, host: Host) -> None:
-    if (blocked := elapsed_seconds() - began) > host.limits.stalled_seconds:
-        host.telemetry.emit("loop_stalled", partition=entity.partition, seconds=round(blocked, 3))
+    if (seconds := elapsed_seconds() - began) > host.limits.stalled_seconds:
+        host.telemetry.emit("loop_stalled", partition=entity.partition, seconds=round(seconds, 3))
 
 
 def _deliver(arrival: Arrival, entity: Journaled, program: Program) -> None:
@@ -376,7 +376,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         expires_at=conclusion.expires_at,
     )
     posts = () if conclusion.expires_at is None else conclusion.posts
-    if await end(entity, update, others, posts, host) is not None:
+    if await hold.release_and_notify(entity, update, others, posts, host) is not None:
         journal.buffer = tail
         entity.look()
         return False
@@ -390,15 +390,3 @@ def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conc
     if conclusion.expires_at is None or host.home.bounds is None or host.home.bounds.fit(writes):
         return conclusion
     return replace(conclusion, expires_at=None)
-
-
-async def end(
-    entity: Journaled, update: Update, others: Sequence[Write], posts: Sequence[tuple[str, Sequence[Write]]], host: Host
-) -> Item | None:
-    """Write the end, and tell those who take messages: the others do not wait any more."""
-    while True:
-        told = [write for _, message in posts for write in message]
-        try:
-            return await hold.release(entity, update, *one_per_place((*others, *told)), host=host)
-        except hold.Unheard as unheard:
-            posts = [post for post in posts if post[0] != unheard.partition]

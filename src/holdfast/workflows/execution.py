@@ -165,7 +165,10 @@ class Execution:
             died={},
             intended={},
             progressed={},
-            seats=Seats(programs.threads, partial(_report_busy, host, partition)),
+            seats=Seats(
+                programs.threads,
+                lambda op, seconds: host.telemetry.emit("threads_busy", partition=partition, op=op, seconds=seconds),
+            ),
             aside={},
             renewed=[],
         )
@@ -395,7 +398,3 @@ class Execution:
     def evict(self) -> None:
         self.activation.evict()
         self._live.seats.leave_all()
-
-
-def _report_busy(host: Host, partition: str, op: str, seconds: float) -> None:
-    host.telemetry.emit("threads_busy", partition=partition, op=op, seconds=seconds)
