@@ -18,8 +18,8 @@ async def refuse_if_overtaken(request: Call, access: ActorAccess) -> None:
     It is asked when its lease is over, and only then: what it calls may have been called, answered and forgotten since.
     """
     caller = access.host.entities.get(request.chain[-1]) if access.host is not None and request.chain else None
-    if not isinstance(caller, Resident) or access.clock.now_ms() < caller.lease_until:
-        return
+    if not isinstance(caller, Resident) or not caller.held or access.clock.now_ms() < caller.lease_until:
+        return  # what an optimistic one does depends on its version
     head = await access.home.store.get(caller.partition)
     if head is None or head.owner != access.home.owner:
         caller.lose()
