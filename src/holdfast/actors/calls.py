@@ -52,7 +52,7 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
         naming=BY_CONTENT,
         kept=isinstance(unit, Turn) and unit.keeps,
     )
-    with unit.waiting_for_another() if isinstance(unit, Turn) else nullcontext():
+    with nullcontext() if unit is None else unit.waiting():
         replied = await request_reply(reference, request, unit, access)
     if replied.error is not None:
         raise replied.error

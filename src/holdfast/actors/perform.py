@@ -9,11 +9,13 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.failing import end_trouble, fail, let_go_of, was_set_aside
+from holdfast.actors.overtaken import refuse_if_overtaken
 from holdfast.actors.record import NOT_BEGUN, Call, Reply, timer_place
 from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembered, replied, reply_writes
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
 from holdfast.items import Delete, one_per_place, parts_of
 from holdfast.kernel.identity import identity_of
@@ -35,6 +37,12 @@ OWN_WRITES = 5
 async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
     """Run a delivery and leave behind what is to be committed for it."""
     call = delivery.call
+    if delivery.answer is not None and call.chain:
+        try:
+            await refuse_if_overtaken(call, access)
+        except Fenced as fenced:
+            delivery.fail(fenced)
+            return
     if call.known and (earlier := await _earlier_reply(call, actor, access)) is not None:
         end_trouble(delivery, actor)
         actor.finish(delivery, _answer_again(earlier, call, actor, access), receipt(delivery, actor))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
 from holdfast.actors.mail import post, withdraw
 from holdfast.actors.optimistic import call_optimistically
+from holdfast.actors.overtaken import refuse_if_overtaken
 from holdfast.actors.record import Call, Reply, decode_call, describe_partition
 from holdfast.actors.replies import find_reply, replied
 from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
@@ -40,6 +41,7 @@ async def request_reply(reference: Reference, request: Call, unit: Unit | None, 
     """Have a call applied, wherever the actor lives, and wait for the reply."""
     if not request.chain:
         return await _in_time(reference, request, access)
+    await refuse_if_overtaken(request, access)
     try:
         refuse_cycle(reference.partition, request.chain, access.host)
     except CallCycle:
@@ -99,6 +101,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
     longest_seconds = LONGEST_BILLED_LOOK_SECONDS if access.home.billed else LONGEST_LOOK_SECONDS
     try:
         request = replace(request, known=True)  # the message may be sent again when the store gives no answer
+        await refuse_if_overtaken(request, access)
         await post(reference.kind, partition, request, access)
         while True:
             if (reply := await find_reply(partition, request.id, access)) is not None:

@@ -88,8 +88,8 @@ class Turn(Unit):
                 "something: it may only read. Remove @hf.read from it"
             )
 
-    def waiting_for_another(self) -> AbstractContextManager[None]:
-        """The method waits for an actor that has a limit of its own: its own time stands still."""
+    def waiting(self) -> AbstractContextManager[None]:
+        """See ``Unit.waiting``: the method's own time stands still."""
         return nullcontext() if self.run is None else self.run.paused()
 
     def note_call(self, partition: str, reply: str) -> None:

@@ -123,5 +123,6 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
     if unit is None:
         sort = await post(reference.kind, reference.partition, call, access)
     else:
-        sort = await post_with(unit, reference.kind, reference.partition, call, access)
+        with unit.waiting():
+            sort = await post_with(unit, reference.kind, reference.partition, call, access)
     return Sent(call.id, reference.partition, sort, access)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Self
 
@@ -58,6 +59,10 @@ class Unit:
             if isinstance(write, Put) and write.item.partition == partition and write.item.sort == HEAD:
                 return write.item
         return None
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Within the block the handler waits for others: another one that has a limit of its own, or the store."""
+        return nullcontext()
 
     def __enter__(self) -> Self:
         """The handler runs: what it sends within the block comes here, and what comes later is refused."""

@@ -56,7 +56,8 @@ class Outbox:
         if (unit := current_unit.get()) is not None:
             self._refuse_elsewhere(unit)
             if not self._connect().has_outbox:
-                await self.create()
+                with unit.waiting():
+                    await self.create()
             self.add(event, id)
             return
         if id is None and step_scope.get() is not None:

@@ -147,11 +147,16 @@ def _uncovered(head: Item | None, waiting: Iterable[Item]) -> Iterator[str]:
         yield f"its owner lets it be due at {head.due_at}, and a timer is at {timer} (G1)"
 
 
+def _is_kept(reply: Item) -> bool:
+    """Whether its window lasts for everybody, whatever his clock says. One that is over may be asked for anew."""
+    return reply.expires_at is None or reply.expires_at > VirtualClock().now_ms() + CLOCKS_APART_MS
+
+
 def _of_reply(change: Change, head: Change | None) -> Iterator[str]:
     before, after = change.before, change.after
     if before is None and not _commits(head):
         yield f"{change.item.sort} was written without a commit (G4)"
-    if before is not None and after is not None and before.body != after.body:
+    if before is not None and after is not None and before.body != after.body and _is_kept(before):
         yield f"{after.sort} was {before.body!r} and became {after.body!r} (G5)"
 
 

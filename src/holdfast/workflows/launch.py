@@ -89,7 +89,8 @@ async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], ord
     """Create the head with the commit of the handler that is running, unless the execution is there already (G5)."""
     partition = partition_of(workflow.name, order.id)
     unit.refuse_elsewhere(home, describe_partition(partition))
-    there = await home.store.get(partition)
+    with unit.waiting():
+        there = await home.store.get(partition)
     there = unit.head_to_be(partition) or there
     if there is None:
         head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
