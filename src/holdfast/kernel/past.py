@@ -12,7 +12,7 @@ from holdfast.kernel.backlog import Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
 from holdfast.kernel.entries import DELIVERIES, TIMER, Delivery, Done, Entry, Failed, Marked, Pending, Replayed, Resumed
 from holdfast.kernel.places import calling_place
-from holdfast.kernel.requests import DueTimer, Operation, Request
+from holdfast.kernel.requests import Operation, Request
 
 MOST_TOLD: Final = 10
 """So many operations an error names."""
@@ -193,7 +193,7 @@ class Past:
 
 
 def _change(entry: Done | Failed, request: Request) -> str | None:
-    if entry.kind == request.kind and (entry.fingerprint in ("", request.fingerprint) or _is_due(entry, request)):
+    if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
         return None
     if entry.kind == request.kind != TIMER:
         return _other_arguments(request, entry.fingerprint)
@@ -203,11 +203,6 @@ def _change(entry: Done | Failed, request: Request) -> str | None:
         else f"lasted {entry.fingerprint} and now lasts {request.fingerprint}"
     )
     return f"{request.id}: the journal and the code disagree: it {changed} ({calling_place()}). {REMEDY}"
-
-
-def _is_due(entry: Done | Failed, request: Request) -> bool:
-    """Whether a timer of another duration would have fired too by the time that is recorded."""
-    return isinstance(request, DueTimer) and request.command.due_at <= entry.at
 
 
 def _conflict(earlier: EarlierCode, request: Request) -> str | None:
