@@ -191,6 +191,20 @@ def test_a_callback_that_calls_itself_is_stopped(clockwork):
         clockwork.run(main())
 
 
+def test_tasks_that_hand_something_round_for_ever_are_stopped_long_before_a_lease_ends(clockwork):
+    async def hand_on(left: asyncio.Queue[int], right: asyncio.Queue[int]) -> None:
+        while True:
+            await right.put(await left.get())
+
+    async def main() -> None:
+        left, right = asyncio.Queue[int](), asyncio.Queue[int]()
+        left.put_nowait(1)
+        await asyncio.gather(hand_on(left, right), hand_on(right, left))
+
+    with pytest.raises(Runaway, match=r"after 500,0\d\d callbacks"):
+        clockwork.run(main())
+
+
 def test_a_hundred_thousand_tasks_are_none_too_many(clockwork):
     async def one(lock: asyncio.Semaphore) -> int:
         async with lock:

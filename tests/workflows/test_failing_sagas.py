@@ -549,6 +549,31 @@ async def test_an_undo_that_gave_up_ends_the_execution_so_whoever_caught_it(app,
         assert status.run == 0
 
 
+async def test_a_retry_goes_on_with_the_undo_that_gave_up_in_a_child(app, goods):
+    goods.broken.add("not a")
+
+    @app.workflow
+    async def order() -> str:
+        with contextlib.suppress(Exception):
+            async with hf.saga():
+                await goods.take("a")
+                await goods.fail()
+        return "sorry"
+
+    @app.workflow
+    async def day() -> str:
+        return await order()
+
+    async with app.worker():
+        handle = await day.start(id="d")
+        with pytest.raises(hf.CompensationFailed):
+            await handle
+        goods.broken.clear()
+        await handle.retry()
+        assert await handle.result("5s") == "sorry"
+    assert goods.ledger == ["a", "undoing a", "undoing a", "not a"]
+
+
 async def test_an_undo_that_gave_up_is_found_again_by_the_next_worker(world, reaches):
     """The first worker dies after the undo gave up and was caught: the second one ends the execution like that."""
     apps = world.app(), world.app()

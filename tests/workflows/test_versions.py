@@ -274,7 +274,7 @@ async def in_a_group(do, other, go):
 
 async def longer_in_a_group(do, other, go):
     async def wait() -> None:
-        await hf.sleep("6ms")
+        await hf.sleep("1h")
 
     first = await do("a")
     async with asyncio.TaskGroup() as group:
@@ -287,7 +287,7 @@ async def longer_in_a_group(do, other, go):
     [
         (sleeping, sleeping_longer, "lasted 5 ms and now lasts 2592000000 ms"),
         (sleeping, sleeping_before, "lasted 5 ms and now lasts 3600000 ms"),
-        (in_a_group, longer_in_a_group, "lasted 5 ms and now lasts 6 ms"),
+        (in_a_group, longer_in_a_group, "lasted 5 ms and now lasts 3600000 ms"),
     ],
 )
 async def test_a_sleep_that_is_over_is_not_taken_for_one_of_another_length(deploy, old, new, lasts):

@@ -33,7 +33,7 @@ FEW_TASKS: Final = 64
 
 FREE_CALLBACKS: Final = 100_000
 CALLBACKS_EACH: Final = 10
-MOST_CALLBACKS: Final = 2_000_000
+MOST_CALLBACKS: Final = 500_000
 """So many callbacks may run before the body waits, so many more for each future that it has made, so many at most."""
 
 

@@ -44,14 +44,19 @@ def failure_of(recorded: Recorded, registry: Registry) -> Failure:
     """What ended the execution. Raises ``Undone`` if it has undone its work since."""
     entries, status = recorded.entries, recorded.head.status
     match status:
-        case _ if status == COMPENSATION_FAILED:
-            return _from(entries, [each.op for each in entries if isinstance(each, Failed) and _is_undo(each.op)])
+        case _ if status == COMPENSATION_FAILED and (undos := _failed_undos(entries)):
+            return _from(entries, undos)
         case _ if status in (CANCELLED, TIMED_OUT):
             found = Failure(_cancelled(entries, timed_out=status == TIMED_OUT))
         case _:
             found = _failed(recorded, registry)
     _refuse_undone(recorded, found.place)
     return found
+
+
+def _failed_undos(entries: Sequence[Entry]) -> list[str]:
+    """The undos that gave up; none if it was those of a child."""
+    return [each.op for each in entries if isinstance(each, Failed) and _is_undo(each.op)]
 
 
 def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
