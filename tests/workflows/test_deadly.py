@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -85,7 +86,7 @@ class Supervisor:
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
 
-    async def __aenter__(self) -> Supervisor:
+    async def __aenter__(self) -> Self:
         self._keeps = asyncio.create_task(self._keep())
         return self
 

@@ -230,7 +230,7 @@ class Execution:
         )
         self.activation.wake = partial(live.host.look, self._partition)
         self.activation.begin(now)
-        live.died.update(dict.fromkeys(self.activation.requested, deaths))
+        live.died.update((op, deaths) for op in self.activation.requested if not live.pauses(op))
 
     def under_way(self) -> Sequence[str]:
         return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
@@ -368,7 +368,7 @@ class Execution:
             timers.append(Timed(0 if is_over else request.command.due_at, request.id))
         elif (outcome := self._live.aside.pop(request.id, None)) is not None:
             effects.append(given_back(outcome, self._live))
-        elif tried is not None and tried.again_at > self._live.now_ms():
+        elif tried is not None and self._live.pauses(request.id):
             timers.append(Timed(tried.again_at, request.id))
         else:
             effects.append(request.command.effect(request, self._live))

@@ -114,6 +114,11 @@ class Live(Struct, frozen=True):
         tried = self.tried.get(op)
         return 0 if tried is None else tried.attempt
 
+    def pauses(self, op: str) -> bool:
+        """Whether an operation waits for its next attempt."""
+        tried = self.tried.get(op)
+        return tried is not None and tried.again_at > self.now_ms()
+
     def deaths(self, op: str) -> int:
         """How many processes have died during attempts of an operation, as far as is known."""
         tried = self.tried.get(op)
