@@ -109,21 +109,6 @@ class Live(Struct, frozen=True):
         """What an operation is called where its key is made: by its identity, unless a retry has begun it anew."""
         return renamed(op, self.renewed)
 
-    def failures(self, op: str) -> int:
-        """How many attempts of an operation have failed."""
-        tried = self.tried.get(op)
-        return 0 if tried is None else tried.attempt
-
-    def pauses(self, op: str) -> bool:
-        """Whether an operation waits for its next attempt."""
-        tried = self.tried.get(op)
-        return tried is not None and tried.again_at > self.now_ms()
-
-    def deaths(self, op: str) -> int:
-        """How many processes have died during attempts of an operation, as far as is known."""
-        tried = self.tried.get(op)
-        return self.died.get(op, 0) + (0 if tried is None else tried.deaths)
-
     def note(self, entry: Entry) -> None:
         """Take up what the journal notes of an operation beside its outcome."""
         match entry:
