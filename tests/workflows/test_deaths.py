@@ -70,7 +70,7 @@ LIMITS = hf.Limits(most_deaths=4)
 class Shop:
     """A virtual world. Its workers crash once a step has begun that is to kill them."""
 
-    def __init__(self, new_database, limits=LIMITS):
+    def __init__(self, new_database, limits):
         self.attempts, self.others = [], []
         self.kills, self.fails = True, False
         self.begun = asyncio.Event()
@@ -116,14 +116,18 @@ class Shop:
         process.crash()
         self.world.database.forget(process.name)
 
-    async def handle(self, id):
-        client = await self.world.client()
-        return client, self.job.handle(id)
+
+async def in_shop(new_database, limits, main):
+    shop = Shop(new_database, limits)
+    try:
+        await main(shop)
+    finally:
+        await shop.world.close()
+    assert shop.world.violations() == []
 
 
 def test_an_attempt_counts_deaths_and_the_retries_do_not(new_database):
-    async def main():
-        shop = Shop(new_database)
+    async def main(shop):
         client = await shop.world.client()
         job = await client.call(lambda: shop.job.start(id="j"))
         await shop.crash()
@@ -135,12 +139,11 @@ def test_an_attempt_counts_deaths_and_the_retries_do_not(new_database):
         (step,) = [each for each in await client.call(job.history) if each.outcome == "done"]
         assert step.attempts == 4
 
-    run_virtual(main())
+    run_virtual(lambda: in_shop(new_database, LIMITS, main))
 
 
 def test_an_innocent_neighbour_with_long_steps_is_not_parked(new_database):
-    async def main():
-        shop = Shop(new_database)
+    async def main(shop):
         client = await shop.world.client()
         others = [await client.call(lambda n=n: shop.other.start(id=f"o-{n}")) for n in range(5)]
         job = await client.call(lambda: shop.job.start(id="j"))
@@ -158,13 +161,12 @@ def test_an_innocent_neighbour_with_long_steps_is_not_parked(new_database):
         assert await client.call(lambda: job.result("1h")) == "done"
         assert shop.attempts[4:] == [1]  # it counts anew
 
-    run_virtual(main())
+    run_virtual(lambda: in_shop(new_database, LIMITS, main))
 
 
 @pytest.mark.parametrize("end", ["terminate", "pause"])
 def test_a_parked_execution_can_be_terminated_or_paused_and_resumed(new_database, end):
-    async def main():
-        shop = Shop(new_database, hf.Limits(most_deaths=1))
+    async def main(shop):
         client = await shop.world.client()
         job = await client.call(lambda: shop.job.start(id="j"))
         await shop.crash()
@@ -181,4 +183,4 @@ def test_a_parked_execution_can_be_terminated_or_paused_and_resumed(new_database
             assert await client.call(lambda: job.result("1h")) == "done"
         await asyncio.sleep(600)
 
-    run_virtual(main())
+    run_virtual(lambda: in_shop(new_database, hf.Limits(most_deaths=1), main))

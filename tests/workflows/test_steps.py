@@ -927,7 +927,7 @@ async def test_another_process_finds_what_the_last_heartbeat_said(world):
         await beaten.wait()
     async with second.worker():
         assert await after.handle("j").result("5s") == 1
-    assert seen == [(1, None), (1, {"row": 5})]
+    assert seen == [(1, None), (2, {"row": 5})]
 
 
 async def test_another_process_goes_on_counting_attempts_and_waits_as_long(world, eventually):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.journal import Journal
     from holdfast.kernel.journaled import Journaled
-    from holdfast.kernel.program import Program
 
 SUSPECT: Final = 2
 """So many deaths in a row are no accident any more."""
@@ -41,12 +40,12 @@ async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
         raise Deadly(_reason(journal.deaths, ()))
 
 
-def check(journal: Journal, program: Program, host: Host) -> None:
+def check(journal: Journal, under_way: Sequence[str], host: Host) -> None:
     """Raise ``Deadly`` if one death more would be too many. The replay has said what is under way, and started
     nothing.
     """
     if journal.deaths >= host.limits.most_deaths:
-        raise Deadly(_reason(journal.deaths, program.under_way()))
+        raise Deadly(_reason(journal.deaths, under_way))
 
 
 def _reason(deaths: int, under_way: Sequence[str]) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released
+from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.errors import Refused
-from holdfast.items import AllOf, OwnerIs, RevisionIs, one_per_place, place
+from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.items import Item, Update, Write
+    from holdfast.items import Item, Write
     from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
 
@@ -41,6 +42,32 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
         case Closed():
             pass
     return outcome
+
+
+async def cover(entity: Entity, host: Host) -> None:
+    """Nobody rang, and yet there is something to do: have it found if we die of it (G1)."""
+    entity.due_at = host.clock.now_ms()
+    ours = OwnerIs(host.home.owner, entity.epoch)
+    update = Update(partition=entity.partition, when=ours, due_at=entity.due_at)
+    try:
+        await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs beside is not lost
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+
+
+async def confirm(entity: Entity, host: Host) -> None:
+    """Our lease may have lapsed while we waited for the store, or were stopped: ask for it before an effect starts.
+
+    So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
+    """
+    until = host.clock.now_ms() + host.limits.lease_ms
+    update = renewal(entity.partition, host.home.owner, entity.epoch, until)
+    still_ours = partial(is_leased, owner=host.home.owner, epoch=entity.epoch)
+    try:
+        await write_until_known(host.home.store, update, ours=still_ours)
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+    entity.lease_until = max(entity.lease_until, until)
 
 
 def unchanged(entity: Entity, host: Host) -> AllOf:

@@ -133,14 +133,10 @@ class Program(Protocol):
         """The head's body as it shall be while other code is waited for."""
         ...
 
-    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> Sequence[str]:
         """Start, replaying ``entries``, and go on from there ``now`` (milliseconds). So many processes in a row have
-        died since the last of them.
+        died since the last of them. Answers the operations that it has asked for and that have not ended.
         """
-        ...
-
-    def under_way(self) -> Sequence[str]:
-        """The operations that it has asked for, and that have not ended."""
         ...
 
     def deliver(self, arrival: Arrival) -> bool:

@@ -7,7 +7,6 @@ finds out at its next write (``Fenced``), forgets what it had and leaves the ent
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -15,16 +14,15 @@ from msgspec.structs import replace
 
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held, is_leased, renewal
-from holdfast.errors import Refused, StoreError
-from holdfast.items import Item, OwnerIs, Update
+from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
+from holdfast.errors import StoreError
+from holdfast.items import Item, Update
 from holdfast.kernel import deaths, handover, hold
 from holdfast.kernel.entries import DELIVERIES, Tried
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.program import Blocked, Deadly, Effect, SqlEffect
 from holdfast.kernel.transact import transact
-from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,12 +108,12 @@ async def read(entity: Journaled, host: Host) -> Program:
     await deaths.fence(entity, journal, host)
     entity.fresh, entity.taken_over, entity.died = False, False, False
     began = elapsed_seconds()
-    program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
+    under_way = program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
     if not journal.entries:  # a long replay is no fault of the body
         _report_if_stalled(entity, began, host)
     journal.entries = []
     entity.program = program
-    deaths.check(journal, program, host)
+    deaths.check(journal, under_way, host)
     entity.head = None
     return program
 
@@ -240,35 +238,9 @@ async def commit(entity: Journaled, host: Host) -> None:
             entity.journal.record(effect.intent)
     await entity.journal.commit(*entity.take_others())
     if entity.due_at is None or entity.due_at > host.clock.now_ms():
-        await cover(entity, host)
+        await hold.cover(entity, host)
     while host.clock.now_ms() >= entity.lease_until:
-        await confirm(entity, host)
-
-
-async def cover(entity: Journaled, host: Host) -> None:
-    """Nobody rang, and yet there is something to do: have it found if we die of it (G1)."""
-    entity.due_at = host.clock.now_ms()
-    ours = OwnerIs(host.home.owner, entity.epoch)
-    update = Update(partition=entity.partition, when=ours, due_at=entity.due_at)
-    try:
-        await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs beside is not lost
-    except Refused as refused:
-        raise Fenced(f"{entity.partition}: {refused}") from None
-
-
-async def confirm(entity: Journaled, host: Host) -> None:
-    """Our lease may have lapsed while we waited for the store, or were stopped: ask for it before an effect starts.
-
-    So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
-    """
-    until = host.clock.now_ms() + host.limits.lease_ms
-    update = renewal(entity.partition, host.home.owner, entity.epoch, until)
-    still_ours = partial(is_leased, owner=host.home.owner, epoch=entity.epoch)
-    try:
-        await write_until_known(host.home.store, update, ours=still_ours)
-    except Refused as refused:
-        raise Fenced(f"{entity.partition}: {refused}") from None
-    entity.lease_until = max(entity.lease_until, until)
+        await hold.confirm(entity, host)
 
 
 def flush(entity: Journaled) -> None:

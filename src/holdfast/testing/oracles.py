@@ -43,7 +43,7 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     ),  # its owner may have kept its lease while it was paused
     RUNNING: frozenset({READY, SUSPENDED, BLOCKED, PAUSED, *ENDED}),
     SUSPENDED: _WAITING,
-    BLOCKED: _WAITING,
+    BLOCKED: _WAITING | {READY},  # it was resumed
     PAUSED: frozenset({READY, TERMINATED}),
     COMPLETED: frozenset(),
     FAILED: frozenset({READY}),

@@ -26,6 +26,7 @@ from holdfast.kernel.requests import DueTimer, Operation, Request
 from holdfast.kernel.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.aside import given_back, in_order, renewals
+from holdfast.workflows.attempts import pauses
 from holdfast.workflows.attending import attend
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.ending import Ending
@@ -206,7 +207,7 @@ class Execution:
         notes, count = self._kept_notes
         return replace(self._record, notes=notes, notes_at=count)
 
-    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> Sequence[str]:
         record, live = self._record, self._live
         self._clears = record.run > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
@@ -232,9 +233,7 @@ class Execution:
         )
         self.activation.wake = partial(live.host.look, self._partition)
         self.activation.begin(now)
-        live.died.update(dict.fromkeys(self.activation.requested, deaths))
-
-    def under_way(self) -> Sequence[str]:
+        live.died.update((op, deaths) for op in self.activation.requested if not pauses(op, live))
         return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -370,7 +369,7 @@ class Execution:
             timers.append(Timed(0 if is_over else request.command.due_at, request.id))
         elif (outcome := self._live.aside.pop(request.id, None)) is not None:
             effects.append(given_back(outcome, self._live))
-        elif tried is not None and tried.again_at > self._live.now_ms():
+        elif tried is not None and pauses(request.id, self._live):
             timers.append(Timed(tried.again_at, request.id))
         else:
             effects.append(request.command.effect(request, self._live))

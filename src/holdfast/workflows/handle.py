@@ -162,7 +162,7 @@ class Handle(Generic[R]):
         await control.pause(self._connect(), self._partition)
 
     async def resume(self) -> None:
-        """Let a paused execution go on."""
+        """Let a paused execution go on, or one that is parked because its processes died of it (``BLOCKED``)."""
         await control.resume(self._connect(), self._partition)
 
     async def move(self) -> None:

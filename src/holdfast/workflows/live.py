@@ -75,16 +75,6 @@ class Live(Struct, frozen=True):
         """What an operation is called where its key is made: by its identity, unless a retry has begun it anew."""
         return renamed(op, self.renewed)
 
-    def failures(self, op: str) -> int:
-        """How many attempts of an operation have failed."""
-        tried = self.tried.get(op)
-        return 0 if tried is None else tried.attempt
-
-    def deaths(self, op: str) -> int:
-        """How many processes have died during attempts of an operation, as far as is known."""
-        tried = self.tried.get(op)
-        return self.died.get(op, 0) + (0 if tried is None else tried.deaths)
-
     def note(self, entry: Entry) -> None:
         """Take up what the journal notes of an operation beside its outcome."""
         match entry:

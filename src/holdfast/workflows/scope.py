@@ -111,9 +111,9 @@ class StepInfo(Current):
     ``idempotency_key`` is the same for every attempt of this step, on any machine, and different for every other
     step of any execution in any home: 40 hexadecimal digits. Hand it to whatever the step changes (G10). ``fence``
     never goes backwards from one owner of the execution to the next: whatever refuses lower ones than it has seen
-    refuses a process that comes back late (G3). ``attempt`` counts from 1. ``workflow`` and ``id`` name the execution
-    it is for, ``operation`` its place there, as in the history. ``last_heartbeat`` is what an earlier attempt reported
-    last.
+    refuses a process that comes back late (G3). ``attempt`` counts from 1, failed attempts and deaths of processes
+    alike. ``workflow`` and ``id`` name the execution it is for, ``operation`` its place there, as in the history.
+    ``last_heartbeat`` is what an earlier attempt reported last.
     """
 
     idempotency_key: str

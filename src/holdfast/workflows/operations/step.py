@@ -22,6 +22,7 @@ from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, S
 from holdfast.failure import describe
 from holdfast.kernel.entries import AT_ONCE, Intended, Progressed, Tried
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
+from holdfast.workflows import attempts
 from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
@@ -127,7 +128,7 @@ async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arriv
 
 async def _attempt_now(command: CallStep, operation: Operation, live: Live, seat: Seat | None) -> Arrival:
     step = command.step
-    attempt = live.failures(operation.id) + live.deaths(operation.id) + 1
+    attempt = attempts.failures(operation.id, live) + attempts.deaths(operation.id, live) + 1
     began = live.now_ms()
     try:
         result = await contained(_invoke(command, operation, live, attempt, seat))
@@ -139,8 +140,8 @@ async def _attempt_now(command: CallStep, operation: Operation, live: Live, seat
 
 
 def _failure(command: CallStep, operation: Operation, live: Live, error: BaseException, began: int) -> Arrival:
-    policy, deaths = command.step.policy, live.deaths(operation.id)
-    attempt = live.failures(operation.id) + 1  # by the policy: that a process died is no failure of the step
+    policy, deaths = command.step.policy, attempts.deaths(operation.id, live)
+    attempt = attempts.failures(operation.id, live) + 1  # by the policy: that a process died is no failure of the step
     # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
     random = Random(f"{live.record.secret}/{operation.id}/{attempt}")
     final = policy.at_most_once is True or isinstance(error, InvalidInput)
