@@ -109,7 +109,9 @@ def undos_came_in_reverse(evidence: Evidence) -> Iterator[str]:
 
 def callbacks_were_answered_once(evidence: Evidence) -> Iterator[str]:
     answers: dict[str, list[str]] = {}
-    for execution, said in evidence.ledger.read("SELECT execution, said FROM answers WHERE outcome = 'taken'"):
+    # A repeat of the answer that was taken is taken too (G11).
+    distinct = "SELECT DISTINCT execution, said FROM answers WHERE outcome = 'taken'"
+    for execution, said in evidence.ledger.read(distinct):
         answers.setdefault(execution, []).append(said)
     for id, said in answers.items():
         result = evidence.executions[f"wf#approval#{id}"].result()

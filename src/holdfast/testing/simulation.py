@@ -22,6 +22,7 @@ from holdfast.testing.oracles import operations_of, unrest
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, is_execution, swift
+from holdfast.workflows.record import workflow_of
 
 MOST_INCARNATIONS: Final = 10
 MOST_TRIES: Final = 100
@@ -176,8 +177,8 @@ async def alive(process: Process, world: World) -> None:
 async def conclude(world: World, scenario: Scenario, result: str, violations: list[str]) -> Run:
     """Look at what is left, and let go of the world."""
     items = await world.database.items()
-    lasting = [item for item in items if not expires(item)]
     everybody = (*world.processes, *world.clients)
+    lasting = [item for item in items if not any(_has_retention(item, each) for each in everybody[:1])]
     events = sum((process.app.telemetry.counts for process in everybody), Counter[str]())
     violations = [
         *violations,
@@ -207,6 +208,12 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
 def expires(item: Item) -> bool:
     """Whether this is an execution that has ended and is deleted soon: when, depends on how long a run takes."""
     return is_execution(item) and item.expires_at is not None
+
+
+def _has_retention(item: Item, process: Process) -> bool:
+    """Whether this is an execution that is deleted some time after its end, perhaps before a run is looked at."""
+    workflow = process.app.registry.workflows.get(workflow_of(item.partition)) if is_execution(item) else None
+    return workflow is not None and workflow.policy.retention_ms is not None
 
 
 def _complaints(events: Counter[str], faults: FaultCounts) -> list[str]:
