@@ -167,15 +167,24 @@ CHANGES: Final[tuple[Change, ...]] = (
 
 
 class Body:
-    """Performs a tree. ``removed``: the names of the steps that it declares that it does without."""
+    """Performs a tree. ``removed``: the names of the steps that it declares that it does without. ``passed``: what
+    earlier code has asked for, as far as is recorded.
+    """
 
-    def __init__(self, tree: Node, waited: set[int], removed: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        tree: Node,
+        waited: set[int],
+        removed: tuple[str, ...] = (),
+        passed: frozenset[tuple[str, str]] = frozenset(),
+    ) -> None:
         self.tree = tree
         self.asked: set[tuple[str, int]] = set()
         self.wrong: list[str] = []
         self.activation: Activation
         self._waited = waited
         self._removed = removed
+        self._passed = passed
 
     async def main(self) -> None:
         if self._removed:
@@ -211,7 +220,11 @@ class Body:
     async def patch(self, node: Node) -> None:
         """The first part is new, the others are what was there before."""
         new, *old = node.parts
-        for part in [new] if self.activation.patched(f"p{new.label}") else old:
+        is_new = self.activation.patched(f"p{new.label}")
+        behind = [(node.name, str(node.label)) for part in old for node in walk(part) if node.kind == "step"]
+        if is_new and self._passed.intersection(behind):
+            self.wrong.append(f"p{new.label} is on, although earlier code has passed it")
+        for part in [new] if is_new else old:
             await self.perform(part)
 
     async def sequence(self, node: Node) -> None:

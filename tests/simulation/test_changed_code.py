@@ -59,9 +59,16 @@ class History:
         self.now = START_MS
         self._messages = 0
 
-    def body(self, tree: Node, *, strict: bool, removed: tuple[str, ...] = ()) -> Body:
+    def body(
+        self,
+        tree: Node,
+        *,
+        strict: bool,
+        removed: tuple[str, ...] = (),
+        passed: frozenset[tuple[str, str]] = frozenset(),
+    ) -> Body:
         """A body that has replayed what is recorded."""
-        body = Body(tree, self.waited, removed)
+        body = Body(tree, self.waited, removed, passed)
         body.activation = Activation(
             body.main,
             recorded=list(self.recorded),
@@ -147,6 +154,13 @@ def known(recorded: list[Entry]) -> set[str]:
     return {*pending, *(entry.op for entry in recorded if isinstance(entry, (Done, Tried, Intended)))}
 
 
+def asked(recorded: list[Entry]) -> dict[str, str]:
+    """The steps that a body has asked for, with the digests of their arguments."""
+    pending = {op: each for entry in recorded if isinstance(entry, Pending) for op, each in entry.operations.items()}
+    finished = {each.op: each.fingerprint for each in recorded if isinstance(each, Done) and each.kind == "step"}
+    return pending | finished
+
+
 # ── One pair ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -162,10 +176,11 @@ def violations(old: Node, new: Node, removed: tuple[str, ...], seed: int, counts
     history.stop(first.activation, dies=random.random() < 0.5)
     counts["points"] += 1
     before = list(history.recorded)
-    body = history.body(new, strict=False, removed=removed)
+    passed = frozenset((name_of(op), digest) for op, digest in asked(before).items())
+    body = history.body(new, strict=False, removed=removed, passed=passed)
     if random.random() < 0.3 and not history.drive(body, random.randrange(4)):
         body.activation.evict()
-        body = history.body(new, strict=False, removed=removed)
+        body = history.body(new, strict=False, removed=removed, passed=passed)
     ended = history.drive(body)
     wrong = [*body.wrong, *(() if ended else ["the new code does not come to its end"])]
     if body.activation.broken is None:
@@ -183,8 +198,8 @@ def lost(before: list[Entry], body: Body, removed: tuple[str, ...]) -> list[str]
     finished = {
         (name_of(each.op), each.fingerprint) for each in before if isinstance(each, Done) and each.kind == "step"
     }
-    asked = {(name, str(label)) for name, label in body.asked}
-    return [f"{name}({label}) is lost" for name, label in finished - asked if name not in removed]
+    found = {(name, str(label)) for name, label in body.asked}
+    return [f"{name}({label}) is lost" for name, label in finished - found if name not in removed]
 
 
 def repeated(history: History, old: Node, new: Node) -> list[str]:

@@ -187,6 +187,19 @@ ROWS = (
     ),
     Row(name="a sleep moved", old=seq(A, sleep(60), X), new=seq(A, X, sleep(60)), ends=ALWAYS),
     Row(name="a sleep before another", old=seq(A, sleep(60), X), new=seq(sleep(5), A, sleep(60), X), ends=SOMETIMES),
+    Row(
+        name="a sleep made a timeout elsewhere",
+        old=seq(sleep(60), A, X),
+        new=seq(A, timeout(60, go("never")), X),
+        ends=ALWAYS,
+    ),
+    Row(
+        name="a step before a timed wait",
+        old=seq(A, go(timeout=10), B, go()),
+        new=seq(A, X, go(timeout=10), B, go()),
+        messages=((300.0, "go", "late"),),
+        ends=ALWAYS,
+    ),
     Row(name="a sleep made a timeout", old=seq(A, sleep(60), X), new=seq(A, timeout(60, go()), X), ends=ALWAYS),
     Row(
         name="a timeout changed",

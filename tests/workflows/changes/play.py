@@ -228,14 +228,14 @@ async def _interrupted(row: Row, plan: FaultPlan, right: Right, folder: Path) ->
     if head is not None and head.status in ENDED:
         end = End.OVER
     else:
-        end = await _go_on(play, recorded, right)
+        end = await _go_on(play, first, recorded, right)
     user.cancel()
     outcome = Outcome(end, await play.result(), first.wire.writes, list(play.book.wrong))
     await play.world.close()
     return outcome
 
 
-async def _go_on(play: Play, recorded: list[Entry], right: Right) -> End:
+async def _go_on(play: Play, first: Process, recorded: list[Entry], right: Right) -> End:
     before = list(play.book.effects)
     play.deploy("new", play.row.new)
     await play.worked_on()
@@ -255,7 +255,7 @@ async def _go_on(play: Play, recorded: list[Entry], right: Right) -> End:
         end = End.BLOCKED
     else:
         end = End.BLOCKED
-    await _require_one_key(play, known_ops(recorded))
+    await _require_one_key(play, known_ops(recorded) if first.dead else None)
     return end
 
 
@@ -278,8 +278,8 @@ async def _roll_back(play: Play, recorded: list[Entry], right: Right) -> None:
         play.book.wrong.append(f"rolled back, the old code ends with {result}, not one of {right.olds}")
 
 
-async def _require_one_key(play: Play, known: set[str]) -> None:
-    """Nothing was done under two keys. What a process that died had just begun, nobody knows of: that is excused."""
+async def _require_one_key(play: Play, known: set[str] | None) -> None:
+    """Nothing was done under two keys. What a process that died had just begun, and nobody knows of, is excused."""
     parents = {
         each.partition.removeprefix("wf#"): parent.op
         for each in await play.world.database.items()
@@ -288,7 +288,7 @@ async def _require_one_key(play: Play, known: set[str]) -> None:
     for label, keys in play.book.keys().items():
         places = [(each.key, parents.get(each.execution, each.op)) for each in play.book.effects if each.label == label]
         _, old_op = places[0]
-        if len(keys) > 1 and old_op in known and label not in play.row.anew:
+        if len(keys) > 1 and (known is None or old_op in known) and label not in play.row.anew:
             play.book.wrong.append(f"{label} was done under {len(keys)} keys, for {sorted({op for _, op in places})}")
 
 
