@@ -128,7 +128,7 @@ class Activation:
         self._refusals = 0
         self._live = False
         self._names_timers = names_timers
-        self._wait_times = WaitTimes()
+        self._wait_times = WaitTimes(self.requested)
         self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps)
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────

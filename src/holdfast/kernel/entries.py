@@ -249,7 +249,7 @@ def _left_of(entry: Entry, failed: tuple[str, ...]) -> Entry | None:
     match entry:
         case Done(op=op) | Failed(op=op) | Tried(op=op) | Intended(op=op) | Progressed(op=op) if op in failed:
             return None
-        case Done(kind=kind, op=op) if kind == TIMER and not _is_sleep(op):
+        case Done(kind=kind, op=op) if kind == TIMER and not is_sleep(op):
             return None  # a time-out begins anew
         case Done() | Failed():
             return Aside(entry)
@@ -259,7 +259,8 @@ def _left_of(entry: Entry, failed: tuple[str, ...]) -> Entry | None:
             return entry
 
 
-def _is_sleep(op: str) -> bool:
+def is_sleep(op: str) -> bool:
+    """Whether an operation is a wait that is over for good when it is over."""
     return op.rpartition("/")[2].partition("#")[0] in SLEEPS
 
 

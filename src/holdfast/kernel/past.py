@@ -36,7 +36,7 @@ class Past:
     worked on the execution before.
     """
 
-    __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "continues")
+    __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "continues", "reopened")
 
     def __init__(self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] = ()) -> None:
         self._backlog: Backlog | None = None
@@ -44,6 +44,8 @@ class Past:
         self._marks = self._reached = NOTHING
         self.continues = False
         """Whether the body waited where it will wait now, when the last entry was recorded."""
+        self.reopened = False
+        """Whether it was retried, and nothing was recorded since."""
         if recorded:
             self._take_in(recorded, strict=strict)
 
@@ -51,7 +53,8 @@ class Past:
         replayed = [entry for entry in recorded if isinstance(entry, REPLAYED)]
         if replayed:
             self._backlog = Backlog(replayed, strict=strict)
-            self.continues = strict and replayed[-1] != Resumed(0)
+            self.reopened = replayed[-1] == Resumed(0)
+            self.continues = strict and not self.reopened
         self._marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
         self._reached = frozenset(wait for entry in recorded if isinstance(entry, Pending) for wait in entry.waits)
 

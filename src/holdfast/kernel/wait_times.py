@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from holdfast.kernel.entries import Resumed
+from holdfast.kernel.entries import Resumed, is_sleep
 from holdfast.kernel.past import Past
-from holdfast.kernel.requests import DueTimer
+from holdfast.kernel.requests import DueTimer, Request
 
 LATE_MS: Final = 50
 """Waits that a body asks for later than this after what was recorded last count from now on."""
@@ -15,9 +16,10 @@ LATE_MS: Final = 50
 class WaitTimes:
     """The timers that a body has asked for since the last entry was delivered."""
 
-    __slots__ = ("_fresh",)
+    __slots__ = ("_fresh", "_requested")
 
-    def __init__(self) -> None:
+    def __init__(self, requested: Mapping[str, Request]) -> None:
+        self._requested = requested
         self._fresh: list[DueTimer] = []
 
     def add(self, timer: DueTimer) -> None:
@@ -33,6 +35,8 @@ class WaitTimes:
         last, at ``recorded_ms``; they count from now on.
         """
         late = [timer.id for timer in self._fresh if not timer.cancelled() and not past.has_reached(timer.id)]
+        if past.reopened:  # what limits the work that begins anew has all its time, whenever it was asked for
+            late += [op for op, each in self._requested.items() if _limits(each) and op not in late]
         if not late or now - recorded_ms <= LATE_MS:
             return None
         resumed = Resumed(now, tuple(late))
@@ -41,6 +45,11 @@ class WaitTimes:
 
     def resume(self, resumed: Resumed) -> None:
         """Let the timers count from when the body came to them, as was noted."""
-        for timer in self._fresh:
-            if timer.id in resumed.waits:
+        for wait in resumed.waits:
+            if isinstance(timer := self._requested.get(wait), DueTimer):
                 timer.count_from(resumed.at)
+
+
+def _limits(request: Request) -> bool:
+    """Whether it is a time-out, and no wait of its own."""
+    return isinstance(request, DueTimer) and not is_sleep(request.id)
