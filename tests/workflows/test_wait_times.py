@@ -17,7 +17,7 @@ class Shop:
     """A virtual world, its code, and what it has done when."""
 
     def __init__(self, new_database):
-        self.attempts, self.fails = [], False
+        self.attempts, self.fails, self.replayed = [], False, []
         self.world = World(self._build, limits=hf.Limits(), database=new_database())
 
     def _build(self, app, ledger):
@@ -30,16 +30,24 @@ class Shop:
             return name
 
         @app.workflow
+        async def sleeps() -> None:
+            self.replayed.append(hf.current().replaying)
+            await hf.sleep("10m")
+
+        @app.workflow
         async def limited() -> str:
             async with asyncio.timeout(60):
                 return await work("a") + await work("b")
 
-        self.limited = limited
+        self.sleeps, self.limited = sleeps, limited
 
         async def user():
             return None
 
         return user
+
+    def now(self):
+        return asyncio.get_running_loop().time()
 
 
 @pytest.fixture
@@ -56,6 +64,21 @@ def in_shop(new_database):
         run_virtual(inside)
 
     return run
+
+
+def test_a_worker_that_comes_an_hour_late_sleeps_as_long_and_attempts_every_step(in_shop):
+    async def main(shop, client):
+        sleeps = await client.call(lambda: shop.sleeps.start(id="s"))
+        limited = [await client.call(lambda n=n: shop.limited.start(id=f"l-{n}")) for n in range(100)]
+        await asyncio.sleep(HOUR)
+        await shop.world.boot()
+        came = shop.now()
+        for each in limited:
+            assert await client.call(lambda each=each: each.result("1h")) == "ab"
+        await client.call(lambda: sleeps.result("1h"))
+        assert 595 < shop.now() - came < 660
+
+    in_shop(main)
 
 
 def test_a_retry_an_hour_later_gives_a_time_out_asked_for_before_finished_steps_its_time_again(in_shop):
@@ -82,5 +105,26 @@ def test_a_fork_an_hour_later_attempts_the_step(in_shop):
         await asyncio.sleep(HOUR)
         forked = await client.call(lambda: limited.fork(id="f"))
         assert await client.call(lambda: forked.result("1h")) == "ab"
+
+    in_shop(main)
+
+
+@pytest.mark.parametrize("ends", ["crash", "stop"])
+def test_a_worker_that_ends_during_a_sleep_does_not_begin_it_anew(in_shop, ends):
+    async def main(shop, client):
+        first = await shop.world.boot()
+        await client.call(lambda: shop.sleeps.start(id="s"))
+        began = shop.now()
+        await asyncio.sleep(300)
+        if ends == "crash":
+            first.crash()
+            shop.world.database.forget(first.name)
+        else:
+            await first.stop()
+        await shop.world.boot()
+        # The handle is of the app that was built last: the others are gone.
+        await client.call(lambda: shop.sleeps.handle("s").result("1h"))
+        assert 600 <= shop.now() - began < 640
+        assert shop.replayed == [False, True]
 
     in_shop(main)
