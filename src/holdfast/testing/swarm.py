@@ -182,6 +182,7 @@ class _Swarm:
             linger_seconds=random.choice((0.0, 0.2)),
             resident=random.choice((0, 20_000)),
             running=random.choice((3, 2_000)),
+            most_deaths=1_000,  # chaos ends processes, not the code
         )
         self._begin_within_seconds = random.choice((5.0, 40.0))
         self._users: dict[App, dict[str, User]] = {}

@@ -93,15 +93,15 @@ def retried(app: App, ledger: Ledger) -> User:
     """A step that works at its third attempt, and one that never does."""
 
     @app.step(retry=PATIENT)
-    async def flaky() -> int:
-        ledger.effect(attempt(), key=f"{idempotency_key()} {attempt()}")
-        if attempt() < 3:
+    async def flaky() -> str:
+        if attempt() < 3:  # deaths count as well
+            ledger.attempt()
             raise ConnectionError("not yet")
-        return attempt()
+        return ledger.effect("worked")
 
     @app.step(retry=PATIENT)
     async def hopeless() -> None:
-        ledger.effect(attempt(), key=f"{idempotency_key()} {attempt()}")
+        ledger.attempt()
         raise ConnectionError("never")
 
     @app.workflow
