@@ -257,8 +257,8 @@ def forgotten_attempts() -> AbstractContextManager[object]:
     """Failed attempts before a crash are not counted."""
     begin = Execution.begin
 
-    def planted(execution: Execution, entries: Sequence[Any], now: int) -> None:
-        begin(execution, [entry for entry in entries if not isinstance(entry, Tried)], now)
+    def planted(execution: Execution, entries: Sequence[Any], now: int, **options: Any) -> None:
+        begin(execution, [entry for entry in entries if not isinstance(entry, Tried)], now, **options)
 
     return mock.patch.object(Execution, "begin", planted)
 
