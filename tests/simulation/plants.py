@@ -176,7 +176,7 @@ def forgetful_start() -> AbstractContextManager[object]:
 def no_fence() -> AbstractContextManager[object]:
     """A takeover does not fence off the owner before."""
 
-    async def fence(_journal: Journal) -> None:
+    async def fence(_journal: Journal, died_by: int | None = None) -> None:
         pass
 
     return mock.patch.object(Journal, "fence", fence)

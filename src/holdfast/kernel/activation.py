@@ -102,7 +102,7 @@ class Activation:
         rebuild: Callable[[ErrorRecord], Exception],
         untouched: bool = False,
         names_timers: bool = True,
-        steps: Container[str] = (),
+        steps: Container[str] | None = None,
     ) -> None:
         # The loop is complete: what it does not implement it refuses by name, which type checkers cannot see.
         self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]

@@ -26,7 +26,7 @@ class EarlierCode:
 
     __slots__ = ("_by_name", "_fingerprints", "_gone", "_removed", "_signals", "_unasked", "_waits", "known")
 
-    def __init__(self, recorded: Sequence[Entry], *, known: bool, steps: Container[str] = ()) -> None:
+    def __init__(self, recorded: Sequence[Entry], *, known: bool, steps: Container[str] | None = None) -> None:
         self.known = known
         """Whether what earlier code waited for last is recorded: if its process died at once, it is not."""
         self._fingerprints: dict[str, str] = {}
@@ -42,7 +42,7 @@ class EarlierCode:
             if _is_signal(wait):
                 self._signals[name_of(wait)] = self._signals.get(name_of(wait), 0) + 1
         self._removed: set[str] = set()
-        self._gone = {op for op in _steps_in(recorded) if step_name_of(op) not in steps}
+        self._gone = {op for op in _steps_in(recorded) if steps is not None and step_name_of(op) not in steps}
 
     def _learn(self, entry: Entry) -> None:
         match entry:

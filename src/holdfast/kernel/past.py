@@ -38,7 +38,9 @@ class Past:
 
     __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "continues", "reopened")
 
-    def __init__(self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] = ()) -> None:
+    def __init__(
+        self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] | None = None
+    ) -> None:
         self._backlog: Backlog | None = None
         self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched, steps=steps)
         self._marks = self._reached = NOTHING
