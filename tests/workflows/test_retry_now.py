@@ -113,7 +113,7 @@ async def test_it_outlives_the_process_that_heard_it(app, world, job, ran, down,
         await gate.wait()
     down.clear()
     async with app.worker():  # the message is used up, and the pause is over all the same
-        assert await handle == ["bank 2"]
+        assert await handle == ["bank 3"]
 
 
 async def test_a_pause_that_was_skipped_does_not_end_again(app, ran, eventually):
