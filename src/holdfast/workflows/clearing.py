@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StoreError
 from holdfast.items import Delete, Item
-from holdfast.kernel.entries import encode_entries
+from holdfast.kernel.entries import TakenOver, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.kernel.program import Effect
 from holdfast.workflows.record import ANSWERED_PREFIX, CALLBACK_PREFIX
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 CLEARING: Final = "!clear"
 BATCH: Final = 100
 """So many items are read at once, and deleted at once."""
-
-FENCE: Final = encode_entries(())
 
 
 def clearing(live: Live) -> Effect:
@@ -54,4 +52,6 @@ async def _clear_prefix(store: Store, partition: str, prefix: str, now_from: str
 
 
 def _fences(item: Item) -> bool:
-    return item.sort.startswith(SEGMENT_PREFIX) and item.body == FENCE
+    if not item.sort.startswith(SEGMENT_PREFIX):
+        return False
+    return all(isinstance(entry, TakenOver) for entry in decode_entries(item.body))
