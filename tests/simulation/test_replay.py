@@ -323,7 +323,7 @@ class Schedule:
         able = [request for request in requests if request not in timers]
         if timers:
             able.append(min(timers, key=lambda timer: timer.command.due_at))
-        cleans_up = not able and self._activation.holds_cancellation  # no other cancellation interrupts that
+        cleans_up = not able and self._activation.main.holds_cancellation  # no other cancellation interrupts that
         if cleans_up or (self._messages > 0 and (not able or self._random.random() < 0.1)):
             self._messages -= 1
             assert self._messages > -MOST_MESSAGES, "a clean-up that no message helps, which is not meant"

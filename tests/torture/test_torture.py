@@ -26,8 +26,6 @@ def torture(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(report.read_text()), text
 
 
-# Its verdict does not know yet that the fences of earlier runs stay: run it by `make torture` until it does.
-@pytest.mark.torture
 def test_killed_and_stopped_processes_keep_every_promise(tmp_path: Path) -> None:
     status, report, text = torture(tmp_path)
     assert status == 0, text
