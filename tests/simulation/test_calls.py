@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from itertools import count, islice
 
-import pytest
-
 from holdfast.testing.faults import DelayRing, DoubleRing, EarlyRing, Kill, LoseRing
 from holdfast.testing.scenarios import SCENARIOS
 from holdfast.testing.swarm import calls_of, expectations, run_seeds
@@ -16,8 +14,6 @@ FIRST = 1_000
 """The swarm's own test begins at another one."""
 
 
-# Known to fail on some seeds: run it by `make torture` until that is mended.
-@pytest.mark.torture
 def test_what_is_called_comes_to_the_same_end_whatever_becomes_of_the_calls(caplog) -> None:
     caplog.set_level(logging.CRITICAL)  # failed turns are logged, and are to be expected here
     seeds = islice((seed for seed in count(FIRST) if calls_of(seed) is not None), SEEDS)

@@ -35,8 +35,6 @@ def pool() -> tuple[Expectation, ...]:
     return expectations(SCENARIOS)
 
 
-# Known to fail on some seeds: run it by `make torture` until that is mended.
-@pytest.mark.torture
 @pytest.mark.parametrize("part", range(PARTS))
 def test_whatever_happens_to_the_processes_everything_ends_as_if_nothing_had(part: int) -> None:
     report = run_seeds(pool(), range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART))
