@@ -51,11 +51,11 @@ def contained_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
         raise Escaped(error) from error
 
 
-async def contained(code: Awaitable[T]) -> T:
-    """Await what a user has written. Raises ``Escaped`` for what is neither an ``Exception``, nor an interrupt, nor
-    asked for by somebody who cancels the running task or throws it away.
+def contained(code: Awaitable[T]) -> Awaitable[T]:
+    """What a user has written, to be awaited. Raises ``Escaped`` for what is neither an ``Exception``, nor an
+    interrupt, nor asked for by somebody who cancels the running task or throws it away.
     """
-    return await Run(code)
+    return Run(code)
 
 
 class Run(Generic[T]):

@@ -44,12 +44,12 @@ def derive(*parts: str) -> str:
     >>> derive("ab", "c") == derive("a", "bc")
     False
     """
-    digest = hashlib.blake2b(digest_size=20)
+    told = bytearray()
     for part in parts:
         data = part.encode()
-        digest.update(len(data).to_bytes(4, "big"))
-        digest.update(data)
-    return digest.hexdigest()
+        told += len(data).to_bytes(4, "big")
+        told += data
+    return hashlib.blake2b(told, digest_size=20).hexdigest()
 
 
 def fingerprint(data: bytes) -> str:

@@ -36,7 +36,7 @@ class Clockwork:
     def run(self, coroutine: Any) -> asyncio.Task[Any]:
         tasks: list[asyncio.Task[Any]] = []
         self.loop.call(lambda: tasks.append(self.loop.create_task(coroutine)))
-        self.loop.run_until_quiescent()
+        self.loop.call(self.loop.run_ready)
         return tasks[0]
 
     def fire(self) -> None:
@@ -45,7 +45,7 @@ class Clockwork:
         when, handle = self.timers.pop(0)
         self.loop.now = when
         self.loop.schedule(handle)
-        self.loop.run_until_quiescent()
+        self.loop.call(self.loop.run_ready)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_it_runs_within_another_loop(clockwork):
 async def test_an_error_out_of_a_callback_is_told_and_leaves_the_other_loop_as_it_was(clockwork, caplog):
     loop = asyncio.get_running_loop()
     clockwork.loop.call(clockwork.loop.call_soon, lambda: 1 // 0)
-    clockwork.loop.run_until_quiescent()
+    clockwork.loop.call(clockwork.loop.run_ready)
     assert asyncio.get_running_loop() is loop
     assert "ZeroDivisionError" in caplog.text
 
@@ -251,7 +251,7 @@ def test_a_timer_in_the_past_is_ready_at_once(clockwork):
     seen = []
     clockwork.loop.call(clockwork.loop.call_later, 0, seen.append, 1)
     clockwork.loop.call(clockwork.loop.call_at, 5.0, seen.append, 2)
-    clockwork.loop.run_until_quiescent()
+    clockwork.loop.call(clockwork.loop.run_ready)
     assert seen == [1, 2]
     assert clockwork.timers == []
 
@@ -265,7 +265,7 @@ def test_a_cancelled_callback_is_not_called(clockwork):
         assert handle.cancelled()
 
     clockwork.loop.call(begin)
-    clockwork.loop.run_until_quiescent()
+    clockwork.loop.call(clockwork.loop.run_ready)
     assert seen == []
 
 
@@ -470,7 +470,7 @@ def test_the_tasks_of_many_bodies_do_not_get_into_each_others_way():
     for _ in range(2_000):
         body = Clockwork()
         body.loop.call(start, body.loop)
-        body.loop.run_until_quiescent()
+        body.loop.call(body.loop.run_ready)
     assert {hash(task) for task in tasks} == {1}
     assert Counted.compared < 2_000
 

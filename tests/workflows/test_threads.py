@@ -128,7 +128,7 @@ class TestSeats:
     @pytest.fixture
     def threads(self):
         with ThreadPoolExecutor(1) as pool:
-            yield Threads(pool, 1)
+            yield Threads(pool, 1, lambda *_: None)
 
     async def test_they_are_given_in_the_order_in_which_they_were_asked_for(self, threads) -> None:
         first = await threads.take()

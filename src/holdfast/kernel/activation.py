@@ -66,7 +66,6 @@ class Activation:
     __slots__ = (
         "_body",
         "_live",
-        "_main",
         "_names_timers",
         "_patches",
         "_random",
@@ -79,6 +78,7 @@ class Activation:
         "looking",
         "loop",
         "mailboxes",
+        "main",
         "named",
         "names_by_item",
         "outcome",
@@ -108,7 +108,7 @@ class Activation:
         self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]
         self.context: Any = None
         self.rebuild = rebuild
-        self._main: MainTask | None = None
+        self.main: MainTask  # from when it begins until it leaves memory
         self.broken: DeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = {}
         self.repeats = False
@@ -144,7 +144,7 @@ class Activation:
         if now is not None and self._names_timers and not self.past.continues:
             late = self._wait_times.late(self.past, self.now_ms, now)
             if late is not None:
-                self._new_wants().notes.append(late)
+                self._new_wants().notes += (late,)
 
     def deliver(self, entry: Delivery, value: Any = UNSET) -> None:
         """Give the body one new entry and run it until it waits again.
@@ -166,12 +166,6 @@ class Activation:
     def replaying(self) -> bool:
         """Whether recorded entries are still to be delivered."""
         return not self._live and not self.past.is_over
-
-    @property
-    def main(self) -> MainTask:
-        """The task of the body."""
-        assert self._main is not None, "it has begun, and has not left memory"
-        return self._main
 
     @property
     def quiet(self) -> bool:
@@ -197,7 +191,6 @@ class Activation:
             self.requested.clear()
         wants, self._wants = self._wants, None
         if wants is not None:
-            wants.begun = wants.asked
             wants.asked = [request for request in wants.asked if request.id in self.requested]
         return wants
 
@@ -229,10 +222,11 @@ class Activation:
         self.requested.clear()
         self.context = None
         self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
-        self._main = None  # and so does the task that it ended
+        if self._live:
+            del self.main  # and so does the task that it ended
 
     def _start(self) -> None:
-        self._main = MainTask(self.loop, self._body())
+        self.main = MainTask(self.loop, self._body())
         self._advance()
 
     def _interrupt(self) -> None:
@@ -244,17 +238,18 @@ class Activation:
         self._advance()
 
     def _advance(self) -> None:
+        main = self.main
         try:
-            self.main.run(self.requested)
+            main.run(self.requested)
             while (entry := self._next_recorded()) is not None:
                 self._apply(entry, UNSET)
-                self.main.run(self.requested)
-            if told := self.past.misfit(self.requested, self._waits_for, has_ended=self.main.has_ended):
+                main.run(self.requested)
+            if told := self.past.misfit(self.requested, self._waits_for, has_ended=main.has_ended):
                 self.break_off(told)  # it does not fit what earlier code has done (G13)
         except Runaway as runaway:
             self.broken = self.broken or runaway
         self._live = True
-        self.outcome = self.main.outcome()
+        self.outcome = main.outcome()
 
     def _next_recorded(self) -> Replayed | None:
         if self.broken is not None:
@@ -341,15 +336,15 @@ class Activation:
         if (refusal := self.past.refusal_of_wait(op)) is not None:
             raise self.break_off(refusal)
         if not self.past.has_reached(op):
-            self._new_wants().messages.append(op)
+            self._new_wants().waits += (op,)
 
     def close_callback(self, op: str) -> None:
         """Nobody waits for this callback any more: a later answer is to be refused."""
-        self._new_wants().closed_callbacks.append(op)
+        self._new_wants().closed_callbacks += (op,)
 
     def mark(self, id: str) -> None:
         """Note something in the journal, for later replays to know."""
-        self._new_wants().marked.append(Marked(id, self.now_ms))
+        self._new_wants().marked += (Marked(id, self.now_ms),)
 
     def patched(self, id: str) -> bool:
         """True on an execution that never passed here under code without this patch."""
@@ -393,7 +388,7 @@ class Activation:
             raise self.break_off(refusal)
         self.requested[request.id] = request
         if not self.past.expects(request.id):
-            self._new_wants().asked.append(request)
+            self._new_wants().ask(request)
 
     def _withdraw(self, request: Request) -> None:
         if self.requested.pop(request.id, None) is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.journal import Journal
     from holdfast.kernel.journaled import Journaled
+    from holdfast.kernel.program import Program
 
 SUSPECT: Final = 2
 """So many deaths in a row are no accident any more."""
@@ -40,12 +41,10 @@ async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
         raise Deadly(_reason(journal.deaths, ()))
 
 
-def check(journal: Journal, under_way: Sequence[str], host: Host) -> None:
-    """Raise ``Deadly`` if one death more would be too many. The replay has said what is under way, and started
-    nothing.
-    """
+def check(journal: Journal, program: Program, host: Host) -> None:
+    """Raise ``Deadly`` if one death more would be too many. The program has begun, and started nothing."""
     if journal.deaths >= host.limits.most_deaths:
-        raise Deadly(_reason(journal.deaths, under_way))
+        raise Deadly(_reason(journal.deaths, program.under_way()))
 
 
 def _reason(deaths: int, under_way: Sequence[str]) -> str:

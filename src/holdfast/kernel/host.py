@@ -159,7 +159,10 @@ class Host:
 
     def model_of(self, partition: str) -> Model | None:
         """The programming model with code for the entity here, if there is one."""
-        return next((model for model in self.models if model.serves(partition)), None)
+        for model in self.models:
+            if model.serves(partition):
+                return model
+        return None
 
     def deliver(self, partition: str, arrival: Arrival) -> None:
         """Something has come for an entity. If it is not in memory it is looked at, and finds out by itself."""

@@ -82,9 +82,9 @@ class Journal:
         self.deaths = 0
         self.entries: list[Entry] = []
         self.buffer: list[Entry] = []
-        self._resumed: list[Resumed] = []
+        self._resumed: tuple[Resumed, ...] = ()
         self._pending: dict[str, str] = {}
-        self._waits: list[str] = []
+        self._waits: tuple[str, ...] = ()
 
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
@@ -137,18 +137,18 @@ class Journal:
         for entry in entries:
             match entry:
                 case Pending(operations=operations, waits=waits):
-                    self._pending.update(operations)
+                    self._pending = {**self._pending, **operations} if self._pending else operations
                     self._waits += waits
                 case Resumed():
-                    self._resumed.append(entry)
+                    self._resumed += (entry,)
                 case _:
                     raise AssertionError(entry)
 
     def notes(self) -> tuple[Entry, ...]:
         """What was noted since the last segment."""
         if not (self._pending or self._waits):
-            return tuple(self._resumed)
-        return (*self._resumed, Pending(self._pending, tuple(self._waits)))
+            return self._resumed
+        return (*self._resumed, Pending(self._pending, self._waits))
 
     @property
     def has_many_notes(self) -> bool:
@@ -157,9 +157,9 @@ class Journal:
 
     def record_notes(self) -> None:
         """Make entries of the notes, which the next commit writes: what they say of times first."""
-        resumed, self._resumed = self._resumed, []
+        resumed, self._resumed = self._resumed, ()
         self.buffer = [*resumed, *self.buffer, *self.notes()]
-        self._pending, self._waits = {}, []
+        self._pending, self._waits = {}, ()
 
     async def commit(self, *others: Write) -> None:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.

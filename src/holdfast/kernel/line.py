@@ -21,10 +21,11 @@ class Line:
     deaths goes first: if it kills the process, the ones behind it had not begun, and are not counted.
     """
 
-    __slots__ = ("_alarm", "_closed", "_first", "_numbers", "_paused", "_turns")
+    __slots__ = ("_alarm", "_closed", "_numbers", "_paused", "_turns", "first")
 
     def __init__(self) -> None:
-        self._first: str | None = None
+        self.first: str | None = None
+        """The one that goes on now."""
         self._alarm: asyncio.TimerHandle | None = None
         self._paused: list[Place] = []
         self._turns: set[asyncio.Future[None]] = set()
@@ -47,9 +48,9 @@ class Line:
 
     def leave(self, partition: str) -> None:
         """It has made progress, or waits, or has been let go of: the next one goes on."""
-        if self._first != partition:
+        if self.first != partition:
             return
-        self._first = None
+        self.first = None
         if self._alarm is not None:
             self._alarm.cancel()
         self._let_one_go()
@@ -66,11 +67,11 @@ class Line:
         self._let_one_go()
 
     def _let_one_go(self) -> None:
-        while self._first is None and self._paused:
+        while self.first is None and self._paused:
             *_, partition, turn = heappop(self._paused)
             if turn.done():
                 continue
-            self._first = partition
+            self.first = partition
             self._alarm = asyncio.get_running_loop().call_later(LONGEST_STAY_SECONDS, self.leave, partition)
             turn.set_result(None)
 

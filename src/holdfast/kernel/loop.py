@@ -68,7 +68,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._main: DurableTask | None = None
         self._generators: Generators | None = None
         self._host: asyncio.AbstractEventLoop | None = None
-        self._intrusions: list[Intrusion] = []
+        self.intruded: list[Intrusion] = []
+        """What has come from a thread, or another loop, that the body has not been told of."""
         self._error_outside: BaseException | None = None
 
     # asyncio asks less of a loop than its abstract class promises: a handle that can be cancelled, a task, a time. The
@@ -187,15 +188,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._tasks = [task for task in self._tasks if not task.done()]
         return self._tasks
 
-    @property
-    def intruded(self) -> bool:
-        """Whether something has come from a thread, or another loop, that the body has not been told of."""
-        return bool(self._intrusions)
-
     def reject_intrusions(self) -> None:
         """Raise ``IOOutsideStep`` wherever the body waits for something that came from elsewhere."""
-        while self._intrusions:
-            intrusion = self._intrusions.pop(0)
+        while self.intruded:
+            intrusion = self.intruded.pop(0)
             if tasks := self.live_tasks():
                 intrusion.raise_in(tasks, self)
 
@@ -229,10 +225,6 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._callbacks += 1
         return f"callback/{name}#{self._callbacks}"
 
-    def run_until_quiescent(self) -> None:
-        """Run callbacks until none is ready. Raises ``Runaway`` if there is no end of them."""
-        self.call(self._run_ready)
-
     def evict(self) -> None:
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
@@ -241,7 +233,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
             self.call(self._unwind)
         self._ready.clear()
         self._tasks, self._generators, self._main = [], None, None
-        self._intrusions.clear()
+        self.intruded.clear()
         self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
 
     def leftover_tasks(self) -> list[DurableTask]:
@@ -266,7 +258,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Note it and wake the host. This may be any thread, at any time."""
         if self.evicting:
             return
-        self._intrusions.append(intrusion)
+        self.intruded.append(intrusion)
         if self._host is not None:
             with contextlib.suppress(RuntimeError):  # the host's loop is closed, and nothing goes on there
                 self._host.call_soon_threadsafe(self._tell)
@@ -275,7 +267,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if not self.evicting:
             self.activation.wake()
 
-    def _run_ready(self) -> None:
+    def run_ready(self) -> None:
+        """Run callbacks, within ``call``, until none is ready. Raises ``Runaway`` if there is no end of them."""
         left = FREE_CALLBACKS
         while self._ready:
             ready, self._ready = self._ready, []

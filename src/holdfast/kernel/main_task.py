@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sized
+from contextvars import copy_context
 from typing import Any, Final
 
 from holdfast.kernel.entries import Cancelled
@@ -23,7 +24,7 @@ class MainTask:
 
     def __init__(self, loop: DurableLoop, body: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
-        self._task = loop.create_task(body)
+        self._task = loop.start_task(body, path="", context=copy_context())
         self._ending = self._given_up = self._came_late = False
         self._held: Cancelled | None = None
         self.cancelled: Cancelled | None = None
@@ -44,8 +45,10 @@ class MainTask:
         That comes once, because a clean-up may wait for operations too; and again for tasks that wait for no operation
         at all (a full queue, say, that nobody empties), since nothing else would ever end them.
         """
-        self._run_on()
-        if not self.has_ended:
+        self._loop.run_ready()
+        if self._held is not None:
+            self._deliver_held()
+        if not self._task.done():
             return
         for _ in range(CANCELLATIONS):
             if (self._ending and requested) or not self._wind_down():
@@ -60,12 +63,12 @@ class MainTask:
         elif not self._loop.close_generators():
             return False
         self._ending = True
-        self._loop.run_until_quiescent()
+        self._loop.run_ready()
         return True
 
     def outcome(self) -> Outcome:
         """How the body ended, once nothing that it started is under way."""
-        if not self.has_ended or (self._loop.live_tasks() and not self._given_up):
+        if not self._task.done() or (not self._given_up and self._loop.live_tasks()):
             return RUNNING
         try:
             error = self._task.exception()  # not raised here: its traceback would hold whoever drives us
@@ -98,10 +101,9 @@ class MainTask:
         self._loop.was_cancelled = True
         self._task.cancel(request.reason)
 
-    def _run_on(self) -> None:
-        """Run until the body waits for something that a cancellation which was held back may interrupt."""
-        self._loop.run_until_quiescent()
+    def _deliver_held(self) -> None:
+        """Ask the body to stop, as was held back, as soon as it waits for something that may be interrupted."""
         while self._held is not None and not (self.has_ended or self._loop.cleans_up()):
             held, self._held = self._held, None
             self._cancel(held)
-            self._loop.run_until_quiescent()
+            self._loop.run_ready()

@@ -123,19 +123,26 @@ class Program(Protocol):
         """Have the head hold these, which no segment holds yet: behind the first ``count`` entries."""
         ...
 
-    def misfit(self, *, at_rest: bool) -> str | None:
-        """Why this code cannot go on with what is recorded, or nothing can ever wake it now that it is ``at_rest``;
-        ``None`` if it can (G13).
-        """
+    @property
+    def misfit(self) -> str | None:
+        """Why this code cannot go on with what is recorded; ``None`` if it can (G13)."""
+        ...
+
+    def stuck(self) -> str | None:
+        """Why nothing can ever wake it, now that it is at rest; ``None`` if something can."""
+        ...
+
+    def under_way(self) -> Sequence[str]:
+        """The operations that it has asked for and that have not ended."""
         ...
 
     def blocked(self, reason: str, now: int) -> bytes:
         """The head's body as it shall be while other code is waited for."""
         ...
 
-    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> Sequence[str]:
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         """Start, replaying ``entries``, and go on from there ``now`` (milliseconds). So many processes in a row have
-        died since the last of them. Answers the operations that it has asked for and that have not ended.
+        died since the last of them.
         """
         ...
 

@@ -109,29 +109,33 @@ Request = Operation | DueTimer
 class Wants(Struct):
     """What a body newly wants of the outside, and what it does not want any more.
 
-    ``begun`` is all it has asked for since, and ``asked`` what of that it still wants. ``messages`` are the
-    waits for messages; ``notes`` are for the journal, and nothing depends on them.
+    ``operations``, with the digests of their arguments, and ``waits``, for timers and messages, are all that it has
+    begun since, and ``asked`` what of that it still wants. ``notes`` are for the journal, and nothing depends on them.
     """
 
-    begun: list[Request] = []
     asked: list[Request] = []
+    operations: dict[str, str] = {}
+    waits: tuple[str, ...] = ()
     withdrawn: list[Request] = []
-    messages: list[str] = []
-    marked: list[Entry] = []
-    notes: list[Resumed] = []
-    closed_callbacks: list[str] = []
+    marked: tuple[Entry, ...] = ()
+    notes: tuple[Resumed, ...] = ()
+    closed_callbacks: tuple[str, ...] = ()
+
+    def ask(self, request: Request) -> None:
+        """The body asks for something new."""
+        self.asked.append(request)
+        if isinstance(request, DueTimer):
+            self.waits += (request.id,)
+        else:
+            self.operations[request.id] = request.fingerprint
 
     def taken_notes(self) -> Sequence[Resumed | Pending]:
         """What the journal shall note of it."""
-        if not (self.begun or self.messages):
-            return self.notes
-        return (*self.notes, self.pending())
+        return (*self.notes, self.pending()) if self.operations or self.waits else self.notes
 
     def pending(self) -> Pending:
         """What other code has to know of it."""
-        operations = {each.id: each.fingerprint for each in self.begun if isinstance(each, Operation)}
-        timers = [each.id for each in self.begun if isinstance(each, DueTimer)]
-        return Pending(operations, (*self.messages, *timers))
+        return Pending(self.operations, self.waits)
 
 
 class Running(Struct, frozen=True):

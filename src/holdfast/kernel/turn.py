@@ -42,7 +42,8 @@ async def turn(entity: Journaled, host: Host) -> None:
             return
         program = entity.program or await read(entity, host)
         while True:
-            deaths.leave_line(entity, host)
+            if host.line.first == entity.partition:
+                deaths.leave_line(entity, host)
             await receive(entity, program, host)
             run(entity, program, host)
             if entity.pending and not (entity.paused or host.draining):
@@ -108,12 +109,12 @@ async def read(entity: Journaled, host: Host) -> Program:
     await deaths.fence(entity, journal, host)
     entity.fresh, entity.taken_over, entity.died = False, False, False
     began = elapsed_seconds()
-    under_way = program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
-    if not journal.entries:  # a long replay is no fault of the body
-        _report_if_stalled(entity, began, host)
+    program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
+    if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
+        _report_stall(entity, began, host)  # a long replay is no fault of the body
     journal.entries = []
     entity.program = program
-    deaths.check(journal, under_way, host)
+    deaths.check(journal, program, host)
     entity.head = None
     return program
 
@@ -180,18 +181,18 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
     entity.arrivals.clear()
     _gather(entity, program)
     _check_fit(program)
-    _report_if_stalled(entity, began, host)
+    if elapsed_seconds() - began > host.limits.stalled_seconds:
+        _report_stall(entity, began, host)
 
 
-def _check_fit(program: Program, *, at_rest: bool = False) -> None:
+def _check_fit(program: Program) -> None:
     """Raise ``Blocked`` if this code cannot go on: before anything is made of what it asked for (G13)."""
-    if (reason := program.misfit(at_rest=at_rest)) is not None:
+    if (reason := program.misfit) is not None:
         raise Blocked(reason)
 
 
-def _report_if_stalled(entity: Journaled, began: float, host: Host) -> None:
-    if (seconds := elapsed_seconds() - began) > host.limits.stalled_seconds:
-        host.telemetry.emit("loop_stalled", partition=entity.partition, seconds=round(seconds, 3))
+def _report_stall(entity: Journaled, began: float, host: Host) -> None:
+    host.telemetry.emit("loop_stalled", partition=entity.partition, seconds=round(elapsed_seconds() - began, 3))
 
 
 def _deliver(arrival: Arrival, entity: Journaled, program: Program) -> None:
@@ -214,7 +215,8 @@ def _gather(entity: Journaled, program: Program) -> None:
     assert entity.journal is not None
     for mark in asked.marks:
         entity.journal.record(mark)
-    entity.journal.note(asked.notes)
+    if asked.notes:
+        entity.journal.note(asked.notes)
     for timed in asked.timers:
         entity.add_timer(timed.due_at, timed.op)
     for op in asked.withdrawn:
@@ -302,7 +304,7 @@ async def settle(entity: Journaled, host: Host) -> bool:
     due = host.clock.now_ms() if entity.interrupted else entity.next_due()
     assert entity.program is not None
     assert entity.journal is not None
-    if not (entity.paused or host.draining) and (reason := entity.program.misfit(at_rest=True)) is not None:
+    if not (entity.paused or host.draining) and (reason := entity.program.stuck()) is not None:
         raise Blocked(reason)  # not before: a thread that answers meanwhile is told of by the body itself
     if entity.journal.has_many_notes:
         entity.journal.record_notes()
@@ -358,7 +360,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
 
 def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:
     """What expires goes only if those who wait for it are told in the same write. If that cannot be one, it stays."""
-    writes = [*others, *(write for _, message in conclusion.posts for write in message)]
-    if conclusion.expires_at is None or host.home.bounds is None or host.home.bounds.fit(writes):
+    if conclusion.expires_at is None or host.home.bounds is None:
         return conclusion
-    return replace(conclusion, expires_at=None)
+    writes = [*others, *(write for _, message in conclusion.posts for write in message)]
+    return conclusion if host.home.bounds.fit(writes) else replace(conclusion, expires_at=None)

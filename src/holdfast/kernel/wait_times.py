@@ -20,15 +20,15 @@ class WaitTimes:
 
     def __init__(self, requested: Mapping[str, Request]) -> None:
         self._requested = requested
-        self._fresh: list[DueTimer] = []
+        self._fresh: tuple[DueTimer, ...] = ()
 
     def add(self, timer: DueTimer) -> None:
         """The body has asked for one."""
-        self._fresh.append(timer)
+        self._fresh += (timer,)
 
     def settle(self) -> None:
         """The next entry is delivered: the others stay as they are."""
-        self._fresh.clear()
+        self._fresh = ()
 
     def late(self, past: Past, recorded_ms: int, now: int) -> Resumed | None:
         """What the journal is to note if the body has come to its timers only ``now``, long after what was recorded

@@ -40,7 +40,11 @@ class Worker:
     ) -> None:
         self._access = access
         self._pool = StepThreads(STEP_THREADS)
-        threads = Threads(self._pool, STEP_THREADS)
+        threads = Threads(
+            self._pool,
+            STEP_THREADS,
+            lambda partition, op, seconds: telemetry.emit("threads_busy", partition=partition, op=op, seconds=seconds),
+        )
         workflows = Workflows(access.registry, threads, access.sender, access.limit_bytes)
         self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits, later)
         self.sweeper = Sweeper(self.host)

@@ -55,7 +55,6 @@ from holdfast.workflows.record import (
     pinned_to,
 )
 from holdfast.workflows.replay import activation_of
-from holdfast.workflows.threads import Seats
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -166,16 +165,13 @@ class Execution:
             died={},
             intended={},
             progressed={},
-            seats=Seats(
-                programs.threads,
-                lambda op, seconds: host.telemetry.emit("threads_busy", partition=partition, op=op, seconds=seconds),
-            ),
+            threads=programs.threads,
             aside={},
             renewed=[],
         )
         self._seen = dict.fromkeys(record.seen)
         self._awaited_by = dict.fromkeys(record.awaited_by)
-        self._look_again: list[Operation] = []
+        self._look_again: tuple[Operation, ...] = ()
         self._deadline_asked = record.deadline_at is None
         self._ran_out_of_time = False
         self._clears = False
@@ -187,18 +183,25 @@ class Execution:
 
     def saved(self) -> None:
         self.is_saved = True
-        self._live.seats.leave_all()
+        self._live.threads.leave_all(self._partition)
 
     def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
         if notes and (notes, count) != self._kept_notes:
             self._kept_notes = notes, count
             self.is_saved = False
 
-    def misfit(self, *, at_rest: bool) -> str | None:
+    @property
+    def misfit(self) -> str | None:
         broken = self.activation.broken
-        if broken is not None or not at_rest:
-            return None if broken is None else str(broken)
+        return None if broken is None else str(broken)
+
+    def stuck(self) -> str | None:
+        if (misfit := self.misfit) is not None:
+            return misfit
         return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
+
+    def under_way(self) -> Sequence[str]:
+        return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
 
     def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
         return encode_record(replace(self._with_notes(), blocked=reason))
@@ -207,7 +210,7 @@ class Execution:
         notes, count = self._kept_notes
         return replace(self._record, notes=notes, notes_at=count)
 
-    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> Sequence[str]:
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live
         self._clears = record.run > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
@@ -233,8 +236,8 @@ class Execution:
         )
         self.activation.wake = partial(live.host.look, self._partition)
         self.activation.begin(now)
-        live.died.update((op, deaths) for op in self.activation.requested if not pauses(op, live))
-        return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
+        if deaths:
+            live.died.update((op, deaths) for op in self.activation.requested if not pauses(op, live))
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -289,13 +292,13 @@ class Execution:
         if request is None:
             return None
         if error is not None and error.message.endswith(NO_LONGER_AWAITED):
-            self._look_again.append(cast("Operation", request))  # we cancelled it, and were retried since
+            self._look_again += (cast("Operation", request),)  # we cancelled it, and were retried since
             return None
         return Arrival(told_of(cast("Operation", request), value, error, now))
 
     def _awaited_arrival(self, waiting: Sequence[Operation], value: Raw, error: Any) -> Arrival | None:
         if value == NO_VALUE and error is None:
-            self._look_again += waiting
+            self._look_again += tuple(waiting)
             return None
         return arrival_of(waiting, value, error, self._live)
 
@@ -334,8 +337,10 @@ class Execution:
                 return None
             return Asked(timers=deadline, effects=effects, notes=head_notes)
         timers = list(deadline)
-        wants.marked += renewals(wants.asked, self._live)
-        for request in in_order(wants.asked, self._live):
+        if self._live.aside:
+            wants.marked += tuple(renewals(wants.asked, self._live))
+            wants.asked = in_order(wants.asked, self._live)
+        for request in wants.asked:
             self._sort_out(request, effects, timers)
         for request in wants.withdrawn:
             if isinstance(request, Operation):
@@ -351,7 +356,7 @@ class Execution:
 
     def _ask_again(self) -> list[AnyEffect]:
         """Look at once at those who have told us that they ended."""
-        again, self._look_again = self._look_again, []
+        again, self._look_again = self._look_again, ()
         clears, self._clears = self._clears, False
         first: list[AnyEffect] = [clearing(self._live)] if clears else []
         return first + [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
@@ -396,4 +401,4 @@ class Execution:
 
     def evict(self) -> None:
         self.activation.evict()
-        self._live.seats.leave_all()
+        self._live.threads.leave_all(self._partition)

@@ -75,20 +75,19 @@ class Handle(Generic[R]):
         codec = self._workflow.signature.result
         if activation is not None:
             wait = partial(await_execution, activation, self._partition, codec.decode_steady)
-            awaited: R = await self._within(timeout, wait, None)
+            awaited: R = await (wait() if timeout is None else self._within(timeout, wait, None))
             return awaited
         refuse_in_step("handle.result()")
         access = self._connect()
-        ended = await self._within(timeout, partial(access.ended, self._partition), access)
+        wait_outside = partial(access.ended, self._partition)
+        ended = await (wait_outside() if timeout is None else self._within(timeout, wait_outside, access))
         recorded = decode_result(ended.body)
         if recorded.result != NO_VALUE:
             result: R = codec.decode(bytes(recorded.result))
             return result
         raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
 
-    async def _within(self, timeout: Duration | None, wait: Callable[[], Awaitable[T]], access: Access | None) -> T:
-        if timeout is None:
-            return await wait()
+    async def _within(self, timeout: Duration, wait: Callable[[], Awaitable[T]], access: Access | None) -> T:
         limit = asyncio.timeout(seconds(timeout))
         try:
             async with limit:

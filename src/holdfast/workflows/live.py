@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.requests import Operation
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.registry import Registry
-    from holdfast.workflows.threads import Seats
+    from holdfast.workflows.threads import Threads
 
 
 class Live(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Live(Struct, frozen=True):
     died: dict[str, int]
     intended: dict[str, Intended]
     progressed: dict[str, Raw]
-    seats: Seats
+    threads: Threads
     aside: dict[str, Done | Failed]
     renewed: list[Renewed]
 

@@ -12,15 +12,23 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
+BUSY_SECONDS: Final = 60.0
+"""So long a step may wait for a thread before that is reported."""
+
 
 class Threads:
-    """An executor with ``count`` threads. Belongs to the event loop on which it is used."""
+    """An executor with ``count`` threads, and who has a seat there. Belongs to the event loop on which it is used.
 
-    __slots__ = ("_executor", "_free", "_waiting")
+    ``report`` is told of which entity an operation has waited for long, and for how many seconds.
+    """
 
-    def __init__(self, executor: Executor, count: int) -> None:
+    __slots__ = ("_executor", "_free", "_kept", "_report", "_waiting")
+
+    def __init__(self, executor: Executor, count: int, report: Callable[[str, str, float], object]) -> None:
         self._executor = executor
         self._free = count
+        self._report = report
+        self._kept: dict[str, dict[str, Seat]] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take_now(self) -> Seat | None:
@@ -43,6 +51,52 @@ class Threads:
                 self.give_back()
             raise
         return Seat(self)
+
+    # ── For the operations of an entity ─────────────────────────────────────────────────────────────────────────────
+
+    def keep_now(self, partition: str, op: str) -> bool:
+        """Whether a thread is kept for an operation, or can be from now on."""
+        kept = self._kept.get(partition, {})
+        if op not in kept and (seat := self.take_now()) is not None:
+            self._keep(partition, op, seat)
+            return True
+        return op in kept
+
+    async def keep(self, partition: str, op: str) -> None:
+        """Wait for a thread for an operation, and keep it."""
+        self._keep(partition, op, await self.take_for(partition, op))
+
+    def _keep(self, partition: str, op: str, seat: Seat) -> None:
+        self._kept.setdefault(partition, {})[op] = seat
+
+    async def take_for(self, partition: str, op: str) -> Seat:
+        """The thread that is kept for an operation, or the next one that is free."""
+        if (kept := self._let_go(partition, op)) is not None:
+            return kept
+        reporting = asyncio.get_running_loop().call_later(BUSY_SECONDS, self._report, partition, op, BUSY_SECONDS)
+        try:
+            return await self.take()
+        finally:
+            reporting.cancel()
+
+    def leave(self, partition: str, op: str) -> None:
+        """Keep no thread for an operation."""
+        if (kept := self._let_go(partition, op)) is not None:
+            kept.leave()
+
+    def leave_all(self, partition: str) -> None:
+        """Keep no threads for an entity: nothing of it starts here for a while."""
+        for seat in self._kept.pop(partition, {}).values():
+            seat.leave()
+
+    def _let_go(self, partition: str, op: str) -> Seat | None:
+        kept = self._kept.get(partition)
+        seat = None if kept is None else kept.pop(op, None)
+        if kept is not None and not kept:
+            del self._kept[partition]
+        return seat
+
+    # ── Seats ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def give_back(self) -> None:
         """Somebody does not need a seat any more."""
@@ -85,48 +139,3 @@ class Seat:
         if not self._is_left:
             self._is_left = True
             self._threads.give_back()
-
-
-BUSY_SECONDS: Final = 60.0
-"""So long a step may wait for a thread before that is reported."""
-
-
-class Seats:
-    """The seats of one execution. ``report`` is told which operation has waited for long, and for how many seconds."""
-
-    __slots__ = ("_kept", "_report", "_threads")
-
-    def __init__(self, threads: Threads, report: Callable[[str, float], object]) -> None:
-        self._threads = threads
-        self._report = report
-        self._kept: dict[str, Seat] = {}
-
-    def keep_now(self, op: str) -> bool:
-        """Whether a thread is kept for an operation, or can be from now on."""
-        if op not in self._kept and (seat := self._threads.take_now()) is not None:
-            self._kept[op] = seat
-        return op in self._kept
-
-    async def keep(self, op: str) -> None:
-        """Wait for a thread for an operation, and keep it."""
-        self._kept[op] = await self.take(op)
-
-    async def take(self, op: str) -> Seat:
-        """The thread that is kept for an operation, or the next one that is free."""
-        if (kept := self._kept.pop(op, None)) is not None:
-            return kept
-        reporting = asyncio.get_running_loop().call_later(BUSY_SECONDS, self._report, op, BUSY_SECONDS)
-        try:
-            return await self._threads.take()
-        finally:
-            reporting.cancel()
-
-    def leave(self, op: str) -> None:
-        """Keep no thread for an operation."""
-        if (kept := self._kept.pop(op, None)) is not None:
-            kept.leave()
-
-    def leave_all(self) -> None:
-        """Keep no threads: nothing starts here for a while."""
-        for op in tuple(self._kept):
-            self.leave(op)

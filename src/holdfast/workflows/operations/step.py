@@ -90,15 +90,16 @@ class CallStep(Struct, frozen=True):
         intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
         if policy.at_most_once and operation.id in live.intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
-        begins = self.step.is_async or live.seats.keep_now(operation.id)
+        begins = self.step.is_async or live.threads.keep_now(live.partition, operation.id)
         if policy.at_most_once and not begins:
             return Effect(operation.id, partial(_wait_for_a_thread, operation, live))
         if intent is not None:
             live.intended[operation.id] = intent
-        return Effect(operation.id, partial(_attempt, self, operation, live), intent)
+        attempt = _attempt if self.step.is_async else _attempt_in_thread
+        return Effect(operation.id, partial(attempt, self, operation, live), intent)
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
-        live.seats.leave(operation.id)
+        live.threads.leave(live.partition, operation.id)
         return ()
 
 
@@ -112,21 +113,19 @@ async def _interrupted(command: CallStep, operation: Operation, live: Live) -> A
 
 async def _wait_for_a_thread(operation: Operation, live: Live) -> Timed:
     """Nothing is noted of an at-most-once step before it can begin. With a thread kept for it, it is asked for anew."""
-    await live.seats.keep(operation.id)
+    await live.threads.keep(live.partition, operation.id)
     return Timed(live.now_ms(), operation.id)
 
 
-async def _attempt(command: CallStep, operation: Operation, live: Live) -> Arrival:
-    if command.step.is_async:
-        return await _attempt_now(command, operation, live, None)
-    seat = await live.seats.take(operation.id)  # before the clock of this attempt begins
+async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live) -> Arrival:
+    seat = await live.threads.take_for(live.partition, operation.id)  # before the clock of this attempt begins
     try:
-        return await _attempt_now(command, operation, live, seat)
+        return await _attempt(command, operation, live, seat)
     finally:
         seat.leave()
 
 
-async def _attempt_now(command: CallStep, operation: Operation, live: Live, seat: Seat | None) -> Arrival:
+async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
     attempt = attempts.failures(operation.id, live) + attempts.deaths(operation.id, live) + 1
     began = live.now_ms()
