@@ -418,6 +418,10 @@ async def test_the_closing_of_a_resource_that_raises_it_is_told(sqlite_world, ki
     assert app.telemetry.counts["resource_failed"] == 1
 
 
+async def awaited(code):
+    return await code
+
+
 # ── What is no business of the code ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -428,7 +432,7 @@ async def test_who_cancels_it_from_outside_is_obeyed():
         began.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(contained(code()))
+    task = asyncio.create_task(awaited(contained(code())))
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -467,7 +471,7 @@ def test_code_that_is_thrown_away_ends_as_it_does():
             ended.append(1)
             raise
 
-    running = contained(code())
+    running = awaited(contained(code()))
     loop = asyncio.new_event_loop()
     task = loop.create_task(running)
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # this is what the test is about
@@ -487,7 +491,7 @@ async def test_an_interrupt_passes():
     with pytest.raises(KeyboardInterrupt):
         contained_call(interrupted)
     with pytest.raises(KeyboardInterrupt):
-        contained(code()).send(None)
+        awaited(contained(code())).send(None)
 
 
 WORKER = """

@@ -35,7 +35,7 @@ _CUT: Final = "… (cut)"
 _PLAIN: Final[Codec[Any]] = codec_for(Any)
 
 
-class ErrorRecord(Struct, frozen=True, omit_defaults=True):
+class ErrorRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """An error as data. Small: messages are cut at 16 KB, tracebacks to their last 4 KB, chains at three errors.
 
     ``type`` is ``module.QualifiedName``. ``args`` are what the class can be called with to make the error again, and

@@ -7,6 +7,8 @@ import hmac
 import os
 from typing import Final
 
+import msgspec
+
 SECRET_BYTES: Final = 24
 
 
@@ -44,12 +46,7 @@ def derive(*parts: str) -> str:
     >>> derive("ab", "c") == derive("a", "bc")
     False
     """
-    told = bytearray()
-    for part in parts:
-        data = part.encode()
-        told += len(data).to_bytes(4, "big")
-        told += data
-    return hashlib.blake2b(told, digest_size=20).hexdigest()
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
 
 def fingerprint(data: bytes) -> str:

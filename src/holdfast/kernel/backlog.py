@@ -49,9 +49,12 @@ class Backlog:
         assert isinstance(entry, (Done, Failed))
         return entry
 
-    def ask(self, op: str) -> None:
-        """The body waits for this operation, whose outcome is recorded."""
-        heappush(self._asked, self._positions[op])
+    def ask(self, op: str) -> bool:
+        """The body waits for this operation; whether its outcome is recorded."""
+        position = self._positions.get(op)
+        if position is not None:
+            heappush(self._asked, position)
+        return position is not None
 
     def append(self, message: Delivery) -> None:
         """A message that has just come, and has to wait for what was recorded before it."""
@@ -60,9 +63,9 @@ class Backlog:
 
     def take(self, requested: Container[str]) -> Replayed | None:
         """The entry that comes next, counted as delivered; ``None`` if the body waits for none, or for another one."""
-        if self.exhausted:
+        if self._first == len(self._entries):
             return None
-        entry = self.first
+        entry = self._entries[self._first]
         if not isinstance(entry, (Done, Failed)) or entry.op in requested:
             if self.strict or not isinstance(entry, Resumed):
                 return self._deliver(self._first)

@@ -218,11 +218,17 @@ SLEEPS: Final = ("sleep", "poll")
 """The names of waits that are over for good when they are over; others limit something, which begins anew."""
 
 
+_CHANGES: Final = (Truncated, Reopened, TakenOver, Parked, Aside)
+"""Entries that do not stand themselves, or that others may make void."""
+
+
 def standing(entries: list[Entry]) -> list[Entry]:
     """The entries that still count, in order: those that a later retry dropped are left out.
 
     What stands goes through here unchanged, so that more may be put behind it.
     """
+    if not any(isinstance(entry, _CHANGES) for entry in entries):
+        return entries
     kept: list[Entry] = []
     for entry in entries:
         match entry:

@@ -52,13 +52,21 @@ class Past:
             self._take_in(recorded, strict=strict)
 
     def _take_in(self, recorded: Sequence[Entry], *, strict: bool) -> None:
-        replayed = [entry for entry in recorded if isinstance(entry, REPLAYED)]
+        replayed: list[Replayed] = []
+        marks: set[str] = set()
+        reached: set[str] = set()
+        for entry in recorded:
+            if isinstance(entry, REPLAYED):
+                replayed.append(entry)
+            elif isinstance(entry, Pending):
+                reached.update(entry.waits)
+            elif isinstance(entry, Marked):
+                marks.add(entry.id)
+        self._marks, self._reached = frozenset(marks), frozenset(reached)
         if replayed:
             self._backlog = Backlog(replayed, strict=strict)
             self.reopened = replayed[-1] == Resumed(0)
             self.continues = strict and not self.reopened
-        self._marks = frozenset(entry.id for entry in recorded if isinstance(entry, Marked))
-        self._reached = frozenset(wait for entry in recorded if isinstance(entry, Pending) for wait in entry.waits)
 
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -123,10 +131,7 @@ class Past:
 
     def expects(self, op: str) -> bool:
         """Whether the outcome of an operation that the body asks for is recorded; it comes in its turn."""
-        if self._backlog is None or self._backlog.of(op) is None:
-            return False
-        self._backlog.ask(op)
-        return True
+        return self._backlog is not None and self._backlog.ask(op)
 
     def refusal_of_wait(self, wait: str) -> str | None:
         """Why the body may not wait for a message here; ``None`` if it may."""

@@ -37,14 +37,14 @@ class LeftBehind(BaseException):
     """
 
 
-class Timed(Struct, frozen=True):
+class Timed(Struct, frozen=True, gc=False):
     """Something to do at ``due_at`` (milliseconds): fire a timer, or look at an operation again."""
 
     due_at: int
     op: str
 
 
-class Arrival(Struct, frozen=True):
+class Arrival(Struct, frozen=True, gc=False):
     """An entry on its way into the journal and the body; ``value`` is its decoded result if that is at hand."""
 
     entry: Entry
@@ -77,7 +77,7 @@ class SqlEffect(Struct, frozen=True):
 AnyEffect = Effect | SqlEffect
 
 
-class Asked(Struct, frozen=True):
+class Asked(Struct, frozen=True, gc=False):
     """What a program newly wants: effects, timers, what it no longer wants, and marks and writes for the store.
 
     ``notes`` are for the journal too, but nothing depends on them: they wait for something else to be written.
@@ -91,7 +91,7 @@ class Asked(Struct, frozen=True):
     writes: Sequence[Write] = ()
 
 
-class Conclusion(Struct, frozen=True):
+class Conclusion(Struct, frozen=True, gc=False):
     """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
 
     ``posts`` are messages to others. They are written with the end if it expires, for then nobody finds it by looking;

@@ -16,7 +16,7 @@ from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 Decode = Callable[[bytes], Any]
 
 
-class TimerDue(Struct, frozen=True):
+class TimerDue(Struct, frozen=True, gc=False):
     """The command behind every timer: fire at ``due_at`` (milliseconds), never earlier (G8)."""
 
     due_at: int
@@ -106,7 +106,7 @@ def _milliseconds(seconds: float) -> int:
 Request = Operation | DueTimer
 
 
-class Wants(Struct):
+class Wants(Struct, gc=False):
     """What a body newly wants of the outside, and what it does not want any more.
 
     ``operations``, with the digests of their arguments, and ``waits``, for timers and messages, are all that it has

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from holdfast.kernel.host import Host, Limits
 from holdfast.kernel.sweep import Sweeper
 from holdfast.runtime.threads import StepThreads
-from holdfast.workflows.execution import Workflows
+from holdfast.workflows.programs import Workflows
 from holdfast.workflows.threads import Threads
 
 if TYPE_CHECKING:

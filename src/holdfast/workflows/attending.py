@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from holdfast.workflows.record import PAUSED, READY, TERMINATED, decode_record
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.workflows.execution import Execution, Workflows
+    from holdfast.workflows.execution import Execution
 
 TERMINATOR: Final = "terminated"
 """The name under which a terminated execution's journal is closed."""
@@ -30,8 +30,11 @@ MOST_PARTINGS: Final = 5
 along."""
 
 
-async def attend(head: Item, programs: Workflows, host: Host) -> None:
-    """Do what is due about an execution that cannot be claimed. Every write is refused if somebody was faster."""
+async def attend(head: Item, take_up: Callable[[Item, Host], Execution], host: Host) -> None:
+    """Do what is due about an execution that cannot be claimed. Every write is refused if somebody was faster.
+
+    ``take_up`` makes the execution from its head, not begun.
+    """
     now = host.clock.now_ms()
     if head.due_at is None or head.due_at > now:
         return
@@ -40,7 +43,7 @@ async def attend(head: Item, programs: Workflows, host: Host) -> None:
             case status if status == PAUSED:
                 await _wake_or_leave(head, host, now)
             case status if status == TERMINATED:
-                await _part_from_children(head, programs, host, now)
+                await _part_from_children(head, take_up, host, now)
             case _:
                 pass
 
@@ -58,7 +61,7 @@ async def _wake_or_leave(head: Item, host: Host, now: int) -> None:
         await host.home.store.write(Update(partition=head.partition, when=as_seen, due_at=deadline_at))
 
 
-async def _part_from_children(head: Item, programs: Workflows, host: Host, now: int) -> None:
+async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execution], host: Host, now: int) -> None:
     """Let those go that a terminated execution waited for. Which ones they are follows from its journal.
 
     Nobody else tries meanwhile, and whoever dies of it has counted the try. What is sent twice is recognised.
@@ -70,7 +73,7 @@ async def _part_from_children(head: Item, programs: Workflows, host: Host, now: 
         due_at=now + BLOCKED_RECHECK_MS,
     )
     try:
-        program = programs.open(head, host)
+        program = take_up(head, host)
     except Blocked:  # whoever has its code does it
         await store.write(later)
         return

@@ -38,7 +38,7 @@ SEEN_SIGNALS: Final = 100
 """A new run still recognises a repeat of so many signals that the runs before it have received (G5)."""
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class Ending(Struct, frozen=True, gc=False, kw_only=True):
     """An execution whose body has ended. ``record`` holds when, and its last entries."""
 
     partition: str

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from holdfast.coordination.inbox import MARKED, USED, Sender
+from holdfast.coordination.inbox import MARKED, USED
 from holdfast.items import Delete, Item, Put, Update, Write
 from holdfast.kernel.entries import (
     Cancelled,
     Done,
     Entry,
     Failed,
+    Pending,
     Received,
 )
 from holdfast.kernel.journal import FIRST_EPOCH
-from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.program import AnyEffect, Arrival, Asked, Blocked, Conclusion, Deadly, Timed
+from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Request
-from holdfast.kernel.turn import turn
-from holdfast.workflows import record as records
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.attempts import pauses
-from holdfast.workflows.attending import attend
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live
@@ -49,77 +46,19 @@ from holdfast.workflows.record import (
     Signal,
     answered_sort,
     decode_message,
-    decode_record,
     encode_message,
     encode_record,
-    pinned_to,
 )
 from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
-    from holdfast.kernel.host import Host
     from holdfast.workflows.definition import Workflow
-    from holdfast.workflows.registry import Registry
-    from holdfast.workflows.threads import Threads
+
+PLAIN: Final = (Done, Failed, Pending)
+"""Entries that say nothing but what the body itself is told."""
 
 DEADLINE: Final = "!deadline"
 """The timer of the execution's own timeout, beside those of its body."""
-
-
-class Workflows(Struct, frozen=True):
-    """What the kernel must know of workflows. One per worker."""
-
-    registry: Registry
-    threads: Threads
-    sender: Sender
-    limit_bytes: int
-    claimable: tuple[str, ...] = records.CLAIMABLE
-    running: str = records.RUNNING
-    suspended: str = records.SUSPENDED
-    blocked: str = records.BLOCKED
-
-    def serves(self, partition: str) -> bool:
-        return (
-            partition.startswith(records.PARTITION_PREFIX) and records.workflow_of(partition) in self.registry.workflows
-        )
-
-    def admit(self, partition: str) -> Journaled:
-        return Journaled(partition, self)
-
-    def turn(self, entity: Journaled, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, host)
-
-    def pins(self, partition: str) -> bool:
-        return self.registry.workflow(records.workflow_of(partition)).is_pinned
-
-    async def attend(self, head: Item, host: Host) -> None:
-        await attend(head, self, host)
-
-    def open(self, head: Item, host: Host) -> Execution:
-        record = decode_record(head.body)
-        if record.parked:
-            raise Deadly(record.blocked, run=record.run)
-        workflow = self.registry.workflow(record.workflow)
-        if not workflow.is_pinned:
-            return Execution(head, record, workflow, self, host)
-        if not workflow.is_version(wanted := pinned_to(record)):
-            named = f", which {record.published} has" if record.published else ""
-            raise Blocked(
-                f"{records.describe_partition(head.partition)} is pinned to version {wanted}{named}; this worker has "
-                f"{workflow.version}. Run a worker with the old code, move it, or make the workflow compatible",
-                run=record.run,
-                published=record.published,
-            )
-        published = record.published if host.home.versions is None else host.home.versions.own or record.published
-        execution = Execution(head, replace(record, published=published), workflow, self, host)
-        execution.is_saved = published == record.published
-        return execution
-
-    def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs
-        return encode_record(replace(decode_record(head.body), blocked=reason))
-
-    def parked_body(self, head: Item, reason: str) -> bytes:
-        return encode_record(replace(decode_record(head.body), blocked=reason, parked=True))
 
 
 class Execution:
@@ -144,31 +83,16 @@ class Execution:
         "run",
     )
 
-    def __init__(
-        self, head: Item, record: ExecutionRecord, workflow: Workflow[..., Any], programs: Workflows, host: Host
-    ) -> None:
+    def __init__(self, head: Item, workflow: Workflow[..., Any], live: Live) -> None:
+        record = live.record
         self.run = record.run
-        self._partition = partition = head.partition
+        self._partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
         self._head_notes: tuple[Entry, ...] = ()
         self._kept_notes = record.notes, record.notes_at
         self._record = record
         self._workflow = workflow
-        self._live = Live(
-            host=host,
-            registry=programs.registry,
-            record=record,
-            partition=partition,
-            limit_bytes=programs.limit_bytes,
-            sender=programs.sender,
-            tried={},
-            died={},
-            intended={},
-            progressed={},
-            threads=programs.threads,
-            aside={},
-            renewed=[],
-        )
+        self._live = live
         self._seen = dict.fromkeys(record.seen)
         self._awaited_by = dict.fromkeys(record.awaited_by)
         self._look_again: tuple[Operation, ...] = ()
@@ -216,6 +140,8 @@ class Execution:
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
         for entry in entries:
+            if isinstance(entry, PLAIN):
+                continue
             live.note(entry)
             match entry:
                 case Received(id=id) | Cancelled(timed_out=False, id=id):

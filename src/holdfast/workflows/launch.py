@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.definition import Workflow
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class Launch(Struct, frozen=True, gc=False, kw_only=True):
     """What to start: a workflow's input, canonically encoded, under an id.
 
     Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the

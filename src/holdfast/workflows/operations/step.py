@@ -76,7 +76,7 @@ def _ask(
     )
 
 
-class CallStep(Struct, frozen=True):
+class CallStep(Struct, frozen=True, gc=False):
     """Perform ``step`` with these arguments."""
 
     step: Step[..., Any]

@@ -1,0 +1,98 @@
+"""What the kernel must know of workflows: which entities are executions, and how one is taken up."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.coordination.inbox import Sender
+from holdfast.items import Item
+from holdfast.kernel.journaled import Journaled
+from holdfast.kernel.program import Blocked, Deadly
+from holdfast.kernel.turn import turn
+from holdfast.workflows import record as records
+from holdfast.workflows.attending import attend
+from holdfast.workflows.execution import Execution
+from holdfast.workflows.live import Live
+from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, pinned_to
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.workflows.registry import Registry
+    from holdfast.workflows.threads import Threads
+
+
+class Workflows(Struct, frozen=True):
+    """The programming model of workflows. One per worker."""
+
+    registry: Registry
+    threads: Threads
+    sender: Sender
+    limit_bytes: int
+    claimable: tuple[str, ...] = records.CLAIMABLE
+    running: str = records.RUNNING
+    suspended: str = records.SUSPENDED
+    blocked: str = records.BLOCKED
+
+    def serves(self, partition: str) -> bool:
+        return (
+            partition.startswith(records.PARTITION_PREFIX) and records.workflow_of(partition) in self.registry.workflows
+        )
+
+    def admit(self, partition: str) -> Journaled:
+        return Journaled(partition, self)
+
+    def turn(self, entity: Journaled, host: Host) -> Coroutine[Any, Any, None]:
+        return turn(entity, host)
+
+    def pins(self, partition: str) -> bool:
+        return self.registry.workflow(records.workflow_of(partition)).is_pinned
+
+    async def attend(self, head: Item, host: Host) -> None:
+        await attend(head, self.open, host)
+
+    def open(self, head: Item, host: Host) -> Execution:
+        record = decode_record(head.body)
+        if record.parked:
+            raise Deadly(record.blocked, run=record.run)
+        workflow = self.registry.workflow(record.workflow)
+        if not workflow.is_pinned:
+            return Execution(head, workflow, self._live(head, record, host))
+        if not workflow.is_version(wanted := pinned_to(record)):
+            named = f", which {record.published} has" if record.published else ""
+            raise Blocked(
+                f"{records.describe_partition(head.partition)} is pinned to version {wanted}{named}; this worker has "
+                f"{workflow.version}. Run a worker with the old code, move it, or make the workflow compatible",
+                run=record.run,
+                published=record.published,
+            )
+        published = record.published if host.home.versions is None else host.home.versions.own or record.published
+        execution = Execution(head, workflow, self._live(head, replace(record, published=published), host))
+        execution.is_saved = published == record.published
+        return execution
+
+    def _live(self, head: Item, record: ExecutionRecord, host: Host) -> Live:
+        return Live(
+            host=host,
+            registry=self.registry,
+            record=record,
+            partition=head.partition,
+            limit_bytes=self.limit_bytes,
+            sender=self.sender,
+            tried={},
+            died={},
+            intended={},
+            progressed={},
+            threads=self.threads,
+            aside={},
+            renewed=[],
+        )
+
+    def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs
+        return encode_record(replace(decode_record(head.body), blocked=reason))
+
+    def parked_body(self, head: Item, reason: str) -> bytes:
+        return encode_record(replace(decode_record(head.body), blocked=reason, parked=True))
