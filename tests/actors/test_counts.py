@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 
-NO_SWEEP = hf.Limits(sweep_seconds=100_000.0, lease_ms=1_000_000_000, linger_seconds=100.0)
+NO_SWEEP = hf.Limits(sweep_seconds=100_000.0, lease_ms=1_000_000_000, linger_seconds=100.0, slice_seconds=100_000.0)
 """No heartbeat, no renewal, and no lease let go of during the test."""
 
 

@@ -75,7 +75,7 @@ class Shop:
         self.tokens: list[str] = []
         self.runs: list[str] = []
         self.handled: list[str] = []
-        self.go = asyncio.Event()
+        self.go, self.hangs = asyncio.Event(), asyncio.Event()
         declare(self)
 
     @asynccontextmanager
@@ -135,6 +135,7 @@ def declare(shop: Shop) -> None:
             return Line(sku, self.items[sku])
 
         async def hang(self) -> None:
+            shop.hangs.set()
             await shop.go.wait()
 
         @hf.read
