@@ -33,6 +33,7 @@ LIMITS: Final = hf.Limits(
     stalled_seconds=60.0,  # the machine is noisy, not the bodies
     resident=12,  # most resumptions become a replay
     retry_turn_seconds=0.2,
+    most_deaths=1_000,  # the torture ends processes, not the code
 )
 
 app: Final = hf.App("torture", home=lambda: open_tortured_home(home_file()), limits=LIMITS)

@@ -70,12 +70,12 @@ async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execut
     later = Update(
         partition=partition,
         when=AllOf((StatusIn((TERMINATED,)), EpochIs(head.epoch))),
-        due_at=now + BLOCKED_RECHECK_MS,
+        due_at=now + host.limits.lease_ms,
     )
     try:
         program = take_up(head, host)
     except Blocked:  # whoever has its code does it
-        await store.write(later)
+        await store.write(replace(later, due_at=now + BLOCKED_RECHECK_MS))
         return
     await store.write(replace(later, add_epoch=1))
     journal = Journal(store, partition, program.run, TERMINATOR, head.epoch)
