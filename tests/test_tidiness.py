@@ -10,8 +10,9 @@ import ast
 import asyncio
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -71,14 +72,14 @@ EXEMPTION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A file of the project: its path from the root, and its text."""
 
     path: str
     text: str
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
@@ -299,8 +300,13 @@ def calls_of(names: frozenset[str] | set[str], tree: ast.Module) -> Iterator[ast
             yield node
 
 
-def project_sources() -> Iterator[Source]:
+@cache
+def project_sources() -> Sequence[Source]:
     """Every text file that is meant to be committed."""
+    return tuple(committed())
+
+
+def committed() -> Iterator[Source]:
     paths = [path for path in ROOT.iterdir() if not path.name.startswith(".") or path.name in HIDDEN_FILES]
     for folder in FOLDERS:
         paths += (ROOT / folder).rglob("*")
