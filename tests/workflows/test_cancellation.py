@@ -357,7 +357,7 @@ async def test_a_clean_up_is_not_interrupted_and_who_survives_it_gets_the_next_r
                 await gate()
             case "sleep":
                 await do("cleaning up")
-                await hf.sleep("50ms")
+                await hf.sleep("1s")
             case "signal":
                 await do("cleaning up")
                 await hf.signal("go on")
