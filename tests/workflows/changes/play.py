@@ -33,7 +33,7 @@ LIMITS = replace(swift(), linger_seconds=0.0, near_seconds=0.0, resident=0)
 """Nothing stays in memory: every wait is a suspension, and ends in a replay."""
 
 LOOK_SECONDS = 5.0
-PATIENCE_SECONDS = 86_400.0
+PATIENCE_SECONDS = 7_200.0
 LAST_MESSAGE_SECONDS = 400.0
 """By then all messages have come, and whoever is blocked stays so."""
 
