@@ -17,6 +17,7 @@ from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
+from holdfast.functions import is_generator, own_name, told
 from holdfast.kernel.program import Model
 from holdfast.messaging.arrivals import Letter, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
@@ -154,10 +155,10 @@ class Messaging:
 
         def declare(function: F) -> F:
             self._refuse_in_part("consumers")
-            own = name or function.__name__
+            event_name = name_of(event)
+            own = name or own_name(function, "a consumer")
             check_name("consumer", own)
             hidden = consumer_name(self.outbox.app, own)
-            event_name = name_of(event)
             if hidden in self.actors:
                 raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
             consumer_actor(
@@ -222,7 +223,8 @@ class Messaging:
 
         def declare(target: F) -> F:
             self._refuse_in_part("schedules")
-            own: str = name or target.__name__
+            _check_target(target)
+            own: str = name or own_name(target, "a schedule")
             check_name("schedule", own)
             if own in self._jobs:
                 raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
@@ -283,12 +285,25 @@ async def _arm(ticker: Ticker, fingerprint: str) -> None:
         await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
 
 
+def _check_target(target: Any) -> None:
+    is_function = inspect.isfunction(target) or inspect.ismethod(target) or isinstance(target, partial)
+    if isinstance(target, Workflow) or (is_function and not is_generator(target)):
+        return
+    raise ConfigurationError(
+        f"a schedule starts a workflow, or runs a def or async def, and was given {told(target)}. Wrap it in a "
+        "function: async def handler(tick: datetime) -> None: ..."
+    )
+
+
 def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any, limit: Limit) -> Job:
     workflow = cast("Workflow[..., Any] | None", target if isinstance(target, Workflow) else None)
     function = cast("Callable[..., Any]", target if workflow is None else workflow.function)
     parameters = inspect.signature(function).parameters
     if len(parameters) > 1:
-        raise ConfigurationError(f"schedule {name!r}: what it calls takes the tick, a datetime, or nothing")
+        raise ConfigurationError(
+            f"schedule {name!r} calls {told(function)}, which has {len(parameters)} parameters: give it one, for the "
+            "tick (a datetime), or none"
+        )
 
     def args(tick: datetime) -> tuple[datetime, ...]:
         return (tick,) if parameters else ()
