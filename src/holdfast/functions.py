@@ -20,8 +20,8 @@ def told(given: Any) -> str:
     if isinstance(given, functools.partial):
         return f"a functools.partial of {told(given.func)}"
     name = getattr(given, "__qualname__", None) or repr(given)
-    if isinstance(given, (classmethod, staticmethod)):
-        return f"the {type(given).__name__} {name}"
+    if (kind := given.__class__.__name__) in {"classmethod", "staticmethod"}:
+        return f"the {kind} {name}"
     if name.endswith(LAMBDA):
         return f"a lambda (line {given.__code__.co_firstlineno} of {given.__code__.co_filename})"
     if isinstance(given, type):
