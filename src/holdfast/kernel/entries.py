@@ -103,11 +103,26 @@ class Pending(Struct, frozen=True, gc=False, tag="pending", omit_defaults=True):
     """What the body newly waits for: operations with the digests of their arguments, and timers and messages.
 
     It rides with the next segment, or in the head if the execution is suspended before that. Other code learns from it
-    how far the body had come (G13).
+    how far the body had come (G13). ``others`` are those of the operations that are not named after a step of the app:
+    children, say, and steps that the body names itself.
     """
 
     operations: dict[str, str] = {}
     waits: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.operations or self.waits)
+
+    def joined(self, later: Pending) -> Pending:
+        """What is newly waited for since the one before this."""
+        if not self:
+            return later
+        operations = {**self.operations, **later.operations}
+        return Pending(operations, self.waits + later.waits, self.others + later.others)
+
+
+NOTHING_PENDING: Final = Pending()
 
 
 class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
