@@ -101,9 +101,9 @@ ROWS = (
         ends=SOMETIMES,
     ),
     Row(
-        name="a tried step renamed and its old name gone",
-        old=seq(X, do("x", "flaky"), go(), B),
-        new=seq(do("x", "third"), do("x", "flaky"), go(), B),
+        name="a step before a tried one renamed and its old name gone",
+        old=seq(X, do("y", "flaky"), go(), B),
+        new=seq(do("x", "third"), do("y", "flaky"), go(), B),
         messages=FIRST,
         lacks=("other",),
         ends=SOMETIMES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.workflows.changes.parts import Kit, Part, go
+from tests.workflows.changes.parts import Kit, go
 
 Helper = Callable[[Kit], Awaitable[list[str]]]
 
@@ -16,12 +16,12 @@ class Helped:
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
 
-    def body(self, kit: Kit, wait: Part = go()) -> Callable[[], Awaitable[Any]]:
+    def body(self, kit: Kit) -> Callable[[], Awaitable[Any]]:
         """What is declared as a workflow."""
         helper = self._helper
 
         async def job() -> Any:
-            return [*await helper(kit), await wait(kit), await kit.call("do", "c")]
+            return [*await helper(kit), await go()(kit), await kit.call("do", "c")]
 
         return job
 
