@@ -43,7 +43,7 @@ class EarlierCode:
             if _is_signal(wait):
                 self._signals[name_of(wait)] = self._signals.get(name_of(wait), 0) + 1
         self._removed: set[str] = set()
-        self._gone = set() if steps is None else {op for op in self._steps if step_name_of(op) not in steps}
+        self._gone: set[str] = set() if steps is None else {op for op in self._steps if step_name_of(op) not in steps}
 
     def _learn(self, entry: Entry) -> None:
         match entry:
