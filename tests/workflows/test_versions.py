@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections import Counter
 
 import pytest
 
@@ -12,11 +11,6 @@ import holdfast as hf
 from holdfast.workflows.record import decode_record
 
 ONCE = hf.Retry(max_attempts=1)
-
-
-@pytest.fixture
-def ran():
-    return Counter()
 
 
 @pytest.fixture
