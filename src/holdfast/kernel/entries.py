@@ -46,7 +46,7 @@ class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
 
     ``deaths`` of processes have interrupted other attempts before.
 
-    A second one of the same attempt, with ``AT_ONCE``, says that somebody did not want to wait for that.
+    A second one of the same attempt, with ``AT_ONCE``, says that the wait for it was cut short.
     """
 
     op: str
@@ -84,7 +84,7 @@ class Received(Struct, frozen=True, gc=False, tag="received", omit_defaults=True
 
 
 class Cancelled(Struct, frozen=True, gc=False, tag="cancelled", omit_defaults=True):
-    """Somebody asked the execution to stop, or its time ran out (``timed_out``). ``id`` is the request's, as above."""
+    """The execution was asked to stop, or its time ran out (``timed_out``). ``id`` is the request's, as above."""
 
     at: int
     reason: str = ""
@@ -191,7 +191,7 @@ class TakenOver(Struct, frozen=True, gc=False, tag="taken-over"):
 
 
 class Parked(Struct, frozen=True, gc=False, tag="parked"):
-    """Too many processes have died in a row. Nobody goes on until somebody asks for it, and then they count anew."""
+    """Too many processes have died in a row. The entity waits to be resumed, and then deaths count anew."""
 
     at: int
 

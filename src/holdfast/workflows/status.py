@@ -1,4 +1,4 @@
-"""An execution at a glance, for everybody who looks from outside."""
+"""An execution at a glance, as it is seen from outside."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _damaged(head: Item, unreadable: Exception) -> Status:
 
 
 class BlockedWarning:
-    """Warns in the log, once, that an execution which somebody waits for is blocked."""
+    """Warns in the log, once, that an execution which is waited for is blocked."""
 
     __slots__ = ("_is_said",)
 
