@@ -200,7 +200,7 @@ class Journal:
         return Put(item, ABSENT)
 
     def advance(self) -> None:
-        """Count a segment of one entry that somebody else wrote for us."""
+        """Count a segment of one entry that was written for us."""
         self.position += 1
         self.count += 1
         self.deaths = 0
