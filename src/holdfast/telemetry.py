@@ -33,7 +33,7 @@
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
 | ``ring_failed`` | count, error | ``count`` rings could not be sent: the sweep finds what they were for |
 | ``execution_parked`` | partition, reason | too many processes died of this execution: it waits to be resumed |
-| ``swept`` | due, oldest_seconds, blocked | a sweep has seen all; parked ones are blocked, too: see ``holdfast.metrics`` |
+| ``swept`` | due, oldest_seconds, blocked | a sweep has looked at all, parked ones too: see ``holdfast.metrics`` |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 

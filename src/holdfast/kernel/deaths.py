@@ -30,8 +30,8 @@ MOST_TOLD: Final = 10
 async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
     """Fence the last owner after a takeover, once it is our turn to go on, and count its death.
 
-    A process that dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim whose
-    answer was lost; nobody died of that. Raises ``Deadly`` if even the body's replay has killed a process.
+    A process that dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim
+    whose answer was lost; that is no death. Raises ``Deadly`` if even the body's replay has killed a process.
     """
     if entity.taken_over:
         deaths, most = journal.deaths + entity.died, host.limits.most_deaths
