@@ -210,7 +210,7 @@ class Messaging:
 
         A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
         fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
-        ``missed`` says what becomes of ticks that nobody was there for: ``skip``, ``once`` or ``all``.
+        ``missed`` says what becomes of ticks that came due while no worker ran: ``skip``, ``once`` or ``all``.
         ``timeout`` bounds an attempt of a handler.
         """
         if missed not in tuple(Missed):
