@@ -33,7 +33,7 @@ def origin_of(error: BaseException) -> BaseException:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether somebody wants the process to end. A class of the user's derived from it is the user's own business."""
+    """Whether the process is asked to end. A class of the user's derived from it is the user's own business."""
     return type(error) is KeyboardInterrupt
 
 
@@ -53,13 +53,13 @@ def contained_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 def contained(code: Awaitable[T]) -> Awaitable[T]:
     """What a user has written, to be awaited. Raises ``Escaped`` for what is neither an ``Exception``, nor an
-    interrupt, nor asked for by somebody who cancels the running task or throws it away.
+    interrupt, nor asked for from outside, where the running task is cancelled or thrown away.
     """
     return Run(code)
 
 
 class Run(Generic[T]):
-    """One run of code that somebody awaits: passes everything on, and knows what comes from the code and what from
+    """One run of code that is awaited: passes everything on, and knows what comes from the code and what from
     outside. ``requests`` to cancel the task were made inside, by the code or for its sake, and end with it.
     """
 
@@ -74,8 +74,8 @@ class Run(Generic[T]):
         """The code waits for something, for the first time."""
 
     def ended(self, error: BaseException | None, *, asked: bool) -> BaseException | None:
-        """The code has ended, with an error or without, which somebody outside has ``asked`` for, or not; answers the
-        one to raise.
+        """The code has ended, with an error or without. ``asked``: that was asked for from outside. Answers the error
+        to raise.
         """
         return error if asked or error is None or isinstance(error, Exception) else Escaped(error)
 

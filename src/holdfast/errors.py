@@ -144,7 +144,7 @@ class ExecutionTerminated(ExecutionError):
 
 
 class CompensationFailed(ExecutionError):
-    """An undo gave up; so the execution ends, whoever catches this. ``retry`` resumes at the undos that it names."""
+    """An undo gave up; so the execution ends, caught or not. ``retry`` resumes at the undos that it names."""
 
     code = "compensation_failed"
 

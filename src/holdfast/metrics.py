@@ -1,4 +1,4 @@
-"""Metrics, as lines of a log: how late the work is, who waits for code that is gone, what it costs.
+"""Metrics, as lines of a log: how late the work is, what is blocked, what it costs.
 
 Each line is in CloudWatch's embedded metric format ("Specification: Embedded metric format", CloudWatch user guide): a
 JSON object on standard output, from which CloudWatch Logs makes metrics, and which is found again by its fields. The
@@ -8,7 +8,7 @@ metrics have no dimensions, so there is one of each for a home, and nothing of w
 |---|---|---|
 | ``OldestDueSeconds`` | a sweep | how late the head is that has been due for longest; 0 if nothing is due |
 | ``DueHeads`` | a sweep | how many heads were due, at the time of the sweep |
-| ``Blocked`` | a sweep | how many heads wait for code that is gone |
+| ``Blocked`` | a sweep | how many heads wait for code that fits, or are parked until they are resumed |
 | ``TakenOver`` | since the last line | leases of the dead that this process took over |
 | ``Fenced`` | since the last line | entities that this process lost to a newer owner |
 | ``RingsFailed`` | since the last line | rings that could not be sent |

@@ -1,4 +1,4 @@
-"""What Holdfast tells about itself: counted events, and whoever subscribes to them.
+"""What Holdfast tells about itself: counted events, and the subscribers to them.
 
 | event | fields | means |
 |---|---|---|
@@ -20,7 +20,7 @@
 | ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
 | ``event_unfit`` | partition, id, error | the bus will never take an event as it is: it was set aside |
-| ``bus_failed`` | partition, count, error | the bus took so many events not, or did not say so; they are sent again |
+| ``bus_failed`` | partition, count, error | the bus has not confirmed ``count`` events; they are sent again |
 | ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
 | ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
 | ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
@@ -31,9 +31,9 @@
 | ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened anew if wanted |
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
-| ``ring_failed`` | count, error | so many rings could not be sent: the sweep finds what they were for |
+| ``ring_failed`` | count, error | ``count`` rings could not be sent: the sweep finds what they were for |
 | ``execution_parked`` | partition, reason | too many processes died of this execution: it waits to be resumed |
-| ``swept`` | due, oldest_seconds, blocked | a sweep has looked at all: see ``holdfast.metrics`` |
+| ``swept`` | due, oldest_seconds, blocked | a sweep has looked at all, parked ones too: see ``holdfast.metrics`` |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
 
@@ -103,7 +103,7 @@ class Telemetry:
 
     @property
     def is_heard(self) -> bool:
-        """Whether anybody subscribes."""
+        """Whether there are subscribers."""
         return bool(self._subscribers)
 
     def emit(self, event: str, **fields: object) -> None:

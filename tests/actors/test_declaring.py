@@ -25,7 +25,7 @@ def plain(self: Any) -> None: ...
 
 
 class Opaque:
-    pass
+    def method(self) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,42 @@ def test_a_method_whose_types_are_no_data_is_refused_when_it_is_declared(app):
 def test_a_timer_is_async(app):
     with pytest.raises(hf.ConfigurationError, match="async def"):
         hf.timer(plain)
+
+
+def yields(self: Any) -> Any:
+    yield 1
+
+
+async def yields_later(self: Any) -> Any:
+    yield 1
+
+
+GIVEN = [
+    (plain, "the def plain"),
+    (yields, "the generator yields, which yields"),
+    (yields_later, "the generator yields_later, which yields"),
+    (lambda self: None, "a lambda"),
+    (Opaque, "the class Opaque"),
+    (classmethod(plain), "the classmethod plain"),
+    (Opaque().method, "the method Opaque.method"),
+    (property(plain), "property object"),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), GIVEN)
+def test_what_is_called_and_is_no_method_is_named(app, given, told):
+    thing = actor(app, {"method": method, "other": given})
+    with pytest.raises(AttributeError, match=rf"public async methods only, and 'other' is .*{told}.*: method$"):
+        thing.at("k").other  # noqa: B018 - looking it up is what fails
+    with pytest.raises(AttributeError, match="'missing' is none of them: method"):
+        thing.at("k").missing  # noqa: B018
+
+
+@pytest.mark.parametrize("decorator", [hf.read, hf.method(timeout=1)], ids=["read", "method"])
+@pytest.mark.parametrize(("given", "told"), GIVEN)
+def test_a_decorator_of_methods_names_what_is_none(decorator, given, told):
+    with pytest.raises(hf.ConfigurationError, match=rf"is for an async def in an actor, and was given .*{told}"):
+        decorator(given)
 
 
 def test_options_that_make_no_sense_are_refused(app):

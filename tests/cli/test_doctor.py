@@ -6,13 +6,15 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from holdfast.backends.memory import open_memory_home
 from holdfast.backends.sqlite.checkup import Checkup
 from holdfast.cli.checks import OVERDUE_MS, _check_permissions, _check_space, _named, check_file, check_work
 from holdfast.clock import SystemClock
 from holdfast.items import Item, Put, Update
-from holdfast.workflows.record import partition_of
+from holdfast.kernel.tally import PARKED_DUE_AT
+from holdfast.workflows.record import decode_record, encode_record, partition_of
 
 
 def findings(shop, *options, exit_code=0):
@@ -106,6 +108,49 @@ def test_what_needs_a_person_is_a_warning(status, check, started):
     found = findings(started)[check]
     assert found["level"] == "warn"
     assert "execution 'a' of workflow 'approval'" in found["told"]
+
+
+def block(shop, ids, *, parked):
+    """Leave executions as a worker leaves those that it blocks, or parks."""
+    import holdfast as hf
+
+    with hf.App("other", home=shop.home).sync() as run:
+        store = run._app.access().home.store
+        for id in ids:
+            shop.json("start", "approval", "7", "--id", id)
+            head = run(store.get(partition_of("approval", id)))
+            body = encode_record(replace(decode_record(head.body), blocked=f"the reason of {id}", parked=parked))
+            due_at = PARKED_DUE_AT if parked else None
+            run(store.write(Update(partition=head.partition, status="BLOCKED", due_at=due_at, body=body)))
+
+
+@pytest.mark.parametrize(
+    ("parked", "check", "told", "remedy"),
+    [
+        (
+            False,
+            "blocked",
+            "4 executions wait for code that fits",
+            "roll back, deploy code that fits, or holdfast move",
+        ),
+        (True, "crashes", "4 executions are parked because their processes died", "then holdfast resume each"),
+    ],
+)
+def test_blocked_and_parked_executions_are_counted_and_named_with_what_to_do(shop, parked, check, told, remedy):
+    block(shop, ("a", "b", "c", "d"), parked=parked)
+    found = findings(shop)
+    (other,) = {"blocked", "crashes"} - {check}
+    assert (found[check]["level"], found[other]["level"], found["overdue"]["level"]) == ("warn", "ok", "ok")
+    words = found[check]["told"]
+    assert words.startswith(told)
+    assert words.count("the reason of") == 3
+    assert "and 1 more" in words
+    assert remedy in words
+    assert "holdfast ls --status BLOCKED" in words
+    findings(shop, "--strict", exit_code=1)
+    rows = shop.json("ls", "--status", "BLOCKED")["executions"]
+    assert {row["id"]: row["blocked"] for row in rows} == {id: f"the reason of {id}" for id in "abcd"}
+    assert "the reason of d" in shop.invoke("ls", "--status", "BLOCKED").output
 
 
 def test_a_workflow_without_code_is_a_warning(started):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from tests.messaging.places import FAST, Placed, virtually
@@ -333,7 +334,7 @@ def test_what_is_no_schedule_is_refused_when_it_is_declared():
     async def two(tick: datetime, more: int) -> None: ...
     async def report() -> None: ...
 
-    with pytest.raises(hf.ConfigurationError, match="the tick, a datetime, or nothing"):
+    with pytest.raises(hf.ConfigurationError, match=r"the async def .*two, which has 2 parameters: give it one"):
         app.cron("0 * * * *")(two)
     with pytest.raises(hf.InvalidInput):
         app.cron("0 * * *")
@@ -368,3 +369,48 @@ async def test_a_tick_s_handler_has_a_key_of_its_own_and_publishes(place):
         await asyncio.sleep(2 * HOUR + 60)
     assert keys[0] == keys[1] != keys[2]
     assert seen == ["01", "02"]
+
+
+def yields(tick):
+    yield tick
+
+
+async def yields_later():
+    yield 1
+
+
+class Report:
+    def __call__(self): ...
+
+    async def write(self): ...
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (yields, "the generator yields, which yields"),
+        (yields_later, "the generator yields_later, which yields"),
+        (partial(yields), "a functools.partial of the generator yields"),
+        (Report, "the class Report"),
+        (Report(), "Report object"),
+        (len, "the builtin len"),
+        (7, "was given 7"),
+        (lambda: None, "a lambda"),
+        (partial(Report().write), "a functools.partial of the method Report.write"),
+        (Report.write, None),
+        (Report().write, None),
+    ],
+)
+def test_what_a_schedule_cannot_run_is_named(target, told):
+    app = hf.App("shop")
+    if told is None:
+        assert app.cron("0 * * * *")(target) is target
+        return
+    with pytest.raises(hf.ConfigurationError, match=told):
+        app.cron("0 * * * *")(target)
+    assert app._jobs == {}
+
+
+@pytest.mark.parametrize("target", [lambda: None, partial(Report().write)])
+def test_what_has_no_name_needs_one(target):
+    assert hf.App("shop").cron("0 * * * *", name="report")(target) is target

@@ -12,6 +12,7 @@ from holdfast.kernel import activation, past
 from holdfast.kernel.backlog import Backlog
 from holdfast.kernel.earlier import EarlierCode
 from holdfast.kernel.entries import TIMER, Cancelled, Entry, Intended, Pending, Received, Replayed, Tried
+from holdfast.workflows import versioning
 from holdfast.workflows.execution import Execution
 
 
@@ -59,6 +60,16 @@ def forgotten_steps() -> AbstractContextManager[object]:
 def moved_call_runs() -> AbstractContextManager[object]:
     """A call under another identity than the one that earlier code asked for runs."""
     return told_but("instead")
+
+
+def renamed_step_runs() -> AbstractContextManager[object]:
+    """A step runs under a new name although this code has no step of the old one."""
+    return told_but("no step of that name")
+
+
+def body_alone_is_the_version() -> AbstractContextManager[object]:
+    """A version does not cover the functions that the body calls."""
+    return mock.patch.object(versioning, "_called_functions", return_value=[])
 
 
 def doubled_call_runs() -> AbstractContextManager[object]:

@@ -117,7 +117,7 @@ class History:
         wants = activation.take_wants()
         if wants is None:
             return []
-        return [*wants.marked, *wants.notes, wants.pending()]
+        return [*wants.marked, *wants.notes, wants.pending(())]
 
     def _effect(self, request: Operation) -> None:
         name, label = name_of(request.id), int(request.fingerprint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 
 import pytest
 
@@ -13,11 +12,6 @@ import holdfast as hf
 
 class Declined(Exception):
     pass
-
-
-@pytest.fixture
-def ran():
-    return Counter()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.workflows.changes.helped import Helped, around, plain, with_one_less, with_one_more
 from tests.workflows.changes.parts import (
     answered,
     caught,
@@ -91,6 +92,39 @@ ROWS = (
         anew=("x",),
         ends=SOMETIMES,
     ),
+    Row(
+        name="a step renamed and its old name gone",
+        old=seq(A, X, go(), B),
+        new=seq(A, do("x", "third"), go(), B),
+        messages=FIRST,
+        lacks=("other",),
+        ends=SOMETIMES,
+    ),
+    Row(
+        name="a step before a tried one renamed and its old name gone",
+        old=seq(X, do("y", "flaky"), go(), B),
+        new=seq(do("x", "third"), do("y", "flaky"), go(), B),
+        messages=FIRST,
+        lacks=("other",),
+        ends=SOMETIMES,
+    ),
+    Row(
+        name="a step removed with its function",
+        old=seq(X, A, go(), B),
+        new=seq(A, go(), B),
+        messages=FIRST,
+        lacks=("other",),
+        ends=SOMETIMES,
+    ),
+    Row(
+        name="a step replaced and declared removed",
+        old=seq(A, X, go(), B),
+        new=seq(removed("other"), A, do("y", "third"), go(), B),
+        messages=FIRST,
+        lacks=("other",),
+        removed=("x",),
+        ends=ALWAYS,
+    ),
     Row(name="calls swapped", old=BASE, new=seq(B, A, go(), C), messages=FIRST, ends=SOMETIMES),
     Row(name="steps swapped", old=seq(A, X, go(), B), new=seq(X, A, go(), B), messages=FIRST, ends=SOMETIMES),
     Row(
@@ -111,6 +145,28 @@ ROWS = (
     Row(name="later arguments changed", old=BASE, new=seq(A, B, go(), do("c2")), messages=FIRST, ends=SOMETIMES),
     Row(
         name="a call doubled", old=seq(A, B, go()), new=seq(A, B, B, go()), messages=FIRST, anew=("b",), ends=SOMETIMES
+    ),
+    # Functions of the same module that the body calls: they are part of its version
+    Row(
+        name="a step inserted in a helper",
+        old=Helped(plain()),
+        new=Helped(with_one_more()),
+        messages=FIRST,
+        ends=ALWAYS,
+    ),
+    Row(
+        name="a step removed in a helper",
+        old=Helped(plain()),
+        new=Helped(with_one_less()),
+        messages=FIRST,
+        ends=SOMETIMES,
+    ),
+    Row(
+        name="a step inserted in a helper of a helper",
+        old=Helped(around(plain())),
+        new=Helped(around(with_one_more())),
+        messages=FIRST,
+        ends=ALWAYS,
     ),
     # Tasks
     Row(

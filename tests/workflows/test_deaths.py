@@ -184,3 +184,31 @@ def test_a_parked_execution_can_be_terminated_or_paused_and_resumed(new_database
         await asyncio.sleep(600)
 
     run_virtual(lambda: in_shop(new_database, hf.Limits(most_deaths=1), main))
+
+
+def test_a_parked_execution_is_counted_by_every_sweep_and_claimed_by_none(new_database):
+    async def main(shop):
+        client = await shop.world.client()
+        job = await client.call(lambda: shop.job.start(id="j"))
+        await shop.crash()
+        worker = shop.world.admit()
+        told, claimed = [], []
+        events = {"swept": told, "claimed": claimed}
+        worker.app.telemetry.subscribe(lambda event, fields: events.get(event, []).append(fields))
+        await worker.start()
+        await asyncio.sleep(60)
+        status = await client.call(job.status)
+        assert (status.status, status.due_at) == ("BLOCKED", None)
+        told.clear()
+        claimed.clear()
+        await asyncio.sleep(3_600)
+        assert len(told) >= 59
+        assert all(each == {"due": 0, "oldest_seconds": 0.0, "blocked": 1} for each in told)
+        assert claimed == []
+        shop.kills = False
+        await client.call(job.resume)
+        assert await client.call(lambda: job.result("1h")) == "done"
+        await asyncio.sleep(120)
+        assert told[-1] == {"due": 0, "oldest_seconds": 0.0, "blocked": 0}
+
+    run_virtual(lambda: in_shop(new_database, hf.Limits(most_deaths=1), main))

@@ -15,18 +15,6 @@ ONCE = hf.Retry(max_attempts=1)
 
 
 @pytest.fixture
-def ran():
-    """What the steps of these tests have done."""
-    return Counter()
-
-
-@pytest.fixture
-def broken():
-    """The names of the steps that fail now."""
-    return set()
-
-
-@pytest.fixture
 def do(app, ran, broken):
     @app.step(name="do", retry=ONCE)
     async def do(what: str) -> str:

@@ -15,11 +15,6 @@ ONCE = hf.Retry(max_attempts=1)
 
 
 @pytest.fixture
-def ran():
-    return Counter()
-
-
-@pytest.fixture
 def work(app, ran):
     @app.step(name="work", retry=ONCE)
     async def work(n: int) -> int:

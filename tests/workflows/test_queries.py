@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 import pytest
 
 import holdfast as hf
-
-
-@pytest.fixture
-def ran():
-    return Counter()
 
 
 @pytest.fixture

@@ -30,17 +30,6 @@ BOOM = describe(LookupError("boom"))
 
 
 @pytest.fixture
-def ran():
-    return Counter()
-
-
-@pytest.fixture
-def broken():
-    """The names of the steps that fail now."""
-    return set()
-
-
-@pytest.fixture
 def keys():
     """The idempotency keys of each step's attempts, by what it did."""
     return {}

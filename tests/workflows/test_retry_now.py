@@ -13,11 +13,6 @@ IN_AN_HOUR = hf.Retry(max_attempts=3, initial="1h", backoff=1, jitter=hf.Jitter.
 
 
 @pytest.fixture
-def ran():
-    return Counter()
-
-
-@pytest.fixture
 def down():
     """The names of the services that fail now."""
     return set()

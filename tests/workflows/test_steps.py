@@ -978,38 +978,6 @@ async def test_at_most_once_is_never_tried_again(app, fast):
     assert attempts == [1]
 
 
-async def test_at_most_once_does_not_run_again_after_its_process_has_died(world):
-    ran = []
-    started = asyncio.Event()
-
-    def code(app):
-        @app.step(at_most_once=True)
-        async def launch() -> None:
-            ran.append(1)
-            started.set()
-            await asyncio.Event().wait()
-
-        @app.workflow
-        async def job() -> str:
-            try:
-                await launch()
-            except hf.StepInterrupted as error:
-                return str(error)
-            return ""
-
-        return job
-
-    first, second = world.app(), world.app()
-    before, after = code(first), code(second)
-    async with first.worker(grace=0):
-        await before.start(id="j")
-        await started.wait()
-    async with second.worker():
-        told = await after.handle("j")
-    assert "'launch' is at most once" in told
-    assert ran == [1]
-
-
 async def test_at_most_once_per_attempt_is_tried_again_after_what_did_nothing(app):
     retry = hf.Retry(max_attempts=3, initial="1ms", only=(ConnectionError,))
     job, attempts = counting(app, failures=2, retry=retry, at_most_once="attempt")
@@ -1051,13 +1019,23 @@ async def test_at_most_once_per_attempt_is_not_tried_again_after_a_time_out(app)
     assert ran == [1]
 
 
-@pytest.mark.parametrize("dies_in", [1, 2])
-async def test_at_most_once_per_attempt_does_not_repeat_the_attempt_in_which_its_process_died(world, dies_in):
+UNLESS_UNCONNECTED = hf.Retry(initial="1ms", only=(ConnectionError,))
+
+
+@pytest.mark.parametrize(
+    ("options", "dies_in"),
+    [
+        ({"at_most_once": True}, 1),
+        ({"at_most_once": "attempt", "retry": UNLESS_UNCONNECTED}, 1),
+        ({"at_most_once": "attempt", "retry": UNLESS_UNCONNECTED}, 2),
+    ],
+)
+async def test_at_most_once_does_not_run_again_after_its_process_has_died(world, options, dies_in):
     ran = []
     started = asyncio.Event()
 
     def code(app):
-        @app.step(at_most_once="attempt", retry=hf.Retry(initial="1ms", only=(ConnectionError,)))
+        @app.step(**options)
         async def launch() -> None:
             ran.append(hf.current().attempt)
             if len(ran) == dies_in:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections import Counter
 
 import pytest
 
@@ -12,11 +11,6 @@ import holdfast as hf
 from holdfast.workflows.record import decode_record
 
 ONCE = hf.Retry(max_attempts=1)
-
-
-@pytest.fixture
-def ran():
-    return Counter()
 
 
 @pytest.fixture
@@ -111,6 +105,24 @@ async def test_another_step_inserted_before_is_run_and_nothing_is_repeated(deplo
 
     assert await deploy(base, new) == ["x", "a", "b", "gone", "c"]
     assert (ran["other x"], ran["a"], ran["b"], ran["c"]) == (1, 1, 1, 1)
+
+
+async def test_a_step_inserted_before_steps_that_the_body_names_itself_is_run(deploy, ran):
+    """Their names are not among the app's steps, in neither version: that is no reason to miss them."""
+
+    async def noted(what: str) -> str:
+        ran[what] += 1
+        return what
+
+    async def old(do, other, go):
+        named = await hf.step(noted, "b", name="charge:17")
+        return [await hf.step("inline", noted, "a"), named, await go(), await do("c")]
+
+    async def new(do, other, go):
+        return [await other("x"), *await old(do, other, go)]
+
+    assert await deploy(old, new) == ["x", "a", "b", "gone", "c"]
+    assert (ran["a"], ran["b"], ran["c"], ran["other x"]) == (1, 1, 1, 1)
 
 
 async def test_a_finished_step_that_was_removed_blocks(deploy, ran):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar,
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
 
-from holdfast.actors.limited import Leave, Limit, Limited, declared_limit, limit_in_seconds
+from holdfast.actors.limited import Leave, Limit, Limited, check_method, declared_limit, limit_in_seconds
 from holdfast.actors.record import NOT_BEGUN
 from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
@@ -52,6 +52,7 @@ def field(**given: Any) -> Any:
 
 def read(method: F) -> F:
     """Declare a method that only reads: it runs beside the others, costs no write, and may not change the state."""
+    check_method("hf.read", method)
     setattr(method, _READ, True)
     return method
 

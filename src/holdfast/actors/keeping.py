@@ -1,4 +1,4 @@
-"""Replies that are kept until whoever called has been committed: it may run again at any time, and so call again.
+"""Replies that are kept until the caller has been committed: until then it may run again, and so call again.
 
 A message that fails is tried again, or set aside and delivered again, however late. What it has called must know it
 then, so those replies have no end. They get one with the commit in which the message ends well.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -12,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.containment import Run
 from holdfast.duration import Duration, seconds
 from holdfast.errors import CallTimeout, ConfigurationError
+from holdfast.functions import told
 from holdfast.kernel.program import LeftBehind
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -45,10 +47,20 @@ def method(*, timeout: Duration | None) -> Callable[[F], F]:
     """
 
     def declare(function: F) -> F:
+        check_method("hf.method", function)
         setattr(function, _LIMIT, limit_in_seconds(timeout, f"method {function.__name__!r}"))
         return function
 
     return declare
+
+
+def check_method(decorator: str, function: Any) -> None:
+    """Raise ``ConfigurationError`` if what a decorator is given cannot be a method that callers reach."""
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigurationError(
+            f"@{decorator} is for an async def in an actor, and was given {told(function)}; a plain def is not called "
+            "from outside, and needs no decorator"
+        )
 
 
 def declared_limit(function: Any) -> Limit:

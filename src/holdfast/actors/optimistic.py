@@ -98,10 +98,10 @@ def _is_free(head: Item, access: ActorAccess) -> bool:
 
 
 async def _comes_behind(head: Item, request: Call, access: ActorAccess) -> bool:
-    """Whether something is to be done first (G6): whoever sends a message makes the actor due.
+    """Whether something is to be done first (G6): a message that is sent makes the actor due.
 
-    Behind what an owner has left undone that is gone only those wait who have sent something themselves: nobody may
-    take it up for long.
+    Behind what a dead owner has left undone, only a caller waits that has sent something itself: that work may not be
+    taken up for long.
     """
     if head.due_at is None or head.due_at > access.clock.now_ms():
         return False

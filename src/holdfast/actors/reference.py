@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from holdfast.actors.calls import call
 from holdfast.actors.record import partition_of
 from holdfast.duration import Duration, seconds
+from holdfast.functions import told
 from holdfast.keys import check_id
 
 if TYPE_CHECKING:
@@ -54,10 +56,7 @@ class Reference(Address):
             raise AttributeError(name)
         method = self.kind.methods.get(name)
         if method is None:
-            known = ", ".join(self.kind.methods) or "none"
-            raise AttributeError(
-                f"{self.kind.name} answers to its public async methods only, and {name!r} is none of them: {known}"
-            )
+            raise AttributeError(_no_method(self.kind, name))
         return BoundMethod(self, method)
 
     def __repr__(self) -> str:
@@ -78,3 +77,9 @@ class BoundMethod(Address):
 
     def __repr__(self) -> str:
         return f"{self.reference!r}.{self.method.name}"
+
+
+def _no_method(kind: Kind, name: str) -> str:
+    made = inspect.getattr_static(kind.cls, name, None)
+    what = f"{name!r} is none of them" if made is None or name in kind.timers else f"{name!r} is {told(made)}"
+    return f"{kind.name} answers to its public async methods only, and {what}: {', '.join(kind.methods) or 'none'}"

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 FIRST_LOOK_SECONDS: Final = 0.2
 LOOK_AGAIN_GROWTH: Final = 1.5
 LONGEST_LOOK_SECONDS: Final = 5.0
-"""When whoever waits for a reply looks for it without being rung, in case a ring was lost."""
+"""When a caller that waits for a reply looks for it without being rung, in case a ring was lost."""
 
 REPORT_SECONDS: Final = 1.0
-"""Who waits longer than this for one look at the reply is told if nobody can be at work."""
+"""A caller that waits longer than this for one look at the reply is told if no worker can be at work."""
 
 LONGEST_BILLED_LOOK_SECONDS: Final = 60.0
 """The same where each look is paid for."""
@@ -90,7 +90,7 @@ async def _call_in_memory(reference: Reference, request: Call, access: ActorAcce
     try:
         return await answer
     except asyncio.CancelledError:
-        entity.withdraw(delivery)  # whoever runs the caller again may be told that it was refused
+        entity.withdraw(delivery)  # a worker that runs the caller again may be told that it was refused
         raise
 
 

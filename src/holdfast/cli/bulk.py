@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final
 
 import click
@@ -53,82 +55,63 @@ def bulk() -> None:
     """
 
 
-@bulk.command(
+def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Declare a command on all executions that are chosen. ``lines`` are examples."""
+
+    def declare(function: Callable[..., None]) -> click.Command:
+        @selecting
+        @all_option
+        @yes_option
+        @after_option
+        @wraps(function)
+        def checked(*args: Any, selection: Selection, everything: bool, **options: Any) -> None:
+            if everything != (selection == ALL):
+                raise click.UsageError(
+                    "--all is alone." if everything else "Which ones? Say it by options, or add --all."
+                )
+            function(*args, selection=selection, **options)
+
+        return bulk.command(name, epilog=examples(*lines))(checked)
+
+    return declare
+
+
+@on_chosen(
     "retry",
-    epilog=examples(
-        "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h",
-        "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h --yes",
-    ),
+    "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h",
+    "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h --yes",
 )
-@selecting
-@all_option
-@yes_option
-@after_option
 @on_home
-def retry(session: Session, *, selection: Selection, everything: bool, yes: bool, after: str | None) -> None:
+def retry(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
     """Go on with executions that ended badly, from the operations that failed. Needs the app's code."""
-    _check_choice(selection, everything=everything)
     app = session.app()
     _run(session, app, Chosen(selection, app.access, app.handle), "retry", retrying(), yes=yes, after=after)
 
 
-@bulk.command(
-    "cancel",
-    epilog=examples("holdfast bulk cancel --home sqlite:///shop.db --tag customer=acme --reason 'they left' --yes"),
-)
-@selecting
-@all_option
+@on_chosen("cancel", "holdfast bulk cancel --home sqlite:///shop.db --tag customer=acme --reason 'they left' --yes")
 @reason_option
-@yes_option
-@after_option
 @on_home
-def cancel(
-    session: Session, *, selection: Selection, everything: bool, reason: str, yes: bool, after: str | None
-) -> None:
+def cancel(session: Session, *, selection: Selection, reason: str, yes: bool, after: str | None) -> None:
     """Ask executions that have not ended to stop: their clean-ups and sagas run first."""
-    _check_choice(selection, everything=everything)
     app, verb = session.any_app(), cancelling(reason)
     _run(session, app, _chosen(selection, app), "cancel", verb, yes=yes, after=after)
 
 
-@bulk.command(
-    "terminate",
-    epilog=examples("holdfast bulk terminate --home sqlite:///shop.db --status BLOCKED --older-than 30d --yes"),
-)
-@selecting
-@all_option
+@on_chosen("terminate", "holdfast bulk terminate --home sqlite:///shop.db --status BLOCKED --older-than 30d --yes")
 @reason_option
-@yes_option
-@after_option
 @on_home
-def terminate(
-    session: Session, *, selection: Selection, everything: bool, reason: str, yes: bool, after: str | None
-) -> None:
+def terminate(session: Session, *, selection: Selection, reason: str, yes: bool, after: str | None) -> None:
     """End executions at once, without clean-up or compensation. Prefer cancel."""
-    _check_choice(selection, everything=everything)
     app, verb = session.any_app(), terminating(reason or "terminated")
     _run(session, app, _chosen(selection, app), "terminate", verb, yes=yes, after=after)
 
 
-@bulk.command(
-    "delete",
-    epilog=examples("holdfast bulk delete --home sqlite:///shop.db --status COMPLETED --older-than 90d --yes"),
-)
-@selecting
-@all_option
-@yes_option
-@after_option
+@on_chosen("delete", "holdfast bulk delete --home sqlite:///shop.db --status COMPLETED --older-than 90d --yes")
 @on_home
-def delete(session: Session, *, selection: Selection, everything: bool, yes: bool, after: str | None) -> None:
+def delete(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
     """Delete executions that have ended, with all they have stored. Those that go on are left alone."""
-    _check_choice(selection, everything=everything)
     app = session.any_app()
     _run(session, app, _chosen(selection, app), "delete", deleting(), yes=yes, after=after)
-
-
-def _check_choice(selection: Selection, *, everything: bool) -> None:
-    if everything != (selection == ALL):
-        raise click.UsageError("Which ones? Say it by options, or add --all." if not everything else "--all is alone.")
 
 
 def _chosen(selection: Selection, app: App) -> Chosen:

@@ -19,6 +19,7 @@ from holdfast.cli.output import duration
 from holdfast.clock import Clock
 from holdfast.codec.jsontext import UNREADABLE
 from holdfast.items import Item
+from holdfast.kernel.tally import PARKED_DUE_AT
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
     BLOCKED,
@@ -116,6 +117,7 @@ class Census(Struct):
     statuses: Counter[str]
     workflows: Counter[str]
     blocked: list[str]
+    parked: list[str]
     broken: list[str]
 
 
@@ -123,7 +125,7 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
     """Whether the executions get on. ``known`` are the workflows that there is code for, if that is known."""
     census = await _census(home.store)
     peers = sorted(peer for peer in home.doorbell.peers() if home.doorbell.alive(peer))
-    findings = [_counted(census), *_check_blocked(census)]
+    findings = [_counted(census), _check_blocked(census), _check_crashes(census), *_check_undos(census)]
     if known is not None:
         findings.append(_check_known(census, known))
     findings.append(await _check_halted(home.store))
@@ -134,26 +136,31 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
 
 
 async def _census(store: Store) -> Census:
-    census = Census(Counter(), Counter(), [], [])
+    census = Census(Counter(), Counter(), [], [], [])
     async for head in _heads(store):
         census.statuses[head.status] += 1
         if head.status in CLAIMABLE:
             census.workflows[workflow_of(head.partition)] += 1
         if head.status == BLOCKED:
-            census.blocked.append(_wanting(head))
+            _note_blocked(head, census)
         elif head.status == COMPENSATION_FAILED:
             census.broken.append(head.partition)
     return census
 
 
-def _wanting(blocked: Item) -> str:
+def _note_blocked(head: Item, census: Census) -> None:
+    name = describe_partition(head.partition)
     try:
-        record = decode_record(blocked.body)
+        record = decode_record(head.body)
     except UNREADABLE as error:
-        return f"{describe_partition(blocked.partition)} (damaged: {error})"
-    published = f", published as {record.published}" if record.published else ""
+        census.blocked.append(f"{name} (damaged: {error})")
+        return
     why = f": {record.blocked}" if record.blocked else ""
-    return f"{describe_partition(blocked.partition)} (code {pinned_to(record)}{published}){why}"
+    if record.parked:
+        census.parked.append(f"{name}{why}")
+        return
+    published = f", published as {record.published}" if record.published else ""
+    census.blocked.append(f"{name} (code {pinned_to(record)}{published}){why}")
 
 
 async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:
@@ -171,15 +178,28 @@ def _counted(census: Census) -> Finding:
     return Finding(OK, "executions", counts or "none")
 
 
-def _check_blocked(census: Census) -> Iterator[Finding]:
-    if census.blocked:
-        told = (
-            f"{_named(census.blocked, str)} can be continued only by other code than the workers have: run a worker "
-            "with it, or holdfast move"
-        )
-        yield Finding(WARN, "blocked", told)
-    else:
-        yield Finding(OK, "blocked", "none")
+def _check_blocked(census: Census) -> Finding:
+    if not census.blocked:
+        return Finding(OK, "blocked", "no execution waits for code that fits")
+    told = (
+        f"{len(census.blocked):,} executions wait for code that fits, {_named(census.blocked, str)}. They go on by "
+        "themselves once a worker has it: roll back, deploy code that fits, or holdfast move. holdfast ls --status "
+        "BLOCKED lists them"
+    )
+    return Finding(WARN, "blocked", told)
+
+
+def _check_crashes(census: Census) -> Finding:
+    if not census.parked:
+        return Finding(OK, "crashes", "no execution was parked because its processes died")
+    told = (
+        f"{len(census.parked):,} executions are parked because their processes died, {_named(census.parked, str)}. "
+        "Mend the cause, then holdfast resume each; holdfast ls --status BLOCKED lists them"
+    )
+    return Finding(WARN, "crashes", told)
+
+
+def _check_undos(census: Census) -> Iterator[Finding]:
     if census.broken:
         told = f"an undo of {_named(census.broken)} gave up: look with holdfast show, mend, then holdfast retry"
         yield Finding(WARN, "compensation", told)
@@ -225,7 +245,8 @@ async def _check_overdue(home: Home, now: int) -> Finding:
     after: str | None = None
     while True:
         page = await home.store.due(now - OVERDUE_MS, after=after)
-        late = [head for head in page.items if head.status in CLAIMABLE]  # who has it extends its lease
+        # A head that is worked on is not among them: its lease is extended. A parked one is not late.
+        late = [head for head in page.items if head.status in CLAIMABLE and head.due_at != PARKED_DUE_AT]
         overdue += len(late)
         oldest = min([oldest, *(_look_at(head) for head in late)])
         if (after := page.cursor) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,19 +11,25 @@ from holdfast.cli.session import Session, examples, handle_on, on_home
 from holdfast.cli.values import json_value
 
 
+def on_execution(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Declare a command on one execution, which is named by its workflow and its id. ``lines`` are examples."""
+
+    def declare(function: Callable[..., None]) -> click.Command:
+        named = click.argument("workflow")(click.argument("id")(function))
+        return click.command(name, epilog=examples(*lines))(named)
+
+    return declare
+
+
 def _done(session: Session, workflow: str, id: str, action: str, told: str) -> None:
     session.answer({"workflow": workflow, "id": id, "action": action}, f"{workflow} {id}: {told}")
 
 
-@click.command(
+@on_execution(
     "signal",
-    epilog=examples(
-        'holdfast signal -a shop:app checkout order-17 approval \'{"by": "ann", "granted": true}\'',
-        "holdfast signal --home sqlite:///shop.db checkout order-17 go",
-    ),
+    'holdfast signal -a shop:app checkout order-17 approval \'{"by": "ann", "granted": true}\'',
+    "holdfast signal --home sqlite:///shop.db checkout order-17 go",
 )
-@click.argument("workflow")
-@click.argument("id")
 @click.argument("name")
 @click.argument("value", metavar="[JSON]", type=json_value, default="null")
 @click.option("--signal-id", help="A repeat with the same id is dropped.")
@@ -33,14 +40,7 @@ def signal(session: Session, *, workflow: str, id: str, name: str, value: Any, s
     _done(session, workflow, id, "signal", f"signal {name} sent")
 
 
-@click.command(
-    "cancel",
-    epilog=examples(
-        "holdfast cancel -a shop:app checkout order-17 --reason 'the customer changed her mind'",
-    ),
-)
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("cancel", "holdfast cancel -a shop:app checkout order-17 --reason 'the customer changed her mind'")
 @click.option("--reason", default="", help="Why; it is kept in the history.")
 @on_home
 def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
@@ -49,15 +49,10 @@ def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
     _done(session, workflow, id, "cancel", "asked to stop")
 
 
-@click.command(
-    "terminate",
-    epilog=examples(
-        "holdfast terminate --home sqlite:///shop.db checkout order-17 --reason 'duplicate of order-16'",
-    ),
+@on_execution(
+    "terminate", "holdfast terminate --home sqlite:///shop.db checkout order-17 --reason 'duplicate of order-16'"
 )
-@click.argument("workflow")
-@click.argument("id")
-@click.option("--reason", default="terminated", help="Why; whoever awaits the execution is told.")
+@click.option("--reason", default="terminated", help="Why; those that await the execution are told.")
 @on_home
 def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
     """End an execution at once, without clean-up or compensation. Prefer cancel."""
@@ -65,14 +60,7 @@ def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
     _done(session, workflow, id, "terminate", "terminated")
 
 
-@click.command(
-    "pause",
-    epilog=examples(
-        "holdfast pause --home sqlite:///shop.db checkout order-17",
-    ),
-)
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("pause", "holdfast pause --home sqlite:///shop.db checkout order-17")
 @on_home
 def pause(session: Session, *, workflow: str, id: str) -> None:
     """Start no new steps of an execution until it is resumed; running ones finish."""
@@ -80,29 +68,15 @@ def pause(session: Session, *, workflow: str, id: str) -> None:
     _done(session, workflow, id, "pause", "paused")
 
 
-@click.command(
-    "resume",
-    epilog=examples(
-        "holdfast resume --home sqlite:///shop.db checkout order-17",
-    ),
-)
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("resume", "holdfast resume --home sqlite:///shop.db checkout order-17")
 @on_home
 def resume(session: Session, *, workflow: str, id: str) -> None:
-    """Go on with a paused execution."""
+    """Go on with a paused execution, or with one that was parked because its processes died."""
     session.run(lambda app: handle_on(app, workflow, id).resume())
     _done(session, workflow, id, "resume", "resumed")
 
 
-@click.command(
-    "delete",
-    epilog=examples(
-        "holdfast delete --home sqlite:///shop.db checkout order-17",
-    ),
-)
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("delete", "holdfast delete --home sqlite:///shop.db checkout order-17")
 @on_home
 def delete(session: Session, *, workflow: str, id: str) -> None:
     """Delete an execution that has ended, with all it has stored; its id is free then."""
@@ -110,14 +84,7 @@ def delete(session: Session, *, workflow: str, id: str) -> None:
     _done(session, workflow, id, "delete", "deleted")
 
 
-@click.command(
-    "move",
-    epilog=examples(
-        "holdfast move -a shop:app checkout order-17",
-    ),
-)
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("move", "holdfast move -a shop:app checkout order-17")
 @on_home
 def move(session: Session, *, workflow: str, id: str) -> None:
     """Pin an execution to the app's code, because the code that it was pinned to is gone. Finished steps stay finished.
@@ -128,15 +95,11 @@ def move(session: Session, *, workflow: str, id: str) -> None:
     _done(session, workflow, id, "move", "goes on with this code")
 
 
-@click.command(
+@on_execution(
     "retry",
-    epilog=examples(
-        "holdfast retry -a shop:app checkout order-17",
-        "holdfast retry --home sqlite:///shop.db checkout order-18 --now",
-    ),
+    "holdfast retry -a shop:app checkout order-17",
+    "holdfast retry --home sqlite:///shop.db checkout order-18 --now",
 )
-@click.argument("workflow")
-@click.argument("id")
 @click.option("--now", "at_once", is_flag=True, help="Of one that goes on: end the pauses of steps before attempts.")
 @on_home
 def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
@@ -153,14 +116,7 @@ def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
     _done(session, workflow, id, "retry", "goes on from where it failed")
 
 
-@click.command(
-    "fork",
-    epilog=examples(
-        "holdfast fork --home sqlite:///shop.db checkout order-17 order-17-again --before charge#0",
-    ),
-)
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("fork", "holdfast fork --home sqlite:///shop.db checkout order-17 order-17-again --before charge#0")
 @click.argument("new_id")
 @click.option("--before", metavar="OPERATION", help="Leave out this operation of its history and all that came after.")
 @on_home

@@ -1,4 +1,4 @@
-"""``holdfast doctor``: whether a home is sound, and whether its work gets on."""
+"""``holdfast doctor``: whether a home is sound, and whether its executions make progress."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Report(Struct, frozen=True, kw_only=True):
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 @on_home
 def doctor(session: Session, *, strict: bool) -> None:
-    """Examine a home: the file and its settings, and whether the executions on it get on.
+    """Examine a home: the file and its settings, and whether the executions on it make progress.
 
-    Every line is ok, warn or fail; the exit status is 1 if there is a fail (or, with --strict, a warn). The whole file
-    is read, so it takes a while on a large one; on AWS it is the whole table, twice, which is billed. With --app it
-    also knows which workflows have no code any more.
+    Every line is ok, warn or fail. The exit status is 1 if there is a fail or, with --strict, a warn. Executions that
+    are blocked or parked are a warn. The whole file is read, so it takes a while on a large one; on AWS it is the whole
+    table, twice, which is billed. With --app it also knows which workflows have no code any more.
     """
     app = session.any_app(prefer_code=True)
     try:

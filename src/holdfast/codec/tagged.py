@@ -40,7 +40,7 @@ def _is_told_apart(hint: Any) -> bool:
 
 
 def _stand_in(hint: Any, members: list[Any]) -> Any:
-    adapter: Any = sys.modules["pydantic"].TypeAdapter(hint)  # whoever has models has imported it
+    adapter: Any = sys.modules["pydantic"].TypeAdapter(hint)  # code that has models has imported it
     methods: dict[str, Any] = {
         "model_dump": _dump,
         "model_validate": staticmethod(adapter.validate_python),

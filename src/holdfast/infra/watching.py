@@ -108,7 +108,10 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
             from_value=LATE_SECONDS,
             minutes=3,
         ),
-        "Blocked": Alarm("Executions wait for a version of the code that is gone", own_metric(fabric, metrics.BLOCKED)),
+        "Blocked": Alarm(
+            "Executions wait for code that fits, or are parked: holdfast ls --status BLOCKED",
+            own_metric(fabric, metrics.BLOCKED),
+        ),
         "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
         "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
         "Silent": Alarm(

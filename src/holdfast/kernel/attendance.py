@@ -1,4 +1,4 @@
-"""Whether anybody can be at work, for those who wait: a wait for nobody shall not be a silent one."""
+"""Whether a worker can be at work, for callers that wait: a wait without a worker must not be a silent one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Attendance:
         self._is_told = False
 
     def missing(self, partition: str, host: Host | None) -> str:
-        """Why nobody can be at work on an entity; empty if somebody may be. Where processes are not heard of, or are
+        """Why no worker can be at work on an entity; empty if one may be. Where processes are not heard of, or are
         called when there is work, nothing is known.
         """
         home = self._home
         if home.billed or home.summons is not None or (host is not None and host.model_of(partition) is not None):
             return ""
         if any(home.doorbell.alive(peer) for peer in home.doorbell.peers()):
-            return ""  # perhaps only a client, but who knows
+            return ""  # perhaps only a client: that is not known here
         here = "this process runs no worker" if host is None else "the worker of this process has no code for it"
         return (
             f"nobody works on it: {here}, and no other process has {home.url} open. Start one: `holdfast run "
@@ -37,7 +37,7 @@ class Attendance:
         )
 
     def report(self, what: str, partition: str, host: Host | None) -> None:
-        """Warn in the log, once, if somebody waits and nobody can be at work."""
+        """Warn in the log, once, if a caller waits and no worker can be at work."""
         missing = self.missing(partition, host)
         if missing and not self._is_told:
             _logger.warning("%s is waited for, and %s", what, missing)

@@ -12,6 +12,7 @@ from holdfast.errors import StoreError
 from holdfast.items import OwnerIs, Update
 from holdfast.kernel.line import pause_seconds
 from holdfast.kernel.program import Deadly
+from holdfast.kernel.tally import PARKED_DUE_AT
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -29,8 +30,8 @@ MOST_TOLD: Final = 10
 async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
     """Fence the last owner after a takeover, once it is our turn to go on, and count its death.
 
-    Whoever dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim whose
-    answer was lost; nobody died of that. Raises ``Deadly`` if even the body's replay has killed a process.
+    A process that dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim
+    whose answer was lost; that is no death. Raises ``Deadly`` if even the body's replay has killed a process.
     """
     if entity.taken_over:
         deaths, most = journal.deaths + entity.died, host.limits.most_deaths
@@ -63,8 +64,8 @@ def leave_line(entity: Journaled, host: Host) -> None:
 
 
 async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
-    """Let go of it, to be looked at by nobody until somebody resumes it. One that was parked before, and only rung for,
-    stays as it was.
+    """Let go of it until it is resumed: sweeps count it, and no worker claims it. One that was parked before, and only
+    rung for, stays as it was.
     """
     journal = entity.journal
     update = Update(
@@ -73,7 +74,7 @@ async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
         status=entity.programs.blocked,
         owner=None,
         lease_until=None,
-        due_at=None,
+        due_at=PARKED_DUE_AT,
     )
     try:
         if journal is None or entity.head is None:

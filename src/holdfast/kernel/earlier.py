@@ -7,7 +7,7 @@ never handed to another call.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Intended, Pending, Tried
@@ -24,13 +24,14 @@ def name_of(op: str) -> str:
 class EarlierCode:
     """The operations and waits that other code has asked for, and which of them this code has not asked for yet."""
 
-    __slots__ = ("_by_name", "_fingerprints", "_gone", "_removed", "_signals", "_unasked", "_waits", "known")
+    __slots__ = ("_by_name", "_fingerprints", "_gone", "_removed", "_signals", "_steps", "_unasked", "_waits", "known")
 
     def __init__(self, recorded: Sequence[Entry], *, known: bool, steps: Container[str] | None = None) -> None:
         self.known = known
         """Whether what earlier code waited for last is recorded: if its process died at once, it is not."""
         self._fingerprints: dict[str, str] = {}
         self._waits: set[str] = set()
+        self._steps: set[str] = set()
         for entry in recorded:
             self._learn(entry)
         self._unasked = set(self._fingerprints)
@@ -42,7 +43,7 @@ class EarlierCode:
             if _is_signal(wait):
                 self._signals[name_of(wait)] = self._signals.get(name_of(wait), 0) + 1
         self._removed: set[str] = set()
-        self._gone = {op for op in _steps_in(recorded) if steps is not None and step_name_of(op) not in steps}
+        self._gone: set[str] = set() if steps is None else {op for op in self._steps if step_name_of(op) not in steps}
 
     def _learn(self, entry: Entry) -> None:
         match entry:
@@ -52,7 +53,8 @@ class EarlierCode:
                 self._fingerprints[op] = fingerprint
             case Tried(op=op, fingerprint=fingerprint) | Intended(op=op, fingerprint=fingerprint):
                 self._fingerprints.setdefault(op, fingerprint)
-            case Pending(operations=operations, waits=waits):
+            case Pending(operations=operations, waits=waits, others=others):
+                self._steps.update(op for op in operations if op not in others)
                 for op, fingerprint in operations.items():
                     self._fingerprints.setdefault(op, fingerprint)
                 self._waits.update(waits)
@@ -141,17 +143,6 @@ class EarlierCode:
 def step_name_of(op: str) -> str:
     """The name of the step behind an operation: that of its undo is the undone step's."""
     return name_of(op).removesuffix(".undo")
-
-
-def _steps_in(recorded: Sequence[Entry]) -> Iterator[str]:
-    for entry in recorded:
-        match entry:
-            case Tried() | Intended():
-                yield entry.op
-            case Done(kind="step") | Failed(kind="step"):
-                yield entry.op
-            case _:
-                pass
 
 
 def _is_signal(wait: str) -> bool:

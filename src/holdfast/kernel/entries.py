@@ -46,7 +46,7 @@ class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
 
     ``deaths`` of processes have interrupted other attempts before.
 
-    A second one of the same attempt, with ``AT_ONCE``, says that somebody did not want to wait for that.
+    A second one of the same attempt, with ``AT_ONCE``, says that the wait for it was cut short.
     """
 
     op: str
@@ -84,7 +84,7 @@ class Received(Struct, frozen=True, gc=False, tag="received", omit_defaults=True
 
 
 class Cancelled(Struct, frozen=True, gc=False, tag="cancelled", omit_defaults=True):
-    """Somebody asked the execution to stop, or its time ran out (``timed_out``). ``id`` is the request's, as above."""
+    """The execution was asked to stop, or its time ran out (``timed_out``). ``id`` is the request's, as above."""
 
     at: int
     reason: str = ""
@@ -103,11 +103,26 @@ class Pending(Struct, frozen=True, gc=False, tag="pending", omit_defaults=True):
     """What the body newly waits for: operations with the digests of their arguments, and timers and messages.
 
     It rides with the next segment, or in the head if the execution is suspended before that. Other code learns from it
-    how far the body had come (G13).
+    how far the body had come (G13). ``others`` are those of the operations that are not named after a step of the app:
+    children, say, and steps that the body names itself.
     """
 
     operations: dict[str, str] = {}
     waits: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.operations or self.waits)
+
+    def joined(self, later: Pending) -> Pending:
+        """What is newly waited for since the one before this."""
+        if not self:
+            return later
+        operations = {**self.operations, **later.operations}
+        return Pending(operations, self.waits + later.waits, self.others + later.others)
+
+
+NOTHING_PENDING: Final = Pending()
 
 
 class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
@@ -176,7 +191,7 @@ class TakenOver(Struct, frozen=True, gc=False, tag="taken-over"):
 
 
 class Parked(Struct, frozen=True, gc=False, tag="parked"):
-    """Too many processes have died in a row. Nobody goes on until somebody asks for it, and then they count anew."""
+    """Too many processes have died in a row. The entity waits to be resumed, and then deaths count anew."""
 
     at: int
 

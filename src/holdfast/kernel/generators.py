@@ -1,4 +1,4 @@
-"""The asynchronous generators of one body, and who closes those that it leaves unfinished.
+"""The asynchronous generators of one body, and what closes those that it leaves unfinished.
 
 One that is left by ``break`` is closed at once, by a task of its own loop, as asyncio does it. One that lies in a
 reference cycle is found by the garbage collector: at a random moment, under another body, in another thread. So it is
@@ -86,6 +86,6 @@ class Generators:
     async def _closed(self, generator: AnyGenerator) -> None:
         try:
             await generator.aclose()
-        except Exception as error:  # noqa: BLE001 - nobody awaits it who could be told
+        except Exception as error:  # noqa: BLE001 - nothing awaits it that could be told
             message = "an asynchronous generator failed to close"
             self._loop.call_exception_handler({"message": message, "exception": error})

@@ -1,11 +1,11 @@
 """Entities that want other code than there is here: another version is called for them, or they are blocked.
 
-Nothing is claimed and nothing is written to hand one over: the head says who is wanted, he is called, and he claims
-it. What made somebody look stays as it is until then, a due head or a message. So a call that fails or is lost is made
-again by the next look, and one that is made twice finds nothing to do (DESIGN idea 4).
+Nothing is claimed and nothing is written to hand one over: the head names the version that is needed, that version is
+called, and it claims the entity. The due head or message that led here stays as it is until then. So a call that fails
+or is lost is made again by the next look, and one that is made twice finds nothing to do (DESIGN idea 4).
 
-It cannot go in circles. A name gets into a head only from a turn on that very version, whose code was the right one
-(or from whoever moved it there); and who finds his own name in a head that he may not go on with blocks it.
+It cannot go in circles. A version gets into a head only by a turn on that very version, whose code was the right one,
+or by a move. A version that finds its own name in a head, and may not go on with it, blocks the entity.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ BLOCKED_RECHECK_MS: Final = 60_000
 async def handed_over(entity: Journaled, host: Host) -> bool:
     """Whether another version was called for it, because only its code may go on. Raises ``StoreUnavailable``.
 
-    False too if no such version can be called: why is noted, and whoever claims the entity blocks it.
+    False too if no such version can be called: why is noted, and the worker that claims the entity blocks it.
     """
     versions = host.home.versions
     if versions is None or entity.loaded or not entity.programs.pins(entity.partition):
         return False
-    entity.unread = False  # whoever is called sees all that was rung for by now
+    entity.unread = False  # the version that is called sees all that was rung for by now
     head = await host.home.store.get(entity.partition)
     if head is None or head.status not in entity.programs.claimable or _is_held(head, host):
         return False
@@ -139,7 +139,7 @@ async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetT
 
 
 async def fence(entity: Journaled, run: int, host: Host) -> None:
-    """Fence the last owner, who may be awake, of one that will be let go of: its next claim is no takeover (G3).
+    """Fence the last owner, which may be awake, before the entity is released: its next claim is no takeover (G3).
 
     If its process died, that is counted here, where it is noticed.
     """

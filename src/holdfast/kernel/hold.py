@@ -76,7 +76,7 @@ def unchanged(entity: Entity, host: Host) -> AllOf:
 
 
 class Unheard(Exception):
-    """One of those who were to be told in the same write takes no messages any more: nothing was written."""
+    """An entity that was to be told in the same write takes no messages any more: nothing was written."""
 
     def __init__(self, partition: str) -> None:
         super().__init__(partition)
@@ -112,7 +112,7 @@ async def release(entity: Entity, left: Update, *others: Write, host: Host) -> I
 async def release_and_notify(
     entity: Entity, update: Update, others: Sequence[Write], posts: Sequence[tuple[str, Sequence[Write]]], host: Host
 ) -> Item | None:
-    """Write the end, and tell those who take messages: the others do not wait any more."""
+    """Write the end, and tell the entities that take messages: the others do not wait any more."""
     while True:
         told = [write for _, message in posts for write in message]
         try:

@@ -245,7 +245,7 @@ class Host:
         for partition, writes in conclusion.posts:
             if conclusion.expires_at is not None:  # it was told with the end
                 nudge(partition, self.home, self)
-            elif not holds(self, partition):  # a copy in memory may be stale: somebody else may hold it now
+            elif not holds(self, partition):  # a copy in memory may be stale: another worker may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
             if not self.look(entity.partition):  # we are about to stop
@@ -356,7 +356,7 @@ def remind(host: Host, partition: str, op: str) -> None:
 
 
 def call_then(partition: str, due_at: int, home: Home, host: Host | None) -> None:
-    """There will be something to do for an entity at a time (milliseconds): whoever works looks at it then.
+    """There will be something to do for an entity at a time (milliseconds): a worker looks at it then.
 
     A worker's sweep sees ahead. It may miss only what comes soon, which it is rung for.
     """

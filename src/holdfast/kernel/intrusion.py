@@ -30,7 +30,7 @@ _WHAT_TO_DO: Final = (
 
 
 class Intrusion(Struct, frozen=True):
-    """A callback that somebody else wanted to have run on a private loop. It never is."""
+    """A callback that code from outside wanted to have run on a private loop. It never is."""
 
     called: str
     callback: Callable[..., object]
@@ -79,7 +79,7 @@ class Intrusion(Struct, frozen=True):
 
 
 def _failed(error: Exception, loop: Any) -> AnyFuture:
-    """What to hand to a callback in place of a future that somebody else has set, so that it hears of the error."""
+    """What to hand to a callback in place of a future that was set from outside, so that it hears of the error."""
     future = DurableFuture(loop=loop)
     future.set_exception(error)
     future.exception()  # it counts as seen
@@ -87,7 +87,7 @@ def _failed(error: Exception, loop: Any) -> AnyFuture:
 
 
 def fail(future: AnyFuture, error: Exception) -> None:
-    """Have whoever waits for a future get an error."""
+    """Let the code that waits for a future get an error."""
     if isinstance(future, DurableFuture):
         future.fail(error)
     else:

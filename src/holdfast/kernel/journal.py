@@ -14,6 +14,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Bounds, Item, OwnerIs, Put, Update, Write, parts_of
 from holdfast.kernel.entries import (
+    NOTHING_PENDING,
     Entry,
     Parked,
     Pending,
@@ -59,7 +60,6 @@ class Journal:
         "_resumed",
         "_run",
         "_store",
-        "_waits",
         "buffer",
         "count",
         "deaths",
@@ -83,8 +83,7 @@ class Journal:
         self.entries: list[Entry] = []
         self.buffer: list[Entry] = []
         self._resumed: tuple[Resumed, ...] = ()
-        self._pending: dict[str, str] = {}
-        self._waits: tuple[str, ...] = ()
+        self._pending = NOTHING_PENDING
 
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
@@ -136,9 +135,8 @@ class Journal:
         """Remember what comes before the next entry and is no reason to write."""
         for entry in entries:
             match entry:
-                case Pending(operations=operations, waits=waits):
-                    self._pending = {**self._pending, **operations} if self._pending else operations
-                    self._waits += waits
+                case Pending():
+                    self._pending = self._pending.joined(entry)
                 case Resumed():
                     self._resumed += (entry,)
                 case _:
@@ -146,20 +144,18 @@ class Journal:
 
     def notes(self) -> tuple[Entry, ...]:
         """What was noted since the last segment."""
-        if not (self._pending or self._waits):
-            return self._resumed
-        return (*self._resumed, Pending(self._pending, self._waits))
+        return (*self._resumed, self._pending) if self._pending else self._resumed
 
     @property
     def has_many_notes(self) -> bool:
         """Whether they are too many to ride in the head."""
-        return len(self._pending) + len(self._waits) > MOST_NOTES_IN_HEAD
+        return len(self._pending.operations) + len(self._pending.waits) > MOST_NOTES_IN_HEAD
 
     def record_notes(self) -> None:
         """Make entries of the notes, which the next commit writes: what they say of times first."""
         resumed, self._resumed = self._resumed, ()
         self.buffer = [*resumed, *self.buffer, *self.notes()]
-        self._pending, self._waits = {}, ()
+        self._pending = NOTHING_PENDING
 
     async def commit(self, *others: Write) -> None:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.
@@ -204,7 +200,7 @@ class Journal:
         return Put(item, ABSENT)
 
     def advance(self) -> None:
-        """Count a segment of one entry that somebody else wrote for us."""
+        """Count a segment of one entry that was written for us."""
         self.position += 1
         self.count += 1
         self.deaths = 0

@@ -149,7 +149,7 @@ class Journaled(Entity):
     def pop_due(self, now: int) -> list[str]:
         """The operations whose time has come, in the order of their times, each once.
 
-        One that is under way has moved on without its timer: somebody did not want to wait for it.
+        One that is under way has moved on without its timer: the wait for it was cut short.
         """
         due: dict[str, None] = {}
         while self.timers and self.timers[0][0] <= now:

@@ -10,9 +10,9 @@ from msgspec import Raw
 
 
 class Mailbox:
-    """Messages of one name that nobody has taken yet, first in, first out.
+    """Messages of one name that were not taken yet, first in, first out.
 
-    It is what a queue of asyncio is, and tells besides whether somebody waits for a message.
+    It is what a queue of asyncio is, and tells besides whether a message is waited for.
     """
 
     __slots__ = ("_messages", "_takers")
@@ -80,5 +80,5 @@ class Mailboxes:
         return any(mailbox.waiting for mailbox in self._by_name.values())
 
     def unread(self) -> list[tuple[str, Raw]]:
-        """The messages nobody has taken, by name. They stay where they are: who asks may have to ask again."""
+        """The messages that were not taken, by name. They stay where they are: the caller may have to ask again."""
         return [(name, message) for name, box in self._by_name.items() for message in box.unread]

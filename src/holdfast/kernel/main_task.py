@@ -71,7 +71,7 @@ class MainTask:
         if not self._task.done() or (not self._given_up and self._loop.live_tasks()):
             return RUNNING
         try:
-            error = self._task.exception()  # not raised here: its traceback would hold whoever drives us
+            error = self._task.exception()  # not raised here: its traceback would hold the code that drives us
         except asyncio.CancelledError as cancelled:
             return Raised(cancelled)
         return Returned(self._task.result()) if error is None else Raised(in_our_words(error))

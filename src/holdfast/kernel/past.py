@@ -1,6 +1,6 @@
 """What is recorded for a body, and whether the code that runs now fits it (G13).
 
-It answers what is to be delivered next, and why the code may not go on. Whoever asks raises: nothing here stops a body.
+It answers what is to be delivered next, and why the code may not go on. The caller raises: nothing here stops a body.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Blocked(Exception):
 
 
 class Deadly(Blocked):
-    """Too many processes have died of this entity: nobody goes on with it until somebody asks for it."""
+    """Too many processes have died of this entity: it waits to be resumed."""
 
 
 class LeftBehind(BaseException):
@@ -95,7 +95,7 @@ class Conclusion(Struct, frozen=True, gc=False):
     """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
 
     ``posts`` are messages to others. They are written with the end if it expires, for then nobody finds it by looking;
-    else afterwards, if they can be: whoever waits for one also looks by itself.
+    else afterwards, if they can be: an entity that waits for one also looks by itself.
     """
 
     status: str
@@ -239,5 +239,5 @@ class Programs(Model, Protocol):
         ...
 
     def parked_body(self, head: Item, reason: str) -> bytes:
-        """The head's body as it shall be until somebody asks to go on."""
+        """The head's body as it stays until the entity is resumed."""
         ...

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
 from holdfast.failure import ErrorRecord
+from holdfast.kernel.earlier import step_name_of
 from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Pending, Resumed
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.tasks import DurableFuture, Handle, Timer
@@ -129,13 +130,14 @@ class Wants(Struct, gc=False):
         else:
             self.operations[request.id] = request.fingerprint
 
-    def taken_notes(self) -> Sequence[Resumed | Pending]:
-        """What the journal shall note of it."""
-        return (*self.notes, self.pending()) if self.operations or self.waits else self.notes
+    def taken_notes(self, steps: Container[str]) -> Sequence[Resumed | Pending]:
+        """What the journal notes of it. ``steps`` are the names of those that the app has."""
+        return (*self.notes, self.pending(steps)) if self.operations or self.waits else self.notes
 
-    def pending(self) -> Pending:
+    def pending(self, steps: Container[str]) -> Pending:
         """What other code has to know of it."""
-        return Pending(self.operations, self.waits)
+        others = tuple([op for op in self.operations if step_name_of(op) not in steps])
+        return Pending(self.operations, self.waits, others)
 
 
 class Running(Struct, frozen=True):

@@ -14,7 +14,7 @@ from holdfast.items import Item
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.handover import BLOCKED_RECHECK_MS
 from holdfast.kernel.host import Host, holds
-from holdfast.kernel.tally import Tally, due_at
+from holdfast.kernel.tally import Tally, due_at, is_parked
 
 PURGE_BATCH: Final = 500
 
@@ -91,8 +91,8 @@ class Sweeper:
     async def sweep(self, horizon_ms: int, *, just_started: bool = False, tell: bool = False) -> None:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
 
-        Who has just started also looks at blocked heads at once: he may be the code they wait for. With ``tell`` those
-        that are blocked are counted too, and telemetry hears of it all.
+        A worker that has just started also looks at blocked heads at once: it may have the code they wait for. Parked
+        heads are left alone. With ``tell`` blocked and parked heads are counted, and telemetry hears of it all.
         """
         now = self._host.clock.now_ms()
         before = now + horizon_ms
@@ -113,7 +113,7 @@ class Sweeper:
             for head in page.items:
                 model = self._host.model_of(head.partition)
                 tally.note(head, model)
-                if due_at(head) > before:
+                if due_at(head) > before or is_parked(head, model):
                     continue
                 if model is not None and just_started and head.status == model.blocked:
                     self._host.look(head.partition)

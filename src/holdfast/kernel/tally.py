@@ -1,16 +1,21 @@
-"""What a sweep has seen: how much is due, how late it is, and what waits for code that is gone."""
+"""What a sweep has seen: how much is due, how late it is, and what is blocked."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.items import Item
 from holdfast.kernel.program import Model
+
+PARKED_DUE_AT: Final = 0
+"""The due time of a parked head. It is the first in the index of what is due: each sweep counts it, and leaves it."""
 
 
 class Tally:
     """Counts heads that a sweep meets, as they were when it met them.
 
-    Whoever blocks a head makes it due again a minute later (``BLOCKED_RECHECK_MS``). So a sweep that looks so far
-    ahead meets all that are blocked, but for those that somebody looks at in that moment.
+    A blocked head is due again a minute later (``BLOCKED_RECHECK_MS``), and a parked one always. So a sweep that looks
+    a minute ahead meets all of them, but for those that a process looks at in that moment.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -28,9 +33,14 @@ class Tally:
         """One more. ``model`` is what it is a head of, if its code is here."""
         # A status that means nothing is empty, and so is that of models whose entities are never blocked.
         self.blocked += model is not None and head.status != "" and head.status == model.blocked
-        if (when := due_at(head)) <= self._now_ms:
+        if (when := due_at(head)) <= self._now_ms and not is_parked(head, model):
             self.due += 1
             self._oldest_ms = min(self._oldest_ms, when)
+
+
+def is_parked(head: Item, model: Model | None) -> bool:
+    """Whether a head waits to be resumed, and for nothing else."""
+    return model is not None and head.due_at == PARKED_DUE_AT and head.owner is None and head.status == model.blocked
 
 
 def due_at(head: Item) -> int:

@@ -64,7 +64,7 @@ class DurableFuture(asyncio.Future[Any]):
         return self.order
 
     def fail(self, error: Exception) -> None:
-        """Have whoever waits for it get an error that nobody has recorded."""
+        """Let the code that waits for it get an error that is not recorded."""
         self.set_exception(error)
 
 

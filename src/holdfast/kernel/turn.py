@@ -359,7 +359,7 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
 
 
 def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:
-    """What expires goes only if those who wait for it are told in the same write. If that cannot be one, it stays."""
+    """What expires goes only if the entities that wait for it are told in the same write; else it stays."""
     if conclusion.expires_at is None or host.home.bounds is None:
         return conclusion
     writes = [*others, *(write for _, message in conclusion.posts for write in message)]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from msgspec import UNSET, Struct
 
@@ -19,6 +20,9 @@ from holdfast.actors.limited import Limit
 from holdfast.actors.sending import send
 from holdfast.actors.timers import timer
 from holdfast.coordination.schedule import CronSchedule, Missed
+from holdfast.errors import ConfigurationError
+from holdfast.functions import is_generator, told
+from holdfast.workflows.definition import Workflow
 
 
 class Job(Struct, frozen=True):
@@ -30,6 +34,40 @@ class Job(Struct, frozen=True):
     start: Callable[[datetime], Any] | None
     run: Callable[[datetime], Any] | None
     limit: Limit = UNSET
+
+
+def check_target(target: Any) -> None:
+    """Raise ``ConfigurationError`` if a schedule can neither start it nor run it."""
+    is_function = inspect.isfunction(target) or inspect.ismethod(target) or isinstance(target, partial)
+    if isinstance(target, Workflow) or (is_function and not is_generator(target)):
+        return
+    raise ConfigurationError(
+        f"a schedule starts a workflow, or runs a def or async def, and was given {told(target)}. Wrap it in a "
+        "function: async def handler(tick: datetime) -> None: ..."
+    )
+
+
+def job_of(name: str, schedule: CronSchedule, missed: Missed, target: Any, limit: Limit) -> Job:
+    """What a schedule does with its target, a workflow or a handler."""
+    workflow = cast("Workflow[..., Any] | None", target if isinstance(target, Workflow) else None)
+    function = cast("Callable[..., Any]", target if workflow is None else workflow.function)
+    parameters = inspect.signature(function).parameters
+    if len(parameters) > 1:
+        raise ConfigurationError(
+            f"schedule {name!r} calls {told(function)}, which has {len(parameters)} parameters: give it one, for the "
+            "tick (a datetime), or none"
+        )
+
+    def args(tick: datetime) -> tuple[datetime, ...]:
+        return (tick,) if parameters else ()
+
+    if workflow is None:
+        return Job(name, schedule, missed, None, lambda tick: function(*args(tick)), limit)
+
+    async def start(tick: datetime) -> None:
+        await workflow.start(*args(tick), id=f"{name}@{tick.isoformat()}")
+
+    return Job(name, schedule, missed, start, None)
 
 
 def ticker_of(app: Registrar, name: str, jobs: Mapping[str, Job]) -> type[Ticker]:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from holdfast.actors.access import ActorAccess
 from holdfast.actors.definition import MESSAGE_RETRY, Kind
-from holdfast.actors.limited import Limit, limit_in_seconds
+from holdfast.actors.limited import limit_in_seconds
 from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
+from holdfast.functions import own_name
 from holdfast.kernel.program import Model
 from holdfast.messaging.arrivals import Letter, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
 from holdfast.messaging.bus_relay import AGAIN as BUS_AGAIN
 from holdfast.messaging.bus_relay import Departures
 from holdfast.messaging.consumers import consumer_actor
-from holdfast.messaging.cron import Job, Ticker, fingerprint_of, ticker_of
+from holdfast.messaging.cron import Job, Ticker, check_target, fingerprint_of, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
 from holdfast.messaging.relay import Patience, Relays
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
-from holdfast.workflows.definition import Workflow
 from holdfast.workflows.registry import check_name
 
 T = TypeVar("T")
@@ -154,10 +152,10 @@ class Messaging:
 
         def declare(function: F) -> F:
             self._refuse_in_part("consumers")
-            own = name or function.__name__
+            event_name = name_of(event)
+            own = name or own_name(function, "a consumer")
             check_name("consumer", own)
             hidden = consumer_name(self.outbox.app, own)
-            event_name = name_of(event)
             if hidden in self.actors:
                 raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
             consumer_actor(
@@ -212,7 +210,7 @@ class Messaging:
 
         A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
         fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
-        ``missed`` says what becomes of ticks that nobody was there for: ``skip``, ``once`` or ``all``.
+        ``missed`` says what becomes of ticks that came due while no worker ran: ``skip``, ``once`` or ``all``.
         ``timeout`` bounds an attempt of a handler.
         """
         if missed not in tuple(Missed):
@@ -222,13 +220,14 @@ class Messaging:
 
         def declare(target: F) -> F:
             self._refuse_in_part("schedules")
-            own: str = name or target.__name__
+            check_target(target)
+            own: str = name or own_name(target, "a schedule")
             check_name("schedule", own)
             if own in self._jobs:
                 raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
             if self._ticker is None:
                 self._ticker = ticker_of(self._hidden, schedules_name(self.outbox.app), self._jobs)
-            self._jobs[own] = _job(own, schedule, policy, self.inject(target), limit)
+            self._jobs[own] = job_of(own, schedule, policy, self.inject(target), limit)
             return target
 
         return declare
@@ -281,22 +280,3 @@ class Messaging:
 async def _arm(ticker: Ticker, fingerprint: str) -> None:
     if not await ticker.is_armed(fingerprint):
         await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
-
-
-def _job(name: str, schedule: CronSchedule, missed: Missed, target: Any, limit: Limit) -> Job:
-    workflow = cast("Workflow[..., Any] | None", target if isinstance(target, Workflow) else None)
-    function = cast("Callable[..., Any]", target if workflow is None else workflow.function)
-    parameters = inspect.signature(function).parameters
-    if len(parameters) > 1:
-        raise ConfigurationError(f"schedule {name!r}: what it calls takes the tick, a datetime, or nothing")
-
-    def args(tick: datetime) -> tuple[datetime, ...]:
-        return (tick,) if parameters else ()
-
-    if workflow is None:
-        return Job(name, schedule, missed, None, lambda tick: function(*args(tick)), limit)
-
-    async def start(tick: datetime) -> None:
-        await workflow.start(*args(tick), id=f"{name}@{tick.isoformat()}")
-
-    return Job(name, schedule, missed, start, None)

@@ -34,7 +34,7 @@ async def export_home(home: Home, path: Path, clock: Clock | None = None, tell: 
 
     Everything is carried as it is: executions, actors, timers, messages, events that wait, what the state patterns
     keep, and the blobs they refer to. Epochs stay, so that they never go backwards (G3); the leases of the dead end, so
-    that whoever works on the new home takes over as from any dead process. The salt of the home goes along: what is
+    that a worker on the new home takes over as from any dead process. The salt of the home goes along: what is
     open keeps its keys (G10).
 
     Raises ``InvalidState`` if another process has the home open, or holds a lease and may be alive, and if the home

@@ -33,6 +33,7 @@ from holdfast.errors import (
     Terminal,
 )
 from holdfast.failure import ErrorRegistry
+from holdfast.functions import is_generator, told
 from holdfast.opened import Opened
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.bridge import ask, foreign_loop
@@ -263,12 +264,8 @@ def _check_function(function: Any, what: str) -> None:
             f"{what} is a workflow, and those are idempotent by their id: start it with workflow.start(..., id=key). A "
             "repeat gets the same execution, for as long as it is kept"
         )
-    if (
-        not inspect.isfunction(function)
-        or inspect.isgeneratorfunction(function)
-        or inspect.isasyncgenfunction(function)
-    ):
-        raise ConfigurationError(f"{what} must be a function written with def or async def, and no generator")
+    if not inspect.isfunction(function) or is_generator(function):
+        raise ConfigurationError(f"{what} must be a function written with def or async def, not {told(function)}")
 
 
 def _result_codec(function: Callable[..., Any], what: str) -> Codec[Any]:

@@ -148,7 +148,7 @@ def _uncovered(head: Item | None, waiting: Iterable[Item]) -> Iterator[str]:
 
 
 def _is_kept(reply: Item) -> bool:
-    """Whether its window lasts for everybody, whatever his clock says. One that is over may be asked for anew."""
+    """Whether its window lasts by every clock. A reply whose window is over may be asked for anew."""
     return reply.expires_at is None or reply.expires_at > VirtualClock().now_ms() + CLOCKS_APART_MS
 
 

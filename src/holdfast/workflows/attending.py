@@ -1,4 +1,4 @@
-"""Executions that nobody works on, and that something is due for: paused ones, and those that were terminated."""
+"""Executions that no worker has claimed, and that something is due for: paused and terminated ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ along."""
 
 
 async def attend(head: Item, take_up: Callable[[Item, Host], Execution], host: Host) -> None:
-    """Do what is due about an execution that cannot be claimed. Every write is refused if somebody was faster.
+    """Do what is due about an execution that cannot be claimed. Every write is refused if another process was faster.
 
     ``take_up`` makes the execution from its head, not begun.
     """
@@ -64,7 +64,7 @@ async def _wake_or_leave(head: Item, host: Host, now: int) -> None:
 async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execution], host: Host, now: int) -> None:
     """Let those go that a terminated execution waited for. Which ones they are follows from its journal.
 
-    Nobody else tries meanwhile, and whoever dies of it has counted the try. What is sent twice is recognised.
+    No other worker tries meanwhile, and one that dies of it has counted the try. What is sent twice is recognised.
     """
     store, partition = host.home.store, head.partition
     later = Update(
@@ -74,7 +74,7 @@ async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execut
     )
     try:
         program = take_up(head, host)
-    except Blocked:  # whoever has its code does it
+    except Blocked:  # a worker that has its code does it
         await store.write(replace(later, due_at=now + BLOCKED_RECHECK_MS))
         return
     await store.write(replace(later, add_epoch=1))
@@ -86,7 +86,7 @@ async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execut
 
 
 async def _tries(head: Item, journal: Journal, run: int, host: Host) -> int:
-    """How often it was tried since the journal was closed, which is done now if the one who terminated it has died."""
+    """How often it was tried since the journal was closed, which is done now if its terminator has died."""
     if journal.position > 0:
         last = await host.home.store.get(head.partition, segment_sort(run, journal.position - 1))
         if last is not None and last.owner == TERMINATOR:

@@ -1,4 +1,4 @@
-"""A delayed start: the body begins when it is due, whoever has sent it something, or looked at it, before."""
+"""A delayed start: the body begins when it is due, even if it was sent something, or looked at, before."""
 
 from __future__ import annotations
 

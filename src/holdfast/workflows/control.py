@@ -54,7 +54,7 @@ async def pause(access: Access, partition: str) -> None:
 async def resume(access: Access, partition: str) -> None:
     """Go on with a paused execution, or with one that is parked because its processes died of it: deaths count anew."""
     while (parked := await access.head(partition)).status in OPEN and decode_record(parked.body).parked:
-        with suppress(Refused):  # somebody changed it meanwhile: look again
+        with suppress(Refused):  # it was changed meanwhile: look again
             await write_for_caller(
                 access.home.store, _unparking(parked, access.clock.now_ms()), ours=lambda _there: False
             )
@@ -64,7 +64,7 @@ async def resume(access: Access, partition: str) -> None:
 
 
 def _unparking(parked: Item, now: int) -> Update:
-    """The write that lets a parked execution go on. Whoever looks at it just now, to park it again, is refused (G3)."""
+    """The write that lets a parked execution go on. A worker that is about to park it again is refused (G3)."""
     return Update(
         partition=parked.partition,
         when=AllOf((RevisionIs(parked.revision), EpochIs(parked.epoch), StatusIn(OPEN))),
@@ -81,7 +81,7 @@ def _unparking(parked: Item, now: int) -> Update:
 async def move(access: Access, partition: str, version: str) -> None:
     """Pin an execution to the code of this app: its own may be gone. Its journal stays, and goes on with it (G13).
 
-    Whoever has the old code in memory finds the epoch moved on, and forgets what he had (G3).
+    A worker that has the old code in memory finds the epoch moved on, and forgets the execution (G3).
     """
     own = "" if access.home.versions is None else access.home.versions.own
     while True:
@@ -107,7 +107,7 @@ async def move(access: Access, partition: str, version: str) -> None:
         try:
             await write_for_caller(access.home.store, update, ours=lambda _there: False)
         except Refused:
-            continue  # it was moved just now, by somebody else or by us, or has changed: look again
+            continue  # it was moved just now, by another process or by us, or has changed: look again
         break
     nudge(partition, access.home, access.host)
 
@@ -149,7 +149,7 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
             await write_for_caller(access.home.store, update, ours=partial(_stands, update))
             break
         except Refused:
-            continue  # somebody changed it meanwhile: look again
+            continue  # it was changed meanwhile: look again
     closed = await access.head(partition)
     journal = Journal(access.home.store, partition, record.run, TERMINATOR, closed.epoch)
     await journal.load()

@@ -14,7 +14,7 @@ from holdfast import ids
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
-from holdfast.functions import LAMBDA, told
+from holdfast.functions import LAMBDA, is_generator, told
 from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.handle import Handle
@@ -171,7 +171,7 @@ def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
             f"a step is a def or async def, and was given {told(function)}. Wrap it in a function of its own: "
             "def make(x: int) -> Thing: return Thing(x)"
         )
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if is_generator(function):
         raise InvalidInput(
             f"a step answers once, so that its answer can be recorded, and was given {told(function)}. Return a list, "
             "or report progress with hf.current().heartbeat(...)"

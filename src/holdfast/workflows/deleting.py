@@ -1,6 +1,6 @@
 """Deleting one execution that has ended: first it expires, then everything of it goes, its head last.
 
-From the first write on it counts as absent, and its id is free. Whoever dies in between leaves the rest to the sweep.
+From the first write on it counts as absent, and its id is free. After a death in between the sweep does the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BATCH: Final = 100
 async def delete(access: Access, partition: str) -> None:
     """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
 
-    Those who wait for it by its handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
+    Executions waiting for it by handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
     open, or its parent is and has not heard yet.
     """
     head = await access.head(partition)
@@ -44,7 +44,7 @@ async def delete(access: Access, partition: str) -> None:
         await write_for_caller(access.home.store, expire, ours=lambda there: _has_expired(there, head))
     except Refused:
         raise InvalidState(
-            f"{describe_partition(partition)} was changed by somebody else just now; look again"
+            f"{describe_partition(partition)} was changed by another process just now; look again"
         ) from None
     await _empty(access, head, AllOf((Expired(now), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
 
@@ -80,7 +80,7 @@ async def _tell(access: Access, recorded: Recorded) -> None:
 
 
 async def _empty(access: Access, head: Item, as_left: AllOf) -> None:
-    """Delete everything, each part only while the head is as it was left: who begins anew there writes another one."""
+    """Delete everything, each part only while the head is as it was left: a new start there writes another one."""
     store, still_there = access.home.store, Update(partition=head.partition, when=as_left)
     try:
         while True:
@@ -92,4 +92,4 @@ async def _empty(access: Access, head: Item, as_left: AllOf) -> None:
                 break
         await write_for_caller(store, Delete(head.partition, HEAD, as_left), ours=lambda there: there is None)
     except Refused:
-        return  # it has been begun anew, or somebody else deletes it as well
+        return  # it was started anew, or another process deletes it as well

@@ -276,7 +276,7 @@ class Execution:
             timers=timers,
             withdrawn=[request.id for request in wants.withdrawn],
             marks=wants.marked,
-            notes=(*head_notes, *wants.taken_notes()),
+            notes=(*head_notes, *wants.taken_notes(self._workflow.steps)),
             writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
 

@@ -102,7 +102,7 @@ class Handle(Generic[R]):
             ) from None
 
     async def _stands(self, access: Access) -> str:
-        """How it is, for somebody who has waited in vain."""
+        """How it is, for a caller that has waited in vain."""
         why = blocked_for(await access.head(self._partition))
         if why is not None:
             return f"it is BLOCKED, and goes on once that is mended: {why}"
@@ -191,7 +191,7 @@ class Handle(Generic[R]):
     async def delete(self) -> None:
         """Delete it, with its journal and all it has stored; its id is free then. Only what has ended can be deleted.
 
-        Those who wait for it by its handle are told first. Raises ``NotFound``, and ``InvalidState`` if it is open, or
+        Executions waiting for it by handle are told first. Raises ``NotFound``, and ``InvalidState`` if it is open, or
         its parent is and has not heard yet how it ended.
         """
         await delete(self._connect(), self._partition)

@@ -83,7 +83,7 @@ async def was_received(store: Store, partition: str, message: Signal | CancelReq
 
 
 async def was_answered(store: Store, scope: TokenScope, answer: CallbackAnswer) -> bool:
-    """Whether a callback was answered with just this before: who repeats it is told what was said the first time."""
+    """Whether a callback was answered with just this before: a repeat is answered like the first time."""
     sort = callback_sort(scope.run, scope.op)
     there = await store.get(scope.partition, sort)
     if there is not None and there.status != USED:

@@ -40,7 +40,7 @@ NO_VALUE: Final = Raw()
 
 
 DERIVED_ID_MARK: Final = "~"
-"""How ids begin that Holdfast derives, those of children say. Nobody else may give an id that begins so."""
+"""How ids begin that Holdfast derives, those of children say. No user may give an id that begins so."""
 
 
 def check_new_id(id: str) -> str:
@@ -178,7 +178,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
     them along. ``blocked`` is why the code could not go on when it was last tried. ``parked``: too many processes have
-    died of it, and nobody goes on until somebody resumes it.
+    died of it, and it waits to be resumed.
 
         ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
 
@@ -293,7 +293,7 @@ NO_LONGER_AWAITED: Final = "its parent no longer waits for it"
 
 
 class CancelRequest(Struct, frozen=True, tag="cancel", omit_defaults=True):
-    """Somebody asks the execution to stop. ``id`` tells repeats apart."""
+    """The execution is asked to stop. ``id`` tells repeats apart."""
 
     reason: str
     id: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import DuplicateName, InvalidInput, UnknownName
 from holdfast.failure import ErrorRegistry
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from holdfast.workflows.definition import Step, Workflow
 
-LONGEST_NAME_CHARACTERS = 100
+LONGEST_NAME_CHARACTERS: Final = 100
 
 
 class Registry:

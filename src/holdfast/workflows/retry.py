@@ -81,14 +81,14 @@ class Retrier(Struct, frozen=True):
             await write_for_caller(self.home.store, segment, update, ours=partial(eq, segment.item))
         except Refused:
             raise InvalidState(
-                f"{describe_partition(partition)} was changed by somebody else just now; look again"
+                f"{describe_partition(partition)} was changed by another process just now; look again"
             ) from None
         nudge(partition, self.home, self.host)
 
     async def _starts_anew(self, op: str, recorded: Recorded) -> bool:
         """Whether a failed operation must not find again what it has found: a child that has undone its work.
 
-        Another child is retried here, before its parent: whoever dies in between finds it mended.
+        Another child is retried here, before its parent: after a death in between it is found mended.
         """
         failed = next(each for each in recorded.entries if isinstance(each, (Done, Failed)) and each.op == op)
         if failed.kind != CHILD_KIND:

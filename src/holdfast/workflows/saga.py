@@ -166,7 +166,7 @@ class Saga:
                 block.gave_up.append(GaveUp(undo.step.undo_name, undo.step.id, error))
 
     def _failure(self, cause: BaseException) -> BaseException:
-        """The error of the undos that gave up. The execution ends with it, whoever catches it (``failed_sagas``)."""
+        """The error of the undos that gave up. The execution ends with it, caught or not (``failed_sagas``)."""
         left = [f"{step.undo_name} of {step.id}" for step in reversed(self.ledger.done_in(self))]
         error = compensation_failed(self.gave_up, left, cause)
         scope: BodyScope = self._activation.context

@@ -1,4 +1,4 @@
-"""An execution at a glance, for everybody who looks from outside."""
+"""An execution at a glance, as it is seen from outside."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Status(Struct, frozen=True, kw_only=True):
     """An execution at a glance. Payloads are not in it; ``error`` is its cause in one line.
 
     ``error`` begins with "damaged" if its record cannot be read; then only its key, status and due time are known.
-    ``due_at`` is when somebody looks at it next; of a delayed start it is when the body begins. ``version`` is that of
-    its code, ``published`` the version of a function of Lambda that has it: of pinned ones only. ``parent`` is the
-    execution that called this one, ``root`` the one at the top of the family: itself, if it has no parent. ``blocked``
-    says why it is ``BLOCKED``.
+    ``due_at`` is when a worker looks at it next; of a delayed start it is when the body begins, and a parked one has
+    none. ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones
+    only. ``parent`` is the execution that called this one, ``root`` the one at the top of the family: itself, if it has
+    no parent. ``blocked`` says why it is ``BLOCKED``.
     """
 
     workflow: str
@@ -75,7 +75,7 @@ def status_of(head: Item) -> Status:
         run=record.run,
         created_at=moment(record.created_at),
         ended_at=None if record.ended_at is None else moment(record.ended_at),
-        due_at=None if head.due_at is None else moment(head.due_at),
+        due_at=None if head.due_at is None or record.parked else moment(head.due_at),
         tags=record.tags,
         error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
         published=record.published or None,
@@ -101,7 +101,7 @@ def _damaged(head: Item, unreadable: Exception) -> Status:
 
 
 class BlockedWarning:
-    """Warns in the log, once, that an execution which somebody waits for is blocked."""
+    """Warns in the log, once, that an execution which is waited for is blocked."""
 
     __slots__ = ("_is_said",)
 

@@ -1,4 +1,4 @@
-"""Who may have a thread for a blocking step: so many at once, and in the order in which they asked.
+"""Which blocking steps may have a thread: so many at once, in the order in which they asked.
 
 A step that has a seat begins at once. So its clock, and what is noted of an at-most-once step before it begins, do not
 run ahead of it in a queue.
@@ -17,7 +17,7 @@ BUSY_SECONDS: Final = 60.0
 
 
 class Threads:
-    """An executor with ``count`` threads, and who has a seat there. Belongs to the event loop on which it is used.
+    """An executor with ``count`` threads, and the steps that have a seat there. Belongs to the event loop that uses it.
 
     ``report`` is told of which entity an operation has waited for long, and for how many seconds.
     """
@@ -99,7 +99,7 @@ class Threads:
     # ── Seats ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def give_back(self) -> None:
-        """Somebody does not need a seat any more."""
+        """A seat is not needed any more."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -7,7 +7,7 @@ is noted under that label, and so is what the body asked for and got back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from datetime import datetime
 from typing import Any
 
@@ -56,13 +56,18 @@ class Book:
 
 
 class Kit:
-    """What a body uses in one release: its steps and children, registered with the app of one process."""
+    """What a body uses in one release: its steps and children, registered with the app of one process.
 
-    def __init__(self, app: hf.App, book: Book, release: str) -> None:
+    ``lacks`` are steps that the release has no function of.
+    """
+
+    def __init__(self, app: hf.App, book: Book, release: str, lacks: Container[str] = ()) -> None:
         self.book = book
         self._asked = book.asked.setdefault(release, set())
         self._calls: dict[str, Any] = {}
         for name in ("do", "other", "third"):
+            if name in lacks:
+                continue
             self._calls[name] = app.step(name=name, retry=RETRY)(self._doing())
         self._calls["once"] = app.step(name="once", at_most_once=True)(self._doing())
         self._calls["flaky"] = app.step(name="flaky", retry=RETRY)(self._flaky())

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.workflows.changes.helped import Helped
 from tests.workflows.changes.parts import Book, Kit, Part
 
 import holdfast as hf
@@ -56,8 +57,8 @@ class Row(Struct, frozen=True, kw_only=True):
 
     ``results`` are right as well as what the new code makes of a new execution. ``removed`` are the labels that the new
     code declares that it does without, ``anew`` those that it does again on purpose: a step by another name is another
-    step, and so is one more call that no earlier code has passed. ``ends``: how it may go on, and does at
-    one point at least.
+    step, and so is one more call that no earlier code has passed. ``lacks`` are steps whose functions the new code does
+    not have any more. ``ends``: how it may go on, and does at one point at least.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Row(Struct, frozen=True, kw_only=True):
     results: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
     database: Callable[[Path], Database] = lambda _folder: MemoryDatabase()
 
 
@@ -107,12 +109,17 @@ class Play:
         self._release, self._part = release, part
 
     def _build(self, app: hf.App, _ledger: Any) -> User:
-        kit, part = Kit(app, self.book, self._release), self._part
+        lacks = self.row.lacks if self._release == "new" else ()
+        kit, part = Kit(app, self.book, self._release, lacks), self._part
 
         async def job() -> Any:
             return await part(kit)
 
-        workflow = app.workflow(name="job", version=self._release)(job)
+        workflow = (
+            app.workflow(name="job")(part.body(kit))
+            if isinstance(part, Helped)
+            else app.workflow(name="job", version=self._release)(job)
+        )
 
         async def user() -> None:
             handle = await workflow.start(id="j")

@@ -139,7 +139,7 @@ class BatchRunner:
 
     def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
         run = self._run
-        self.identity.check()  # the log may still have its name, and whoever opens the new file would read it
+        self.identity.check()  # the log may still have its name, and a process that opens the new file would read it
         # IMMEDIATE: take the write lock now, when waiting is harmless, not at the first write, where SQLite may have
         # to give up (https://sqlite.org/lang_transaction.html).
         run("BEGIN IMMEDIATE")

@@ -82,11 +82,11 @@ class BellFolder:
             os.utime(proof)
 
     def is_buried(self, name: str) -> bool:
-        """Whether somebody has proved that nobody has this socket open."""
+        """Whether it is proved that no process has this socket open."""
         return (self.path / f"{name}{DEAD}").exists()
 
     def tidy(self) -> None:
-        """Remove the proofs that nobody needs any more."""
+        """Remove the proofs that are not needed any more."""
         with suppress(OSError):
             latest = self.path.stat().st_mtime
             for each in self.path.iterdir():
@@ -120,7 +120,7 @@ def beside(path: str) -> Path:
 def bell_folder(path: str) -> Path:
     """The folder for the database file at the real path ``path``, created if need be: ``<path>-bells``.
 
-    Raises ``StoreUnusable`` if somebody else could put sockets there, or take ours away, and ``FileNotFoundError`` if
+    Raises ``StoreUnusable`` if another user could put sockets there, or take ours away, and ``FileNotFoundError`` if
     something removed it meanwhile: try again.
     """
     owner = Path(path).stat().st_uid

@@ -52,7 +52,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def new_owner() -> str:
-    """A fresh owner name: the process id is for people to read, the kernel's says who can tell whether it lives."""
+    """A fresh owner name: the process id is for people, the kernel's says which machine knows whether it lives."""
     return f"{os.getpid()}-{_this_kernel()}-{new_id()[:12]}"
 
 
@@ -157,12 +157,12 @@ class SocketDoorbell:
         try:
             if not self._is_listed():
                 self._come_back()
-        except (OSError, StoreUnusable):  # nobody can be heard, and whoever is there lives as far as we know
+        except (OSError, StoreUnusable):  # no process can be heard, and those that are there live as far as we know
             self._peers, self._peers_as_of = frozenset(), None
         return self._peers
 
     def _is_listed(self) -> bool:
-        """Bring the list up to date; false if somebody removed our own socket."""
+        """Bring the list up to date; false if our own socket was removed."""
         try:
             changed = self._folder.changed_ns()
             if changed == self._peers_as_of:

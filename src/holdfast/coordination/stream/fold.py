@@ -153,7 +153,7 @@ async def snapshot(
 
 
 async def keep_read(stream: Readable[E], fold: Fold[S, E], read: Folded[S], opened: Opened) -> None:
-    """Keep a state that was read, if it is time for it: whoever reads next need not read all of it again."""
+    """Keep a state that was read, if it is time for it: the next reader need not read all of it again."""
     if _is_due(fold, read.version, read):
         await _keep(stream, fold, read, opened)
 

@@ -45,9 +45,9 @@ class Patience(Struct, frozen=True):
 
 
 class Callback(Generic[T]):
-    """A promise that somebody outside keeps. Hand ``token`` out in a step, then await the callback.
+    """A promise that is kept from outside. Hand ``token`` out in a step, then await the callback.
 
-    Awaiting it again answers the same. Whoever gives up waiting (``asyncio.timeout``) may wait again later: the token
+    Awaiting it again answers the same. Code that gives up waiting (``asyncio.timeout``) may wait again later: the token
     stays good until there is an answer, or until the callback is late or silent. Both are watched for from its opening
     on, whatever the body does meanwhile.
     """
@@ -61,7 +61,7 @@ class Callback(Generic[T]):
         self._turn = asyncio.Lock()
         self._outcome: tuple[Any, Exception | None] | None = None
         self._deadline = patience.deadline(activation.loop.time())
-        if patience != Patience() and activation.names_by_item:  # the old format watched only while somebody waited
+        if patience != Patience() and activation.names_by_item:  # the old format watched only while the body waited
             activation.loop.start_task(self._settle(), path=f"{op}/", context=copy_context())
 
     def __await__(self) -> Generator[Any, Any, T]:

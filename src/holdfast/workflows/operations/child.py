@@ -131,7 +131,7 @@ class CallChild(Struct, frozen=True):
             await Retrier(host.home, host, live.registry, host.clock).retry(head.partition)
         except Undone:
             return head
-        except (InvalidState, NotFound):  # somebody else was faster
+        except (InvalidState, NotFound):  # another process was faster
             return None
         return await host.home.store.get(head.partition)
 

@@ -216,7 +216,9 @@ async def _call(command: CallStep, seat: Seat | None) -> Any:
 
 def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     try:
-        return contained_call(function, *args, **kwargs)  # a GeneratorExit in a future would end whoever awaits it
+        return contained_call(
+            function, *args, **kwargs
+        )  # a GeneratorExit in a future would end the code that awaits it
     except StopIteration as error:  # no future can carry it; a coroutine makes the same of it
         raise RuntimeError(f"the step raised {error!r}") from error
 
