@@ -9,7 +9,7 @@ from holdfast.testing.faults import DelayRing, DoubleRing, EarlyRing, Kill, Lose
 from holdfast.testing.scenarios import SCENARIOS
 from holdfast.testing.swarm import calls_of, expectations, run_seeds
 
-SEEDS = 90
+SEEDS = 60
 FIRST = 1_000
 """The swarm's own test begins at another one."""
 

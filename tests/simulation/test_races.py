@@ -18,7 +18,7 @@ from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seed
 from holdfast.testing.world import User
 
 PARTS = 2
-SEEDS_PER_PART = 120
+SEEDS_PER_PART = 90
 """``python -m tests.simulation --seeds 5000`` runs more of them."""
 EACH_FAULT_AT_LEAST = 5
 FENCED_AT_LEAST = 50
