@@ -14,9 +14,17 @@ from holdfast.kernel.entries import Done, Failed
 from holdfast.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import outcome_error
-from holdfast.workflows.messages import send
+from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
-from holdfast.workflows.record import ENDED, NO_VALUE, OPEN, AwaitedEnded, Parent, describe_partition
+from holdfast.workflows.record import (
+    ENDED,
+    NO_VALUE,
+    OPEN,
+    AwaitedEnded,
+    Message,
+    Parent,
+    describe_partition,
+)
 
 if TYPE_CHECKING:
     from holdfast.workflows.access import Access
@@ -74,8 +82,13 @@ async def _tell(access: Access, recorded: Recorded) -> None:
     record, error = recorded.record, None
     if record.result == NO_VALUE:
         error = describe(outcome_error(recorded.head.status, record, access.registry.errors))
-    message = AwaitedEnded(recorded.head.partition, record.result, error)
-    for by in dict.fromkeys((*record.awaited_by, *awaiting(recorded.entries))):
+    ended = AwaitedEnded(recorded.head.partition, record.result, error)
+    told: list[tuple[str, Message]] = [
+        (by, ended) for by in dict.fromkeys((*record.awaited_by, *awaiting(recorded.entries)))
+    ]
+    if (starter := record.starter) is not None:
+        told.append((starter.partition, was_started(record.id, starter)))
+    for by, message in told:
         await send(by, message, access.home, access.host, access.sender, access.clock.now_ms())
 
 
