@@ -18,7 +18,7 @@ LONG_AGO_SECONDS = 600.0
 
 
 class Post:
-    """A world in which letters end, and are gone, while no process has the code of who wrote them."""
+    """A world in which letters end, and are gone, while no process has the code of the writer."""
 
     def __init__(self, way, **options):
         self.has_writer, self.way, self.options = True, way, options

@@ -1,4 +1,4 @@
-"""A call that was refused is not applied, whoever has run it before and however late that is written (G4)."""
+"""A call that was refused is not applied, wherever it has run before and however late that is written (G4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A_WHILE_SECONDS = 120
 
 
 def bank(app, ledger):
-    """Money goes from a to b. Who gives it gives up after a second, and tries again when the other one calls him."""
+    """Money goes from a to b. The giver gives up after a second, and tries again when the other one calls it."""
     outside = contextvars.copy_context()
     asking = set()
 
@@ -138,6 +138,6 @@ def test_an_owner_that_has_not_written_what_it_applied_writes_it_now_or_never(fa
     for number in range(1, writes + 1):
         is_gone, applied, cents, _ = run_virtual(lambda: taken_back(FaultsAt({number: fault}), seconds))  # noqa: B023 - now
         tried += is_gone
-        if is_gone:  # whoever still waits may ask again
+        if is_gone:  # a caller that still waits may ask again
             assert cents == (110 if applied else 100), f"{fault} at write {number}"
     assert tried

@@ -52,7 +52,7 @@ def parking(partition: str, at: str, call: Call, trouble: Trouble, now: int) -> 
 
 
 def mark_of(call: Call) -> Reply:
-    """What whoever sends a parked request again finds in place of a reply."""
+    """What a sender that repeats a parked request finds in place of a reply."""
     return Reply(fingerprint_of(call), parked=True)
 
 

@@ -45,7 +45,7 @@ async def request_reply(reference: Reference, request: Call, unit: Unit | None, 
     try:
         refuse_cycle(reference.partition, request.chain, access.host)
     except CallCycle:
-        # Whoever waits for us in this very chain has never applied this: it was refused in every run of the caller.
+        # An actor of this very chain has never applied this call: it was refused in every run of the caller.
         look = find_reply if reference.partition in request.chain else take_back
         if (reply := await look(reference.partition, request.id, access)) is None:
             raise

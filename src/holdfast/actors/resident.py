@@ -309,7 +309,7 @@ class Resident(Entity):
 
     def reset(self) -> None:
         """Back to what is durable. Messages are read again; calls of this process begin anew, in their order, but for
-        those that nobody waits for any more: whoever runs the caller again may have been told that it was refused.
+        those that nobody waits for any more: the caller may have run again, and heard that its call was refused.
         """
         again = [each.delivery for each in self.finished]
         self.finished.clear()

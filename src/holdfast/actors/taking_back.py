@@ -38,7 +38,7 @@ async def _withdraw(partition: str, request_id: str, access: ActorAccess) -> Non
     """Take every message of it out of the inbox.
 
     There may be several: of an earlier run of the caller, or sent again because the store gave no answer. A message
-    leaves the inbox with the commit that brings its reply: whoever has run it is refused now.
+    leaves the inbox with the commit that brings its reply: an owner that has run it is refused now.
     """
     after: str | None = None
     while True:

@@ -49,8 +49,8 @@ def replay_history(
 ) -> ReplayReport:
     """Run the app's code through a recorded history, without any effect; print and answer what was covered.
 
-    It is run here, and in new processes under ``hash_seeds`` other hash seeds: whoever iterates over a set that the
-    body has made itself gets another order there. Those import the app by its name, ``"module:app"``; for an app that
+    It is run here, and in new processes under ``hash_seeds`` other hash seeds: a set that the body has made itself has
+    another order there. Those import the app by its name, ``"module:app"``; for an app that
     is given itself, the name is looked for in the module of the workflow, and without one it is replayed here only.
 
     Everything recorded must be asked for. ``answers`` are the results of steps, children and other operations that the

@@ -54,7 +54,7 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     """What to start: a workflow's input, canonically encoded, under an id.
 
     Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
-    execution at the top of its family, if it has a parent; ``starter`` is who leaves it to itself, if it has none.
+    execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
     """
 
     id: str
