@@ -71,12 +71,13 @@ def test_the_host_is_woken_in_its_own_thread():
             futures.append(asyncio.get_running_loop().create_future())
             await futures[0]
 
-        def wake() -> None:
-            threads.append(threading.current_thread())
-            woken.set()
+        class Host:
+            def wake(self) -> None:
+                threads.append(threading.current_thread())
+                woken.set()
 
         run = Bench(body)
-        run.activation.wake = wake
+        run.activation.waker = Host()
         await asyncio.to_thread(run.activation.loop.call_soon_threadsafe, futures[0].set_result, 42)
         await woken.wait()
         error_of(run)

@@ -33,15 +33,7 @@ from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.mailbox import Mailboxes
 from holdfast.kernel.main_task import MainTask
 from holdfast.kernel.past import Past
-from holdfast.kernel.requests import (
-    RUNNING,
-    Decode,
-    DueTimer,
-    Operation,
-    Outcome,
-    Request,
-    Wants,
-)
+from holdfast.kernel.requests import RUNNING, Decode, DueTimer, Operation, Outcome, Request, Waker, Wants
 from holdfast.kernel.tasks import Handle, Timer, timer_name
 from holdfast.kernel.wait_times import WaitTimes
 from holdfast.kernel.waiting import stuck
@@ -88,7 +80,7 @@ class Activation:
         "rebuild",
         "repeats",
         "requested",
-        "wake",
+        "waker",
     )
 
     def __init__(  # noqa: PLR0913 - what a body is made of
@@ -118,7 +110,7 @@ class Activation:
         self.prompters: list[Callable[[str], bool]] = []
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
-        self.wake: Callable[[], object] = lambda: None  # nobody drives it further: it is looked at, or tested
+        self.waker: Waker | None = None  # it is only looked at, or tested
         self._wants: Wants | None = None
         self._body = body
         self._seed = seed
@@ -132,6 +124,11 @@ class Activation:
         self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps)
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
+
+    def wake(self) -> None:
+        """Something has come from elsewhere: have the body told of it soon."""
+        if self.waker is not None:
+            self.waker.wake()
 
     def begin(self, now: int | None = None) -> None:
         """Start the body and replay all that is recorded. ``now`` (milliseconds): the body goes on from there.
@@ -220,13 +217,14 @@ class Activation:
             return
         self.loop.evict()
         self.requested.clear()
-        self.context = None
+        self.context = self.waker = None
         self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
         if self._live:
             del self.main  # and so does the task that it ended
 
     def _start(self) -> None:
         self.main = MainTask(self.loop, self._body())
+        del self._body
         self._advance()
 
     def _interrupt(self) -> None:

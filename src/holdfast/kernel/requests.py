@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct
 
@@ -138,6 +138,14 @@ class Wants(Struct, gc=False):
         """What other code has to know of it."""
         others = tuple([op for op in self.operations if step_name_of(op) not in steps])
         return Pending(self.operations, self.waits, others)
+
+
+class Waker(Protocol):
+    """What drives a body."""
+
+    def wake(self) -> None:
+        """Look soon: something has come for the body from elsewhere."""
+        ...
 
 
 class Running(Struct, frozen=True):

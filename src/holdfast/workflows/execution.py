@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Raw, UnsetType
@@ -124,6 +123,10 @@ class Execution:
             return misfit
         return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
 
+    def wake(self) -> None:
+        """Look soon: something has come for the body from elsewhere."""
+        self._live.host.look(self._partition)
+
     def under_way(self) -> Sequence[str]:
         return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
 
@@ -160,7 +163,7 @@ class Execution:
             live.registry.errors.rebuild,
             untouched=self._is_untouched,
         )
-        self.activation.wake = partial(live.host.look, self._partition)
+        self.activation.waker = self
         self.activation.begin(now)
         if deaths:
             live.died.update((op, deaths) for op in self.activation.requested if not pauses(op, live))

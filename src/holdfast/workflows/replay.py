@@ -11,7 +11,7 @@ from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Entry, Marked
 from holdfast.kernel.loop import running_activation
 from holdfast.workflows.begin import until_due
-from holdfast.workflows.record import ref_of, root_of, seed_of
+from holdfast.workflows.record import ExecutionRef, ref_of, root_of, seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
 
@@ -54,6 +54,7 @@ def activation_of(
     activation.names_by_item = bool(record.nonce)
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
+    root = root_of(record, partition)
     info = WorkflowInfo(
         workflow=record.workflow,
         id=record.id,
@@ -61,7 +62,7 @@ def activation_of(
         version=record.version,
         tags=dict(record.tags),
         parent=None if record.parent is None else ref_of(record.parent.partition),
-        root=ref_of(root_of(record, partition)),
+        root=ExecutionRef(record.workflow, record.id) if root == partition else ref_of(root),
         _activation=activation,
     )
     activation.context = BodyScope(info, partition, record.secret, workflow.signature)
