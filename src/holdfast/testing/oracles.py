@@ -81,11 +81,19 @@ class WatchedData(MemoryData):
         before = None if there is None else self.whole(there)
         if item.sort == HEAD:
             self._check_head(before, written)
-        elif item.sort.startswith(SEGMENT_PREFIX):
+        is_segment = item.sort.startswith(SEGMENT_PREFIX) and not self._is_cleared(before, written)
+        if is_segment:
             self._check_segment(before, written)
         super().set(item)
-        if item.sort.startswith(SEGMENT_PREFIX):
-            self._note_recorded(item.partition, int(item.sort[len(SEGMENT_PREFIX) :].split("#")[0]))
+        if is_segment:
+            self._note_recorded(item.partition, _run_of(item))
+
+    def _is_cleared(self, before: Item | None, segment: Item) -> bool:
+        """Whether a segment of an earlier run is emptied: its place stays taken."""
+        head = self.find(segment.partition, HEAD)
+        if before is None or head is None or replace(before, body=segment.body) != segment:
+            return False
+        return not decode_entries(segment.body) and _run_of(segment) < decode_record(self.whole(head).body).run
 
     def whole(self, item: Item) -> Item:
         """The item with its body, wherever that is."""
@@ -211,6 +219,10 @@ def _parts_of(key: str) -> tuple[str, int, str]:
         if part.isdigit():
             return "/".join(parts[: index - 1]), int(part), "/".join(parts[index + 1 :])
     return key, 0, ""
+
+
+def _run_of(segment: Item) -> int:
+    return int(segment.sort.removeprefix(SEGMENT_PREFIX).partition("#")[0])
 
 
 def journal_of(items: Iterable[Item], run: int) -> list[Entry]:
