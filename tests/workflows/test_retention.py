@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.workflows.record import partition_of
+from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.record import decode_record, partition_of
 
 
 @pytest.fixture
@@ -70,6 +72,33 @@ async def test_a_child_that_has_gone_was_heard_by_its_paused_parent(app, brief, 
         await handle.resume()
         assert await handle.result("5s") == ("brief failed" if fails else "brief")
         assert not (await app.executions(workflow="brief")).executions
+
+
+async def sent_late(app, workflow, handle, **changes):
+    """The start of an execution once more, as its sender still has it under way; answers the head it finds."""
+    access = app.access()
+    record = decode_record((await access.home.store.get(partition_of(workflow.name, handle.id))).body)
+    order = Launch(id=record.id, input=bytes(record.input), parent=record.parent)
+    return await launch(access.home, None, workflow, replace(order, **changes), access.clock)
+
+
+async def test_a_start_that_comes_late_does_not_begin_a_child_again_that_has_expired(app, brief, reaches):
+    @app.workflow
+    async def parent() -> list[str]:
+        await brief.start()
+        return list(await asyncio.gather(brief(), brief.options(id="named")()))
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        children = (await app.executions(workflow="brief")).executions
+        assert len(children) == 3
+        for each in children:
+            await end(brief.handle(each.id))
+            assert (await sent_late(app, brief, each)).status == "COMPLETED"
+        assert await handle.result("5s") == ["brief", "brief"]
+        # Nobody else's start is late: the id has become free.
+        assert (await sent_late(app, brief, brief.handle("named"), parent=None)).status == "READY"
 
 
 @pytest.mark.parametrize("fails", [False, True])
