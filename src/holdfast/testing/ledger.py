@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from copy import copy
 from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
@@ -45,6 +46,14 @@ class Ledger:
         self.notes: dict[str, Any] = {}
         """For a user and his steps to tell each other things, outside of everything durable."""
         self._watch = watch
+        self._parts: dict[str, Ledger] = {}
+
+    def part(self, name: str) -> Ledger:
+        """The same ledger with notes of its own: those of one scenario, whatever others note beside it."""
+        if name not in self._parts:
+            part = self._parts[name] = copy(self)
+            part.notes = {}
+        return self._parts[name]
 
     def effect(self, value: T, *, key: str | None = None) -> T:
         """Change the world from inside a step, under the step's idempotency key. Answers ``value``.

@@ -191,7 +191,8 @@ class _Swarm:
         self._chaos = Chaos(random, self._world, LEASE_SECONDS, calls)
 
     def _build(self, app: App, ledger: Ledger) -> User:
-        users = {each.scenario.name: each.scenario.build(app, ledger) for each in self._chosen}
+        scenarios = [each.scenario for each in self._chosen]
+        users = {each.name: each.build(app, ledger.part(each.name)) for each in scenarios}
         self._users[app] = users
 
         async def nobody() -> None:
@@ -250,7 +251,7 @@ class _Swarm:
             if actors != expected.actors:
                 found.append(f"{scenario}: actors are {actors}, not {expected.actors}")
             if self._chaos.clocks_are_right:
-                found += scenario.check(self._world.ledger)
+                found += scenario.check(self._world.ledger.part(scenario.name))
         if unexpected:
             found.append(f"nobody expected these effects: {unexpected}")
         return found

@@ -122,7 +122,7 @@ def escaping(app: App, ledger: Ledger) -> User:
     @app.workflow
     async def order() -> str:
         async def goods() -> None:
-            await take("reservation", 10)
+            await take("reservation", 20)  # so long that even who is stopped for a while hears of the card before
             await take("parcel", 10)
 
         async def wrapped() -> None:
