@@ -22,7 +22,7 @@ from holdfast.errors import (
     Refused,
 )
 from holdfast.failure import describe
-from holdfast.items import ABSENT, Condition, Expired, Item, Put
+from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs
 from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
@@ -102,7 +102,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], ord
     if _is_free(there, order, clock.now_ms()):
         run = decode_record(there.body).run + 1
         head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
-        unit.add(head.partition, Put(head, Expired(clock.now_ms())))
+        unit.add(head.partition, Put(head, _still_expired(there, clock.now_ms())))
         return head
     return _same_execution(there, order)
 
@@ -123,7 +123,7 @@ async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], o
             when = ABSENT
         elif _is_free(there, order, clock.now_ms()):
             # The journal of the expired execution may still be there: a run of another number does not see it.
-            when, run, epoch = Expired(clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
+            when, run, epoch = _still_expired(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
         else:
             return _same_execution(there, order)
 
@@ -213,6 +213,11 @@ def _is_free(there: Item, order: Launch, now: int) -> bool:
     parent = decode_record(there.body).parent
     is_its_own = order.id.startswith(DERIVED_ID_MARK) or (order.parent is not None and are_same(order.parent, parent))
     return not is_its_own or gave_up(there.status, there.body)
+
+
+def _still_expired(there: Item, now: int) -> AllOf:
+    """Nobody else has begun there meanwhile, under the run and the epoch that would be ours (G3)."""
+    return AllOf((Expired(now), EpochIs(there.epoch), RevisionIs(there.revision)))
 
 
 def gave_up(status: str, body: bytes) -> bool:
