@@ -8,6 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
+from holdfast.coordination.lease import Fenced
+from holdfast.items import ABSENT, HEAD
+from holdfast.kernel.entries import Done, decode_entries
+from holdfast.kernel.journal import Journal
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.record import decode_record, partition_of
 
@@ -148,6 +152,40 @@ async def test_a_terminated_execution_goes_like_any_other(app, brief, reaches, g
             await again
 
 
+class JustBefore:
+    """A store in which something happens just before somebody begins in the place of what has expired."""
+
+    def __init__(self, store, happens):
+        self._store = store
+        self._happens = [happens]
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def write(self, *writes):
+        if writes[0].when is not ABSENT and self._happens:
+            await self._happens.pop()()
+        return await self._store.write(*writes)
+
+
+async def test_each_that_begins_under_one_id_has_a_run_and_an_epoch_of_its_own(app, brief):
+    """Also if two take it for free at the same time, and the first has ended when the second comes."""
+    async with app.worker():
+        home, clock = app.access().home, app.access().clock
+
+        async def one_more():
+            await end(await brief.start(id="b"))
+            ended.append(await home.store.get(partition_of("brief", "b")))
+
+        ended = []
+        await one_more()
+        store = JustBefore(home.store, one_more)
+        order = Launch(id="b", input=bytes(decode_record(ended[0].body).input))
+        last = await launch(replace(home, store=store), None, brief, order, clock)
+        assert [decode_record(each.body).run for each in (*ended, last)] == [0, 1, 2]
+        assert ended[0].epoch < ended[1].epoch < last.epoch
+
+
 # ── Deleting one ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -160,18 +198,43 @@ def lasting(app):
     return lasting
 
 
-async def test_what_is_deleted_leaves_nothing_and_its_id_is_free(app, lasting):
+async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting):
+    async with app.worker():
+        handle = await lasting.options(tags={"by": "secret"}).start("secret", id="l")
+        await handle.signal("go", " signal")
+        assert await handle == "secret signal"
+        await handle.delete()
+        assert await missing(handle)
+        assert (await app.executions()).executions == ()
+        partition, store = partition_of("lasting", "l"), app.access().home.store
+        left = (await store.query(partition)).items
+        assert all(item.sort == HEAD or decode_entries(item.body) == [] for item in left)
+        head = await store.get(partition)
+        assert not any(word in head.body for word in (b"secret", b"signal"))
+        with pytest.raises(hf.NotFound):
+            await handle.delete()
+        again = await lasting.start("two", id="l")
+        await again.signal("go", "?")
+        assert await again == "two?"
+        assert decode_record((await store.get(partition)).body).run == 1
+
+
+async def test_a_process_that_was_stopped_in_what_is_deleted_writes_nothing_there(app, lasting):
     async with app.worker():
         handle = await lasting.start(id="l")
         await handle.signal("go", "!")
         assert await handle == "one!"
+        partition, store = partition_of("lasting", "l"), app.access().home.store
+        stopped = Journal(store, partition, run=0, owner="stopped", epoch=1)
+        await stopped.load()
+        overtaken = Journal(store, partition, run=0, owner="overtaken", epoch=90)
+        await overtaken.load()
+        await overtaken.fence()
         await handle.delete()
-        assert await missing(handle)
-        store = app.access().home.store
-        assert (await store.query(partition_of("lasting", "l"))).items == ()
-        with pytest.raises(hf.NotFound):
-            await handle.delete()
         again = await lasting.start("two", id="l")
+        stopped.record(Done("late#0", 1, "step"))
+        with pytest.raises(Fenced):
+            await stopped.commit()
         await again.signal("go", "?")
         assert await again == "two?"
 

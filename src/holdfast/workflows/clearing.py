@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StoreError
 from holdfast.items import Delete, Item, Update
-from holdfast.kernel.entries import TakenOver, decode_entries, encode_entries
+from holdfast.kernel.entries import EMPTY, TakenOver, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.kernel.program import Effect
 from holdfast.workflows.record import ANSWERED_PREFIX, CALLBACK_PREFIX
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 CLEARING: Final = "!clear"
 BATCH: Final = 100
 """So many items are read at once, and written at once."""
-
-EMPTY: Final = encode_entries(())
 
 
 def clearing(live: Live) -> Effect:
