@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
+from holdfast.testing.happenings import Happening
 from holdfast.testing.virtual_time import current_scope
 from holdfast.workflows.scope import StepInfo, current
 
@@ -45,6 +46,7 @@ class Ledger:
         self.violations: list[str] = []
         self.notes: dict[str, Any] = {}
         """For a user and his steps to tell each other things, outside of everything durable."""
+        self.happened: Counter[Happening] = Counter()
         self._watch = watch
         self._parts: dict[str, Ledger] = {}
 
