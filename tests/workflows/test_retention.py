@@ -200,9 +200,9 @@ def lasting(app):
 
 async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting):
     async with app.worker():
-        handle = await lasting.options(tags={"by": "secret"}).start("secret", id="l")
+        handle = await lasting.start("hidden", id="l", tags={"by": "hidden"})
         await handle.signal("go", " signal")
-        assert await handle == "secret signal"
+        assert await handle == "hidden signal"
         await handle.delete()
         assert await missing(handle)
         assert (await app.executions()).executions == ()
@@ -210,7 +210,7 @@ async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting
         left = (await store.query(partition)).items
         assert all(item.sort == HEAD or decode_entries(item.body) == [] for item in left)
         head = await store.get(partition)
-        assert not any(word in head.body for word in (b"secret", b"signal"))
+        assert not any(word in head.body for word in (b"hidden", b"signal"))
         with pytest.raises(hf.NotFound):
             await handle.delete()
         again = await lasting.start("two", id="l")
