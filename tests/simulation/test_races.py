@@ -65,6 +65,12 @@ def test_a_run_in_which_a_fault_never_happened_is_told() -> None:
         report.require_every_fault(EACH_FAULT_AT_LEAST)
 
 
+def test_a_run_in_which_users_never_did_something_is_told() -> None:
+    report = run_seeds(pool(), range(1))
+    with pytest.raises(AssertionError, match="nothing was proven"):
+        report.require_every_happening()
+
+
 def careless(app: App, ledger: Ledger) -> User:
     """A step that is not to be repeated, and has no idea of idempotency keys."""
 
