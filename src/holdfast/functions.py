@@ -9,6 +9,22 @@ from typing import Any
 from holdfast.errors import ConfigurationError
 
 LAMBDA = "<lambda>"
+LOCALS = "<locals>"
+
+
+def class_of_method(function: Any) -> str:
+    """The class in whose body a function with a ``self`` is written; empty for any other function.
+
+    >>> from collections import UserList
+    >>> class_of_method(UserList.append), class_of_method(UserList().append), class_of_method(told)
+    ('UserList', '', '')
+    """
+    if not inspect.isfunction(function):
+        return ""
+    of_class = function.__qualname__.rpartition(".")[0]
+    if not of_class or of_class.endswith(LOCALS) or next(iter(inspect.signature(function).parameters), "") != "self":
+        return ""
+    return of_class.rpartition(f"{LOCALS}.")[2]
 
 
 def told(given: Any) -> str:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 import holdfast as hf
-from holdfast.actors.requests import take_back
+from holdfast.actors.taking_back import take_back
 
 
 def declare(app, gate=None):
@@ -254,3 +254,42 @@ async def test_a_caller_that_is_stopped_leaves_no_call_in_a_queue(world):
         go.set()
         await first
         assert await node.at("a").look() == 1
+
+
+async def test_a_call_whose_caller_is_gone_does_not_begin_anew(world):
+    """Its commit is refused, so that all of it would run again: its caller may have been told that it was refused."""
+    app = world.app()
+    runs, ran, begun = [], asyncio.Event(), asyncio.Event()
+
+    @app.workflow
+    async def report() -> int:
+        return 1
+
+    class Account(hf.Actor, app=app):
+        cents: int = 100
+
+        async def take(self, cents: int) -> None:
+            runs.append(cents)
+            self.cents += cents
+            await report.start(id="today")
+            ran.set()
+            await begun.wait()
+
+        @hf.read
+        async def balance(self) -> int:
+            return self.cents
+
+        async def add(self, cents: int) -> int:
+            self.cents += cents
+            return self.cents
+
+    async with app.worker():
+        caller = asyncio.create_task(Account.at("b").take(10))
+        await ran.wait()
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+        await report.start(id="today")  # so the commit is refused
+        begun.set()
+        assert await Account.at("b").add(1) == 101
+        assert await Account.at("b").balance() == 101
+    assert runs == [10]

@@ -415,3 +415,114 @@ def test_a_halted_actor_is_not_deleted():
                 await shop.handle().delete(timeout="1s")
 
     run_virtual(main)
+
+
+# ── A request that lies parked, sent again ──────────────────────────────────────────────────────────────────────────
+
+LATER_SECONDS = 25 * 3600
+"""Longer than replies are kept."""
+
+
+async def ask_for(shop, sku="bad"):
+    """Send the one request, and wait until it has been handled."""
+    await hf.send(shop.cart.at("u1", request_id="r-1").add, sku)
+    await asyncio.sleep(A_WHILE_SECONDS)
+
+
+@pytest.mark.parametrize("poison", ["park", "halt"])
+@pytest.mark.parametrize("mended_first", [True, False])
+def test_a_request_that_is_sent_again_while_it_lies_parked_is_applied_once(poison, mended_first):
+    async def main():
+        shop = Shop(poison)
+        async with shop.app.worker():
+            await ask_for(shop)
+            if poison == "halt":
+                await shop.handle().park()
+                await asyncio.sleep(A_WHILE_SECONDS)
+            if mended_first:
+                shop.broken.clear()
+            await ask_for(shop)
+            assert await shop.items() == []
+            assert await shop.handle().request_status("r-1") == "parked"
+            assert shop.app.telemetry.counts["message_repeated"] == 1
+            shop.broken.clear()
+            await asyncio.sleep(LATER_SECONDS)
+            for each in await shop.handle().parked():
+                await shop.handle().unpark(each.place)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            await ask_for(shop)
+            assert await shop.items() == ["bad"]
+            assert await shop.handle().parked() == ()
+            assert shop.notes() == []
+
+    run_virtual(main)
+
+
+def test_one_that_was_sent_several_times_before_it_was_parked_is_parked_once():
+    async def main():
+        shop = Shop()
+        async with shop.app:
+            for _ in range(3):
+                await hf.send(shop.cart.at("u1", request_id="r-1").add, "bad")
+        async with shop.app.worker():
+            await asyncio.sleep(A_WHILE_SECONDS)
+            (parked,) = await shop.handle().parked()
+            assert await shop.handle().messages() == ()
+            shop.broken.clear()
+            await shop.handle().unpark(parked.place)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            assert await shop.items() == ["bad"]
+
+    run_virtual(main)
+
+
+def test_a_call_with_the_id_of_a_parked_request_is_told_so_and_answered_when_that_was_put_back():
+    async def main():
+        shop = Shop()
+        async with shop.app.worker():
+            await ask_for(shop)
+            shop.broken.clear()
+            with pytest.raises(hf.InvalidState, match="request 'r-1' of .* was set aside.* unpark it"):
+                await shop.cart.at("u1", request_id="r-1").add("bad")
+            with pytest.raises(hf.IdempotencyMismatch):
+                await shop.cart.at("u1", request_id="r-1").add("other")
+            (parked,) = await shop.handle().parked()
+            await shop.handle().unpark(parked.place)
+            assert await shop.cart.at("u1", request_id="r-1").add("bad") is None
+            assert await shop.items() == ["bad"]
+
+    run_virtual(main)
+
+
+def test_the_id_of_a_request_that_was_discarded_is_free_again():
+    async def main():
+        shop = Shop()
+        async with shop.app.worker():
+            await ask_for(shop)
+            (parked,) = await shop.handle().parked()
+            await shop.handle().discard(parked.place)
+            assert await shop.handle().request_status("r-1") == "unknown"
+            shop.broken.clear()
+            await ask_for(shop)
+            assert await shop.items() == ["bad"]
+
+    run_virtual(main)
+
+
+def test_an_event_that_is_published_again_while_it_lies_parked_is_handled_once():
+    async def main():
+        shop = Shop()
+        async with shop.app.worker():
+            await shop.app.publish(Placed("bad"), id="e-1")
+            await asyncio.sleep(A_WHILE_SECONDS)
+            shop.broken.clear()
+            await asyncio.sleep(LATER_SECONDS)
+            await shop.app.publish(Placed("bad"), id="e-1")
+            await asyncio.sleep(A_WHILE_SECONDS)
+            await asyncio.sleep(LATER_SECONDS)
+            for each in (await shop.app.parked()).items:
+                await shop.app.actor(each.actor, each.key).unpark(each.message.place)
+            await asyncio.sleep(A_WHILE_SECONDS)
+            assert shop.billed == ["bad"]
+
+    run_virtual(main)

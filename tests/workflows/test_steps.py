@@ -364,23 +364,6 @@ async def test_a_plain_def_around_an_async_one_is_awaited(app):
         assert await job() == [1, 2]
 
 
-async def test_a_method_is_no_step_and_the_error_says_which_argument_is_too_much(app):
-    class Service:
-        @app.step(retry=hf.Retry(max_attempts=1))
-        async def call(self, n: int) -> int:
-            return n
-
-    service = Service()
-
-    @app.workflow
-    async def job() -> int:
-        return await service.call(1)
-
-    async with app.worker():
-        with pytest.raises(hf.ExecutionFailed, match="step 'call' is missing argument 'n'; it takes \\(self, n\\)"):
-            await job()
-
-
 # ── Failing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

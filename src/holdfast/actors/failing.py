@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from holdfast.actors.keeping import Place, let_go
-from holdfast.actors.parked import lies_parked, parking
+from holdfast.actors.parked import lies_parked, mark_of, parking
 from holdfast.actors.record import Call, Trouble
 from holdfast.actors.replies import receipt, reply_writes
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
@@ -140,6 +140,8 @@ def _park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> No
     state = _told_of_parking(delivery.call, actor)
     actor.version = Version(replace(record, timers=timers, trouble=others, parked_up_to=parked_up_to), state)
     writes = parking(actor.partition, delivery.place, delivery.call, trouble, now)
+    if delivery.call.known:
+        actor.replies[delivery.call.id] = mark_of(delivery.call)
     actor.finish(delivery, Replied(), (*writes, *receipt(delivery, actor)))
 
 

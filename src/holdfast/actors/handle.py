@@ -100,6 +100,8 @@ class ActorHandle:
         """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked``, or ``unknown``."""
         access = self._connect()
         reply = await find_reply(self._partition, request_id, access)
+        if reply is not None and reply.parked:
+            return "parked"
         if reply is not None:
             return "completed" if reply.error is None else "failed"
         head = await self._head()

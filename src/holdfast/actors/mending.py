@@ -50,9 +50,9 @@ async def unpark(partition: str, place: str, args: Any, access: ActorAccess) -> 
     call = parked.call if args is None else replace(parked.call, args=_checked(args, parked.call, partition, access))
     body = encode(replace(call, not_before=0))
     message = Item(partition=partition, sort=access.sender.next_sort(), body=body)
-    head = await access.home.store.get(partition)
+    head, removed = await access.home.store.get(partition), await removing(item, parked, access.home.store)
     while True:
-        writes = (Put(message, ABSENT), *removing(item, parked), ring(partition, head, access))
+        writes = (Put(message, ABSENT), *removed, ring(partition, head, access))
         try:
             await write_for_caller(access.home.store, *writes, ours=lambda there: there == message)
             break
@@ -66,15 +66,15 @@ async def unpark(partition: str, place: str, args: Any, access: ActorAccess) -> 
 async def discard(partition: str, place: str, access: ActorAccess) -> None:
     """Drop a message that was set aside, for good. The actor looks: without it, it may be one to be forgotten."""
     item, parked = await _find(partition, place, access)
-    head = await access.home.store.get(partition)
+    head, removed = await access.home.store.get(partition), await removing(item, parked, access.home.store)
     while True:
         there = head is not None and head.status in CLAIMABLE
-        writes = (*removing(item, parked), *((ring(partition, head, access),) if there else ()))
+        writes = (*removed, *((ring(partition, head, access),) if there else ()))
         try:
             await write_for_caller(access.home.store, *writes, ours=lambda _there: False)
             break
         except Refused as refused:
-            if refused.index < len(removing(item, parked)):
+            if refused.index < len(removed):
                 raise _gone(partition, place) from None
             head = refused.item
     tell(partition, access)

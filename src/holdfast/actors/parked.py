@@ -13,14 +13,18 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import ids
-from holdfast.actors.record import PARKED_PREFIX, Call, Parked, Trouble, encode, timer_of
-from holdfast.items import EXISTS, Delete, Item, Put, Write
+from holdfast.actors.record import PARKED_PREFIX, REPLY_PREFIX, Call, Parked, Reply, Trouble, encode, timer_of
+from holdfast.actors.replies import fingerprint_of
+from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Write
 
 if TYPE_CHECKING:
     from holdfast.ports import Store
 
 REGISTER: Final = "parked"
 """The partition of the notes, in the order in which the messages were sent."""
+
+PARKED: Final = "PARKED"
+"""The status of a message that was set aside, and of the mark that its request has in place of a reply."""
 
 
 class Note(Struct, frozen=True):
@@ -42,9 +46,23 @@ def parking(partition: str, at: str, call: Call, trouble: Trouble, now: int) -> 
     """The writes that set a message aside; ``at`` is its place in the inbox, or its timer's."""
     sort = at if timer_of(at) is None else f"{at}:{call.id}"
     place = PARKED_PREFIX + sort
-    message = Item(partition, place, status="PARKED", body=encode(Parked(call, trouble, now, sort)))
+    message = Item(partition, place, status=PARKED, body=encode(Parked(call, trouble, now, sort)))
     note = Item(REGISTER, note_id(partition, place, call), body=encode(Note(partition, place)))
-    return Put(message), Put(note)
+    return Put(message), Put(note), *_marking(partition, call)
+
+
+def mark_of(call: Call) -> Reply:
+    """What a sender that repeats a parked request finds in place of a reply."""
+    return Reply(fingerprint_of(call), parked=True)
+
+
+def _marking(partition: str, call: Call) -> tuple[Write, ...]:
+    """The write that makes a parked request known by its id: sent again, it would be applied here and once more when it
+    is put back.
+    """
+    if not call.known:
+        return ()
+    return (Put(Item(partition, REPLY_PREFIX + call.id, status=PARKED, body=encode(mark_of(call)))),)
 
 
 async def lies_parked(store: Store, partition: str, sort: str) -> bool:
@@ -52,10 +70,14 @@ async def lies_parked(store: Store, partition: str, sort: str) -> bool:
     return await store.get(partition, PARKED_PREFIX + sort) is not None
 
 
-def removing(item: Item, parked: Parked) -> tuple[Write, ...]:
+async def removing(item: Item, parked: Parked, store: Store) -> tuple[Write, ...]:
     """The writes that take away a message that was set aside; refused if it is there no more."""
-    note = note_id(item.partition, item.sort, parked.call)
-    return Delete(item.partition, item.sort, EXISTS), Delete(REGISTER, note)
+    call, note = parked.call, note_id(item.partition, item.sort, parked.call)
+    marked = await store.get(item.partition, REPLY_PREFIX + call.id) if call.known else None
+    unmark = (
+        () if marked is None or marked.status != PARKED else (Delete(item.partition, marked.sort, StatusIn((PARKED,))),)
+    )
+    return Delete(item.partition, item.sort, EXISTS), Delete(REGISTER, note), *unmark
 
 
 async def noted(store: Store, notes: Iterable[Item]) -> AsyncIterator[tuple[Item, Item]]:

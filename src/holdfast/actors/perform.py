@@ -44,6 +44,8 @@ async def run_one(delivery: Delivery, actor: Resident, access: ActorAccess) -> N
             delivery.fail(fenced)
             return
     if call.known and (earlier := await _earlier_reply(call, actor, access)) is not None:
+        if earlier.parked:
+            access.tell("message_repeated", partition=actor.partition, place=delivery.place)
         end_trouble(delivery, actor)
         actor.finish(delivery, _answer_again(earlier, call, actor, access), receipt(delivery, actor))
         return

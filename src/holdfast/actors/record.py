@@ -154,11 +154,15 @@ def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """What a request was answered; ``fingerprint`` is that of its method and arguments."""
+    """What a request was answered; ``fingerprint`` is that of its method and arguments.
+
+    ``parked``: it has no answer, for its message was set aside. It is applied when that is put back, and not before.
+    """
 
     fingerprint: str
     value: Raw = NO_VALUE
     error: ErrorRecord | None = None
+    parked: bool = False
 
 
 class Parked(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast import ids
 from holdfast.actors.record import REPLY_PREFIX, ActorRecord, Call, Reply, decode_reply, describe_partition, encode
 from holdfast.actors.resident import Delivery, Replied, Resident
-from holdfast.errors import IdempotencyMismatch
+from holdfast.errors import IdempotencyMismatch, InvalidState
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write
 
@@ -56,6 +56,13 @@ def replied(reply: Reply, call: Call, partition: str, access: ActorAccess) -> Re
     if reply.fingerprint != fingerprint_of(call):
         told = f"request {call.id!r} of {describe_partition(partition)} was made with another method or arguments"
         return Replied(error=IdempotencyMismatch(f"{told}. Use another request_id, or the same arguments"))
+    if reply.parked:
+        return Replied(
+            error=InvalidState(
+                f"request {call.id!r} of {describe_partition(partition)} was set aside, because its attempts failed: "
+                "unpark it to have it applied, or discard it"
+            )
+        )
     if reply.error is not None:
         return Replied(error=access.rebuilt(reply.error))
     return Replied(bytes(reply.value))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec.structs import replace
 
 from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
-from holdfast.actors.mail import post, withdraw
+from holdfast.actors.mail import post
 from holdfast.actors.optimistic import call_optimistically
 from holdfast.actors.overtaken import refuse_if_overtaken
-from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_call, decode_reply, describe_partition
+from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition
 from holdfast.actors.replies import find_reply, replied
 from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
-from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.actors.taking_back import take_back
 from holdfast.errors import CallCycle, WaitTimeout
 from holdfast.kernel.unit import Unit
 
@@ -45,7 +45,9 @@ async def request_reply(reference: Reference, request: Call, unit: Unit | None, 
     try:
         refuse_cycle(reference.partition, request.chain, access.host)
     except CallCycle:
-        if (reply := await take_back(reference.partition, request.id, access)) is None:
+        # An actor of this very chain has never applied this call: it was refused in every run of the caller.
+        look = find_reply if reference.partition in request.chain else take_back
+        if (reply := await look(reference.partition, request.id, access)) is None:
             raise
         return replied(reply, request, reference.partition, access)  # an earlier run of the caller has got through
     with waiting_for(reference.partition, unit, access.host):
@@ -150,19 +152,3 @@ async def _give_way(partition: str, request: Call, access: ActorAccess) -> Repli
         return replied(reply, request, partition, access)
     ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
     raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
-
-
-async def take_back(partition: str, request_id: str, access: ActorAccess) -> Reply | None:
-    """Withdraw every message of a request, so that none is applied any more; what it was answered, if one was.
-
-    There may be several: of an earlier run of the caller, or sent again because the store gave no answer. A message
-    leaves the inbox with the commit that brings its reply, so what is neither there nor answered was never applied.
-    """
-    after: str | None = None
-    while True:
-        page = await access.home.store.query(partition, prefix=INBOX_PREFIX, after=after)
-        for item in page.items:
-            if decode_call(item.body).id == request_id:
-                await withdraw(partition, item.sort, access)
-        if (after := page.cursor) is None:
-            return await find_reply(partition, request_id, access)

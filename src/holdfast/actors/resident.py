@@ -308,12 +308,14 @@ class Resident(Entity):
     # ── Starting over ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def reset(self) -> None:
-        """Back to what is durable. Messages are read again; calls of this process begin anew, in their order."""
+        """Back to what is durable. Messages are read again; calls of this process begin anew, in their order, but for
+        those that nobody waits for any more: the caller may have run again, and heard that its call was refused.
+        """
         again = [each.delivery for each in self.finished]
         self.finished.clear()
         self.promised.clear()
         self.replies.clear()
-        self.calls.extendleft(delivery for delivery in reversed(again) if delivery.answer is not None)
+        self.calls.extendleft(delivery for delivery in reversed(again) if _is_awaited(delivery))
         self.mail.clear()
         self.later.clear()
         self.known.clear()
@@ -344,6 +346,10 @@ class Resident(Entity):
 
     def interrupt(self) -> None:
         self.wake()
+
+
+def _is_awaited(delivery: Delivery) -> bool:
+    return delivery.answer is not None and not delivery.answer.done()
 
 
 def _puts_head(write: Write) -> TypeGuard[Put]:

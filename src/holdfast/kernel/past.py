@@ -168,6 +168,11 @@ class Past:
             return live or self.is_over
         return self.is_over and not self._earlier.passed and (self._earlier.known or live)
 
+    @property
+    def unasked(self) -> Sequence[str]:
+        """What earlier code finished or began, and this code has not asked for so far."""
+        return () if self._earlier is None else self._earlier.unasked()
+
     def misfit(self, requested: Requests, waits_for: Callable[[], str], *, has_ended: bool) -> str | None:
         """Why the code may not go on, now that it waits or has ended; ``None`` if it may."""
         if self._earlier is not None:

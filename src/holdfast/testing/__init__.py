@@ -31,7 +31,7 @@ from holdfast.testing.faulty_bus import with_bus
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.patience import PATIENT
 from holdfast.testing.process import Process, ProcessDied
-from holdfast.testing.replay import record_history, replay_history
+from holdfast.testing.replay import ReplayReport, record_history, replay_history
 from holdfast.testing.simulation import Histories, Scenario, run_scenario
 from holdfast.testing.swarm import SwarmReport, run_swarm
 from holdfast.testing.virtual_time import Deadlock, Livelock, OutOfTime, VirtualClock, VirtualTimeLoop, run_virtual
@@ -53,6 +53,7 @@ __all__ = [
     "ProcessDied",
     "RandomFaults",
     "Rates",
+    "ReplayReport",
     "Report",
     "Scenario",
     "SwarmReport",

@@ -5,20 +5,38 @@ Keep recorded histories beside the tests, one for every way through a workflow, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
-from holdfast.app import App
-from holdfast.workflows.history import Recorded, load
-from holdfast.workflows.record import partition_of
-from holdfast.workflows.replay import activation_of
+from holdfast.testing.hash_seeds import app_named, name_of_app, other_seeds, own_seed, replay_elsewhere
+from holdfast.testing.retraced import History, encoded_answers, retrace
+from holdfast.workflows.history import load
+from holdfast.workflows.record import describe_partition, partition_of
 
 if TYPE_CHECKING:
+    from holdfast.app import App
     from holdfast.workflows.handle import Handle
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Recorded).decode
+
+HASH_SEEDS: Final = 2
+"""Under so many hash seeds more than that of this process a history is replayed."""
+
+
+class ReplayReport(Struct, frozen=True):
+    """What a replay has covered: which execution, how many recorded entries, and under which hash seeds."""
+
+    execution: str
+    entries: int
+    hash_seeds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        seeds = ", ".join(self.hash_seeds)
+        alone = "" if len(self.hash_seeds) > 1 else ", and no other: the app cannot be imported by name"
+        return f"{self.execution}: {self.entries} recorded entries, continued under the hash seeds {seeds}{alone}"
 
 
 async def record_history(app: App, handle: Handle[Any]) -> bytes:
@@ -26,23 +44,32 @@ async def record_history(app: App, handle: Handle[Any]) -> bytes:
     return _encode(await load(app.access().home.store, partition_of(handle.workflow, handle.id)))
 
 
-def replay_history(app: App, recorded: bytes) -> None:
-    """Run the app's code through a recorded history, without any effect.
+def replay_history(
+    app: App | str, recorded: bytes, *, answers: Mapping[str, Any] | None = None, hash_seeds: int = HASH_SEEDS
+) -> ReplayReport:
+    """Run the app's code through a recorded history, without any effect; print and answer what was covered.
 
-    Raises ``NondeterminismError``, which names both sides, if the code would not continue it; ``UnknownName`` if its
-    workflow is gone.
+    It is run here, and in new processes under ``hash_seeds`` other hash seeds: a set that the body has made itself has
+    another order there. Those import the app by its name, ``"module:app"``; for an app that
+    is given itself, the name is looked for in the module of the workflow, and without one it is replayed here only.
+
+    Everything recorded must be asked for. ``answers`` are the results of steps, children and other operations that the
+    code has in between and the history has not, by name; a step that answers ``None`` needs none, a new wait is over.
+
+    Raises ``NondeterminismError``, which names both sides, if the code would not continue the history, or may not for
+    want of an answer; ``UnknownName`` if its workflow is gone.
     """
-    history = _decode(recorded)
-    activation = activation_of(
-        history.head.partition,
-        history.record,
-        app.registry.workflow(history.record.workflow),
-        history.entries,
-        app.registry.errors.rebuild,
+    here = app_named(app) if isinstance(app, str) else app
+    history = History(recorded, encoded_answers(here.registry, answers or {}))
+    found = retrace(here, history)
+    name = app if isinstance(app, str) else name_of_app(app, found.function)
+    seeds = () if name is None else other_seeds(hash_seeds)
+    if name is not None:
+        replay_elsewhere(name, history, seeds)
+    report = ReplayReport(
+        execution=describe_partition(found.partition),
+        entries=found.entries,
+        hash_seeds=(f"{own_seed()} (of this process)", *map(str, seeds)),
     )
-    try:
-        activation.begin()
-        if activation.broken is not None:
-            raise activation.broken
-    finally:
-        activation.evict()
+    print(report)
+    return report

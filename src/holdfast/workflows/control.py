@@ -22,7 +22,7 @@ from holdfast.persist import write_for_caller
 from holdfast.workflows.attending import TERMINATOR
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
-from holdfast.workflows.messages import send
+from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
@@ -160,6 +160,8 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
     error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
     if (parent := record.parent) is not None:
         await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
+    if (starter := record.starter) is not None:
+        await _tell(access, starter.partition, was_started(record.id, starter))
     asked = (*record.awaited_by, *awaiting(entries), *await _unread_requests(access, partition))
     for by in dict.fromkeys(asked):
         await _tell(access, by, AwaitedEnded(partition, error=error))

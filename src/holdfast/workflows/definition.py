@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +16,7 @@ from holdfast import ids
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
-from holdfast.functions import LAMBDA, is_generator, told
+from holdfast.functions import LAMBDA, class_of_method, is_generator, told
 from holdfast.kernel.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.handle import Handle
@@ -26,11 +28,11 @@ from holdfast.workflows.starting import NO_OPTIONS, Call, Startable, StartOption
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
 
 if TYPE_CHECKING:
-    from holdfast.ports import SqlCursor
     from holdfast.workflows.access import Access
     from holdfast.workflows.registry import Registry
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 U = TypeVar("U")
 
@@ -64,6 +66,9 @@ class Step(Generic[P, R]):
     """A function whose result is recorded: inside a workflow it runs once it is awaited, and never again after that.
 
     Outside a workflow, awaiting it just runs the function. ``function`` is the function itself.
+
+    In the body of a class it is a method: called on an object, it has that object at hand. Only the other arguments are
+    recorded.
     """
 
     def __init__(
@@ -80,7 +85,8 @@ class Step(Generic[P, R]):
         self.name: str = name or own_name
         self.policy = policy or StepPolicy()
         _check_step(function, self.name, self.policy)
-        given = 1 if self.policy.transactional else 0
+        self.unbound_of = class_of_method(function)
+        given = (1 if self.policy.transactional else 0) + (1 if self.unbound_of else 0)
         self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
         self.is_async = inspect.iscoroutinefunction(function)
         self.undone_by: Undo | None = None
@@ -102,7 +108,30 @@ class Step(Generic[P, R]):
         refuse_in_step(f"step {self.name!r}")
         return self._plainly(args, kwargs)
 
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self: Step[Concatenate[Any, Q], U], instance: object, owner: type) -> Step[Q, U]: ...
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self if instance is None or not self.unbound_of else self._bound_to(instance)
+
+    def _bound_to(self, instance: object) -> Step[..., R]:
+        bound: Step[..., R] = copy.copy(self)
+        bound.function, bound.unbound_of = MethodType(self.function, instance), ""
+        if (undo := self.undone_by) is not None and undo.step.unbound_of:
+            bound.undone_by = replace(undo, step=undo.step._bound_to(instance))  # noqa: SLF001 - it is another step
+        return bound
+
+    def refuse_unbound(self) -> None:
+        """Raise ``InvalidInput`` if it is a method and was called without an object."""
+        if self.unbound_of:
+            raise InvalidInput(
+                f"step {self.name!r} is a method of {self.unbound_of}: call it on an object, as in "
+                f"{self.unbound_of}(...).{self.name}(...)"
+            )
+
     async def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        self.refuse_unbound()
         if self.policy.transactional:
             raise InvalidInput(
                 f"step {self.name!r} runs inside a transaction of the store, which only a workflow opens; to test it "
@@ -116,7 +145,7 @@ class Step(Generic[P, R]):
     @overload
     def undo(self, function: Callable[[], U], /) -> Callable[[], U]: ...
     @overload
-    def undo(self, function: Callable[[SqlCursor, R], U], /) -> Callable[[SqlCursor, R], U]: ...
+    def undo(self, function: Callable[[Any, R], U], /) -> Callable[[Any, R], U]: ...  # first an object, or the cursor
     @overload
     def undo(
         self, /, *, ambiguous: bool = ..., retry: Retry | None = ..., timeout: Duration | None = ...
@@ -134,7 +163,8 @@ class Step(Generic[P, R]):
 
         With ``ambiguous`` it also runs when it is not known whether the step took effect (a timeout, an interrupted
         at-most-once step, retries that ran out); its argument is then ``None``. It is retried ten times by default.
-        The undo of a transactional step is transactional too, and takes the SQL cursor first.
+        The undo of a transactional step is transactional too, and takes the SQL cursor first. A method may be the undo
+        of a method, for the same object.
         """
 
         def declare(undo_function: Any) -> Any:
@@ -236,6 +266,12 @@ class Workflow(Startable[P, R]):
             raise InvalidInput(
                 f"a workflow is an async def, and was given {told(function)}. Blocking code and generators belong in "
                 "a step that it awaits"
+            )
+        if of_class := class_of_method(function):
+            raise InvalidInput(
+                f"a workflow is a function of its own, and {function.__name__!r} is a method of {of_class}: another "
+                "process that goes on with it would not know of which object. Write it outside of the class; the "
+                "methods it awaits may be steps"
             )
         self.function: Callable[..., Coroutine[Any, Any, R]] = function
         self.name = name or function.__name__

@@ -19,7 +19,7 @@ from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up, outcome_error
-from holdfast.workflows.messages import send
+from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
 from holdfast.workflows.record import (
     ENDED,
@@ -27,6 +27,7 @@ from holdfast.workflows.record import (
     OPEN,
     AwaitedEnded,
     ExecutionRecord,
+    Message,
     Parent,
     decode_record,
     describe_partition,
@@ -89,8 +90,13 @@ async def _tell(access: Access, recorded: Recorded) -> None:
     record, error = recorded.record, None
     if record.result == NO_VALUE:
         error = describe(outcome_error(recorded.head.status, record, access.registry.errors))
-    message = AwaitedEnded(recorded.head.partition, record.result, error)
-    for by in dict.fromkeys((*record.awaited_by, *awaiting(recorded.entries))):
+    ended = AwaitedEnded(recorded.head.partition, record.result, error)
+    told: list[tuple[str, Message]] = [
+        (by, ended) for by in dict.fromkeys((*record.awaited_by, *awaiting(recorded.entries)))
+    ]
+    if (starter := record.starter) is not None:
+        told.append((starter.partition, was_started(record.id, starter)))
+    for by, message in told:
         await send(by, message, access.home, access.host, access.sender, access.clock.now_ms())
 
 
@@ -134,6 +140,7 @@ def _emptied(head: Item) -> bytes:
             run=before.run,
             run_at=before.run_at,
             parent=before.parent,
+            starter=before.starter,
             ended_at=before.ended_at,
             error=before.error if gave_up(head.status, head.body) else None,
         )

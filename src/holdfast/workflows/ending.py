@@ -15,6 +15,7 @@ from holdfast.kernel.program import Conclusion
 from holdfast.kernel.requests import Outcome, Raised, Returned
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.messages import was_started
 from holdfast.workflows.operations.awaiting import answers
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.queries import last_answers
@@ -101,6 +102,10 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self.live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
+        if (starter := record.starter) is not None and expires_at is not None:
+            sort = self.live.sender.next_sort()
+            writes = post(starter.partition, sort, was_started(record.id, starter), record.ended_at)
+            posts.append((starter.partition, writes))
         record = replace(record, queries=last_answers(self.activation))
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
 

@@ -57,13 +57,14 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     """What to start: a workflow's input, canonically encoded, under an id.
 
     Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
-    execution at the top of its family, if it has a parent.
+    execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
     """
 
     id: str
     input: bytes
     tags: dict[str, str] = {}
     parent: Parent | None = None
+    starter: Parent | None = None
     root: str = ""
     timeout_ms: int | None = None
     starts_at: int = 0
@@ -173,6 +174,7 @@ def _new_head(
         run_at=now,
         tags=order.tags,
         parent=order.parent,
+        starter=order.starter,
         root=order.root,
         starts_at=0 if starts_at == now else starts_at,
         deadline_at=None if timeout_ms is None else starts_at + timeout_ms,

@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
@@ -25,7 +26,9 @@ from holdfast.workflows.record import (
     READY,
     CallbackAnswer,
     CancelRequest,
+    ChildEnded,
     Message,
+    Parent,
     Signal,
     callback_sort,
     decode_message,
@@ -96,6 +99,13 @@ async def was_answered(store: Store, scope: TokenScope, answer: CallbackAnswer) 
     return any(_says_the_same(bytes(entry.value), answer) for entry in taken)
 
 
+def was_started(id: str, starter: Parent) -> ChildEnded:
+    """What a starter must know before nothing is left of what it started: if it died before it had noted the start, it
+    would start it again.
+    """
+    return ChildEnded(starter.run, starter.op, Raw(msgspec.json.encode(id)), nonce=starter.nonce)
+
+
 def _says_the_same(recorded: bytes, answer: CallbackAnswer) -> bool:
     there = decode_message(recorded)
     if not isinstance(there, CallbackAnswer) or there.error != answer.error:
@@ -110,4 +120,4 @@ def signal_id(given: str | None) -> str:
     return given if given is not None else ids.new_id()
 
 
-__all__ = ["Signal", "send", "signal_id", "was_answered"]
+__all__ = ["Signal", "send", "signal_id", "was_answered", "was_started"]

@@ -187,7 +187,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
-    ``queries`` are the answers of the body's queries when it ended.
+    ``queries`` are the answers of the body's queries when it ended. ``starter`` is the operation that has
+    started it and left it to itself; an awaited one has a ``parent``.
     """
 
     workflow: str
@@ -202,6 +203,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     run_at: int
     tags: dict[str, str] = {}
     parent: Parent | None = None
+    starter: Parent | None = None
     root: str = ""
     starts_at: int = 0
     deadline_at: int | None = None
@@ -313,7 +315,7 @@ class CallbackAnswer(Struct, frozen=True, tag="callback", omit_defaults=True):
 
 
 class ChildEnded(Struct, frozen=True, tag="child", omit_defaults=True):
-    """How an awaited child ended."""
+    """How an awaited child ended; of what was started and left to itself, its id (see ``was_started``)."""
 
     run: int
     op: str

@@ -46,7 +46,15 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     on_parent_end: OnParentEnd | None = None
 
     def order(
-        self, input: bytes, now: int, *, new_id: str, tags: Tags, parent: Parent | None = None, root: str = ""
+        self,
+        input: bytes,
+        now: int,
+        *,
+        new_id: str,
+        tags: Tags,
+        parent: Parent | None = None,
+        starter: Parent | None = None,
+        root: str = "",
     ) -> Launch:
         """What to start now. ``new_id`` and ``tags`` are for those that name none. Raises ``InvalidInput``."""
         starts_at = now + self.delay_ms if self.at_ms is None else self.at_ms
@@ -59,6 +67,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
             input=input,
             tags=tags if self.tags is None else self.tags,
             parent=parent,
+            starter=starter,
             root=root,
             timeout_ms=self.timeout_ms,
             starts_at=starts_at,

@@ -48,6 +48,19 @@ async def ids() -> list[UUID]:
     return []
 
 
+class Billing:
+    @app.step
+    async def bill(self, card: str, cents: int) -> str:
+        return f"{card} {cents}"
+
+    @bill.undo
+    async def unbill(self, payment: str) -> None: ...
+
+    @app.step(timeout="5s")
+    def total(self, cents: int) -> Decimal:
+        return Decimal(cents)
+
+
 @app.transaction
 def record(sql: hf.SqlCursor, order: str, cents: int) -> int:
     sql.execute("INSERT INTO orders VALUES (?, ?)", (order, cents))
@@ -70,6 +83,8 @@ async def checkout(order: Order, express: bool = False) -> Decimal:
     assert_type(await charge(card="c", cents=1, currency="USD"), str)
     assert_type(await price(order), Decimal)
     assert_type(await ids(), list[UUID])
+    assert_type(await Billing().bill("c", 1), str)
+    assert_type(await Billing().total(1), Decimal)
     assert_type(await record("o-1", 3), int)
     await forget("o-1")
     assert_type(await child(3), str)

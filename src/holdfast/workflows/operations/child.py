@@ -188,7 +188,13 @@ class StartDetached(Struct, frozen=True):
         return Effect(operation.id, partial(self._start, operation, live))
 
     async def _start(self, operation: Operation, live: Live) -> Arrival:
-        order = self.options.order(self.input, live.now_ms(), new_id=_id_of(operation, live), tags={})
+        order = self.options.order(
+            self.input,
+            live.now_ms(),
+            new_id=_id_of(operation, live),
+            tags={},
+            starter=Parent(live.partition, live.record.run, operation.id, live.record.nonce),
+        )
         try:
             await launch(live.host.home, live.host, self.workflow, order, live.host.clock)
         except IdempotencyMismatch as error:

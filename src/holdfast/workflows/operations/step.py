@@ -64,6 +64,8 @@ async def call_step(
 def _ask(
     activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], id: str | None
 ) -> Operation:
+    if step.unbound_of:
+        step.refuse_unbound()
     fingerprint = ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs))
     args, kwargs = step.signature.snapshot(args, kwargs)
     return activation.request(
