@@ -7,11 +7,16 @@ import asyncio
 import pytest
 
 import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.testing import VirtualClock, run_virtual
 
 
 class Odd(Exception):
     pass
+
+
+async def memory_home(data):
+    return open_memory_home(data=data)
 
 
 def declare(app, **options):
@@ -151,6 +156,33 @@ def test_after_the_window_an_id_is_free_again():
             await asyncio.sleep(20)
             assert await app.actor("Till", "t").request_status("r") == "unknown"
             assert await till.at("t", request_id="r").pay(5) == 10
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(("purged", "total"), [(False, 5), (True, 10)], ids=["expired", "purged"])
+def test_a_caller_is_answered_although_the_reply_ends_before_it_looks(purged, total):
+    """The actor answers a repeat as before, and the window ends: then the repeat was the answer's, or comes anew."""
+    data = MemoryData()
+
+    def app(ahead_seconds):
+        clock = VirtualClock(offset_ms=ahead_seconds * 1000)
+        return hf.App("test", home=lambda: memory_home(data), clock=clock)
+
+    async def main():
+        here, there = app(0), app(30)
+        till, _ = declare(here, reply_window="1h")
+        away, _ = declare(there, reply_window="1h")
+        async with here.worker(), there:
+            assert await till.at("t", request_id="r").pay(5) == 5
+            await asyncio.sleep(3590)
+            repeat = asyncio.create_task(away.at("t", request_id="r").pay(5))
+            if purged:
+                await asyncio.sleep(1)
+                data.remove("actor#Till#t", "r#r")
+            async with asyncio.timeout(600):
+                assert await repeat == total
+            assert await till.at("t").sum() == total
 
     run_virtual(main)
 

@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 
 import holdfast as hf
+from holdfast.kernel.sweep import LATE_MS
 from holdfast.testing import FaultsAt, ProcessDied, World, run_virtual
 from holdfast.testing.faults import CrashAfter, CrashBefore, LoseAnswer
 from holdfast.testing.world import swift
@@ -73,6 +74,7 @@ class Post:
             second = await self.world.boot()
             await asyncio.sleep(LONG_AGO_SECONDS)
             await second.call(second.user)
+            await asyncio.sleep(LATE_MS / 1000 + LONG_AGO_SECONDS)  # it is purged
             await second.stop()
             assert not [item for item in await self.world.database.items() if item.partition.startswith("wf#letter")]
             self.has_writer = True

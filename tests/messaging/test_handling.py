@@ -10,6 +10,7 @@ from tests.messaging.places import Paid, Placed, virtually
 
 import holdfast as hf
 from holdfast.items import HEAD
+from holdfast.kernel.sweep import LATE_MS
 from holdfast.testing import ProcessDied, World
 from holdfast.testing.simulation import swift
 from holdfast.testing.virtual_time import run_virtual
@@ -79,7 +80,7 @@ async def test_an_id_is_remembered_for_the_window_and_leaves_nothing_behind_it(p
         await app.publish(Placed("2"), id="web-18")
         await place.rest()
         assert seen == ["1"]
-        await asyncio.sleep(3_700)
+        await asyncio.sleep(3_700 + LATE_MS // 1000)
         assert {head.partition for head in place.heads()} == {"out#shop"}, "purged"
         await app.publish(Placed("3"), id="web-18")
         await place.rest()

@@ -1,6 +1,7 @@
 """``python -m tests.simulation``: many seeds of simulated processes under faults, or one of them, line by line.
 
-The exit status is 0 only if no seed failed, and every class of fault has happened.
+The exit status is 0 only if no seed failed, and every class of fault, and whatever else users and operators do, has
+happened.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import cache
 
 from tests.simulation.report import explained
 
-from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
+from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
 from holdfast.testing.swarm import Expectation, SwarmReport, expectations, run_seed, run_seeds, together
 
 PORTION = 100
@@ -26,7 +27,7 @@ PORTION = 100
 
 @cache
 def pool() -> tuple[Expectation, ...]:
-    return expectations((*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS))
+    return expectations((*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *SWARM_SCENARIOS))
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -72,6 +73,7 @@ def run_many(given: argparse.Namespace) -> int:
     whole = together(reports)
     print(explained(whole))
     whole.require_every_fault()
+    whole.require_every_happening()
     print("RED" if whole.failures else "GREEN: every seed ended as it would have without faults")
     return 1 if whole.failures else 0
 

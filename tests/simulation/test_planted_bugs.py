@@ -84,9 +84,10 @@ PLANTS = (
     Plant(plants.no_fence, lags("folding"), "was at work (G3)"),
     Plant(plants.deaf_settle, swarm, "from PAUSED to SUSPENDED"),
     Plant(plants.early_intent, crashes("at most once"), "attempted 2 times (G10)"),
-    Plant(plants.early_intent, crashes("at most once per attempt"), "leaves a gap (G3)"),
+    Plant(plants.early_intent, crashes("at most once per attempt"), "failures at the launch was made 2 times (G10)"),
     Plant(plants.open_gate, crashes("durable before next"), "and then as"),
     Plant(plants.early_acknowledgement, crashes("forwarded"), "(G1)"),
+    # Where the owner has the execution in memory: whoever has to read it finds the newer segments.
     Plant(plants.stubborn_renewal, lags("durable before next"), "performed again after its outcome was recorded (G2)"),
     Plant(plants.forgetful_start, swarm, "its epoch went back"),
     Plant(plants.unrecognised_start, crashes("sequential"), "IdempotencyMismatch"),

@@ -13,7 +13,7 @@ from tests.simulation.report import explained
 import holdfast as hf
 from holdfast.app import App
 from holdfast.testing import Ledger, Scenario, run_swarm
-from holdfast.testing.scenarios import SCENARIOS
+from holdfast.testing.scenarios import SCENARIOS, SWARM_SCENARIOS
 from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds
 from holdfast.testing.world import User
 
@@ -21,6 +21,7 @@ PARTS = 2
 SEEDS_PER_PART = 90
 """``python -m tests.simulation --seeds 5000`` runs more of them."""
 EACH_FAULT_AT_LEAST = 5
+EACH_HAPPENING_AT_LEAST = 1
 FENCED_AT_LEAST = 50
 
 
@@ -32,7 +33,7 @@ def _quiet(caplog) -> None:
 
 @cache
 def pool() -> tuple[Expectation, ...]:
-    return expectations(SCENARIOS)
+    return expectations((*SCENARIOS, *SWARM_SCENARIOS))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -42,6 +43,7 @@ def test_whatever_happens_to_the_processes_everything_ends_as_if_nothing_had(par
     if report.failures:
         pytest.fail(explained(report), pytrace=False)
     report.require_every_fault(EACH_FAULT_AT_LEAST)
+    report.require_every_happening(EACH_HAPPENING_AT_LEAST)
     assert report.events["fenced"] >= FENCED_AT_LEAST, "processes that never came late prove nothing"
     assert len(report.schedules) >= 0.95 * SEEDS_PER_PART, "seeds that lead to the same prove nothing new"
 
@@ -61,6 +63,12 @@ def test_a_run_in_which_a_fault_never_happened_is_told() -> None:
     report = run_seeds(pool(), range(1))
     with pytest.raises(AssertionError, match="nothing was proven"):
         report.require_every_fault(EACH_FAULT_AT_LEAST)
+
+
+def test_a_run_in_which_users_never_did_something_is_told() -> None:
+    report = run_seeds(pool(), range(1))
+    with pytest.raises(AssertionError, match="nothing was proven"):
+        report.require_every_happening()
 
 
 def careless(app: App, ledger: Ledger) -> User:

@@ -12,7 +12,7 @@ from holdfast.backends.memory import open_memory_home
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.coordination.lease import Fenced
 from holdfast.items import Item, Put
-from holdfast.kernel.entries import Done
+from holdfast.kernel.entries import Done, TakenOver, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX, Journal
 from holdfast.workflows.clearing import clear_earlier_runs
 from holdfast.workflows.record import ANSWERED_PREFIX, CallbackAnswer, callback_sort, encode_message, partition_of
@@ -126,18 +126,57 @@ async def test_a_new_run_deletes_what_the_ones_before_it_have_left(app, tell, to
         assert await rows(app, handle, ANSWERED_PREFIX) == [f"{ANSWERED_PREFIX}000003#callback#0"]
 
 
+def journal(store, owner, epoch):
+    return Journal(store, "wf#job#j", run=0, owner=owner, epoch=epoch)
+
+
+async def places(store):
+    """The journals that are there, with who wrote each segment and what is in it."""
+    page = await store.query("wf#job#j", prefix=SEGMENT_PREFIX)
+    return [(item.sort, item.owner, decode_entries(item.body)) for item in page.items]
+
+
+async def append(writer, op):
+    writer.record(Done(op, 1, "step"))
+    await writer.commit()
+
+
 async def test_a_process_that_was_stopped_in_an_earlier_run_finds_its_place_taken_for_ever():
     store = open_memory_home().store
-    stopped = Journal(store, "wf#job#j", run=0, owner="A", epoch=1)
-    stopped.record(Done("a#0", 1, "step"))
-    await stopped.commit()
-    newer = Journal(store, "wf#job#j", run=0, owner="B", epoch=2)
+    stopped = journal(store, "A", 1)
+    await append(stopped, "a#0")
+    newer = journal(store, "B", 2)
+    await newer.load()
+    await newer.fence(died_by=5)
+    await append(newer, "b#0")
+    for _ in range(2):
+        await clear_earlier_runs(store, "wf#job#j", 1)
+        assert await places(store) == [("j#000000#0000000000", "A", []), ("j#000000#0000000001", "B", [TakenOver(5)])]
+    with pytest.raises(Fenced):
+        await append(stopped, "c#0")
+
+
+async def test_a_write_that_nobody_confirmed_finds_its_place_taken_when_it_is_sent_again():
+    """Its answer was lost, and its sender stopped before it asked again."""
+    store = open_memory_home().store
+    stopped = journal(store, "A", 1)
+    await store.write(stopped.segment([Done("a#0", 1, "step")]))
+    newer = journal(store, "B", 2)
     await newer.load()
     await newer.fence()
-    newer.record(Done("b#0", 2, "step"))
-    await newer.commit()
     await clear_earlier_runs(store, "wf#job#j", 1)
-    assert [item.sort for item in (await store.query("wf#job#j")).items] == ["j#000000#0000000001"]
-    stopped.record(Done("c#0", 3, "step"))
     with pytest.raises(Fenced):
-        await stopped.commit()
+        await append(stopped, "a#0")
+
+
+async def test_an_owner_that_was_overtaken_before_it_could_fence_finds_its_place_taken():
+    """The owner before it had written there meanwhile."""
+    store = open_memory_home().store
+    first, overtaken, newest = journal(store, "A", 1), journal(store, "B", 2), journal(store, "C", 3)
+    await overtaken.load()
+    await append(first, "a#0")
+    await newest.load()
+    await newest.fence(died_by=5)
+    await clear_earlier_runs(store, "wf#job#j", 1)
+    with pytest.raises(Fenced):
+        await overtaken.fence(died_by=5)

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import holdfast as hf
+from holdfast.kernel.journal import Journal
+from holdfast.workflows.record import partition_of
 
 ONCE = hf.Retry(max_attempts=1)
 
@@ -560,6 +562,27 @@ async def test_whoever_waits_hears_at_once_of_a_termination(app, waits, reaches)
         async with asyncio.timeout(1):
             with pytest.raises(hf.ExecutionTerminated):
                 await waiting
+
+
+async def test_terminating_has_worked_although_who_lets_go_of_the_children_is_faster(app, waits, reaches, monkeypatch):
+    closed, load = [], Journal.load
+
+    async def load_late(journal):
+        if not closed:
+            store = app.access().home.store
+            closed.append(Journal(store, partition_of("waits", "a"), 0, "terminated", journal.epoch + 1))
+            await closed[0].load()
+            await closed[0].fence()
+        await load(journal)
+
+    async with app.worker():
+        handle = await waits.start(id="a")
+        await reaches(handle, "SUSPENDED")
+        monkeypatch.setattr(Journal, "load", load_late)
+        await handle.terminate("enough")
+        with pytest.raises(hf.ExecutionTerminated, match="enough"):
+            await handle
+    assert closed
 
 
 async def test_terminating_stops_a_running_step_and_fences_its_turn(app, eventually):

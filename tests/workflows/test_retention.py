@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.workflows.record import partition_of
+from holdfast.coordination.lease import Fenced
+from holdfast.items import ABSENT, HEAD
+from holdfast.kernel.entries import Done, decode_entries
+from holdfast.kernel.journal import Journal
+from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.record import decode_record, partition_of
 
 
 @pytest.fixture
@@ -72,6 +78,33 @@ async def test_a_child_that_has_gone_was_heard_by_its_paused_parent(app, brief, 
         assert not (await app.executions(workflow="brief")).executions
 
 
+async def sent_late(app, workflow, handle, **changes):
+    """The start of an execution once more, as its sender still has it under way; answers the head it finds."""
+    access = app.access()
+    record = decode_record((await access.home.store.get(partition_of(workflow.name, handle.id))).body)
+    order = Launch(id=record.id, input=bytes(record.input), parent=record.parent)
+    return await launch(access.home, None, workflow, replace(order, **changes), access.clock)
+
+
+async def test_a_start_that_comes_late_does_not_begin_a_child_again_that_has_expired(app, brief, reaches):
+    @app.workflow
+    async def parent() -> list[str]:
+        await brief.start()
+        return list(await asyncio.gather(brief(), brief.options(id="named")()))
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        children = (await app.executions(workflow="brief")).executions
+        assert len(children) == 3
+        for each in children:
+            await end(brief.handle(each.id))
+            assert (await sent_late(app, brief, each)).status == "COMPLETED"
+        assert await handle.result("5s") == ["brief", "brief"]
+        # Nobody else's start is late: the id has become free.
+        assert (await sent_late(app, brief, brief.handle("named"), parent=None)).status == "READY"
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_what_was_awaited_by_handle_and_has_gone_was_heard(app, brief, reaches, gone, fails):
     @app.workflow
@@ -119,6 +152,40 @@ async def test_a_terminated_execution_goes_like_any_other(app, brief, reaches, g
             await again
 
 
+class JustBefore:
+    """A store in which something happens just before somebody begins in the place of what has expired."""
+
+    def __init__(self, store, happens):
+        self._store = store
+        self._happens = [happens]
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def write(self, *writes):
+        if writes[0].when is not ABSENT and self._happens:
+            await self._happens.pop()()
+        return await self._store.write(*writes)
+
+
+async def test_each_that_begins_under_one_id_has_a_run_and_an_epoch_of_its_own(app, brief):
+    """Also if two take it for free at the same time, and the first has ended when the second comes."""
+    async with app.worker():
+        home, clock = app.access().home, app.access().clock
+
+        async def one_more():
+            await end(await brief.start(id="b"))
+            ended.append(await home.store.get(partition_of("brief", "b")))
+
+        ended = []
+        await one_more()
+        store = JustBefore(home.store, one_more)
+        order = Launch(id="b", input=bytes(decode_record(ended[0].body).input))
+        last = await launch(replace(home, store=store), None, brief, order, clock)
+        assert [decode_record(each.body).run for each in (*ended, last)] == [0, 1, 2]
+        assert ended[0].epoch < ended[1].epoch < last.epoch
+
+
 # ── Deleting one ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -131,18 +198,43 @@ def lasting(app):
     return lasting
 
 
-async def test_what_is_deleted_leaves_nothing_and_its_id_is_free(app, lasting):
+async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting):
+    async with app.worker():
+        handle = await lasting.start("hidden", id="l", tags={"by": "hidden"})
+        await handle.signal("go", " signal")
+        assert await handle == "hidden signal"
+        await handle.delete()
+        assert await missing(handle)
+        assert (await app.executions()).executions == ()
+        partition, store = partition_of("lasting", "l"), app.access().home.store
+        left = (await store.query(partition)).items
+        assert all(item.sort == HEAD or decode_entries(item.body) == [] for item in left)
+        head = await store.get(partition)
+        assert not any(word in head.body for word in (b"hidden", b"signal"))
+        with pytest.raises(hf.NotFound):
+            await handle.delete()
+        again = await lasting.start("two", id="l")
+        await again.signal("go", "?")
+        assert await again == "two?"
+        assert decode_record((await store.get(partition)).body).run == 1
+
+
+async def test_a_process_that_was_stopped_in_what_is_deleted_writes_nothing_there(app, lasting):
     async with app.worker():
         handle = await lasting.start(id="l")
         await handle.signal("go", "!")
         assert await handle == "one!"
+        partition, store = partition_of("lasting", "l"), app.access().home.store
+        stopped = Journal(store, partition, run=0, owner="stopped", epoch=1)
+        await stopped.load()
+        overtaken = Journal(store, partition, run=0, owner="overtaken", epoch=90)
+        await overtaken.load()
+        await overtaken.fence()
         await handle.delete()
-        assert await missing(handle)
-        store = app.access().home.store
-        assert (await store.query(partition_of("lasting", "l"))).items == ()
-        with pytest.raises(hf.NotFound):
-            await handle.delete()
         again = await lasting.start("two", id="l")
+        stopped.record(Done("late#0", 1, "step"))
+        with pytest.raises(Fenced):
+            await stopped.commit()
         await again.signal("go", "?")
         assert await again == "two?"
 

@@ -23,7 +23,8 @@ from holdfast.kernel.entries import (
     Truncated,
     standing,
 )
-from holdfast.workflows.record import decode_record, partition_of
+from holdfast.workflows.record import decode_record, partition_of, workflow_of
+from holdfast.workflows.retry import Retrier
 
 ONCE = hf.Retry(max_attempts=1)
 BOOM = describe(LookupError("boom"))
@@ -426,6 +427,30 @@ async def test_a_child_that_failed_is_retried_with_its_parent(app, do, ran, brok
     async with app.worker():
         assert await mended(await job.start(id="j"), broken) == "jmab"
     assert ran == {"j": 1, "m": 1, "a": 1, "b": 2}
+
+
+async def test_a_child_that_somebody_else_retries_at_the_same_time_is_retried_once(app, do, ran, broken, monkeypatch):
+    broken.add("b")
+
+    @app.workflow
+    async def child() -> str:
+        return await do("a") + await do("b")
+
+    @app.workflow
+    async def job() -> str:
+        return await do("j") + await child()
+
+    retry = Retrier.retry
+
+    async def retry_just_behind_another(retrier, partition):
+        if workflow_of(partition) == "child":
+            await retry(retrier, partition)
+        await retry(retrier, partition)
+
+    monkeypatch.setattr(Retrier, "retry", retry_just_behind_another)
+    async with app.worker():
+        assert await mended(await job.start(id="j"), broken) == "jab"
+    assert ran == {"j": 1, "a": 1, "b": 2}
 
 
 async def test_a_child_that_has_undone_its_work_is_started_anew(app, do, ran, broken, keys):

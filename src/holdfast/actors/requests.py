@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
 from holdfast.actors.mail import post
 from holdfast.actors.optimistic import call_optimistically
 from holdfast.actors.overtaken import refuse_if_overtaken
-from holdfast.actors.record import Call, describe_partition
+from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition
 from holdfast.actors.replies import find_reply, replied
 from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
 from holdfast.actors.taking_back import take_back
@@ -103,8 +103,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
     longest_seconds = LONGEST_BILLED_LOOK_SECONDS if access.home.billed else LONGEST_LOOK_SECONDS
     try:
         request = replace(request, known=True)  # the message may be sent again when the store gives no answer
-        await refuse_if_overtaken(request, access)
-        await post(reference.kind, partition, request, access)
+        place = await _post(reference, request, access)
         while True:
             if (reply := await find_reply(partition, request.id, access)) is not None:
                 return replied(reply, request, partition, access)
@@ -112,6 +111,13 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
             patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, longest_seconds)
             if patience_seconds > REPORT_SECONDS:
                 access.attendance.report(describe_partition(partition), partition, access.host)
+                match await _what_became_of(place, partition, request, access):
+                    case "waits":
+                        pass
+                    case "is gone":
+                        place = await _post(reference, request, access)
+                    case Reply() as reply:
+                        return replied(reply, request, partition, access)
             if request.chain:
                 waiters = await find_deadlock(request.chain, partition, access)
                 circles = circles + 1 if waiters else 0
@@ -120,6 +126,24 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
                     return await _give_way(partition, request, access)
     finally:
         access.rings.leave(partition, event)
+
+
+async def _post(reference: Reference, request: Call, access: ActorAccess) -> str:
+    await refuse_if_overtaken(request, access)
+    return await post(reference.kind, reference.partition, request, access)
+
+
+async def _what_became_of(
+    place: str, partition: str, request: Call, access: ActorAccess
+) -> Reply | Literal["waits", "is gone"]:
+    """Whether a message still waits, or what it was answered, also if that is over by our clock.
+
+    One that was answered like an earlier one of the same id may get a reply that ends before we look.
+    """
+    if await access.home.store.get(partition, place) is not None:
+        return "waits"
+    kept = await access.home.store.get(partition, REPLY_PREFIX + request.id)
+    return "is gone" if kept is None else decode_reply(kept.body)
 
 
 async def _give_way(partition: str, request: Call, access: ActorAccess) -> Replied:

@@ -75,7 +75,8 @@ def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
 
 async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
     """Read an execution for showing it. Raises ``NotFound``."""
-    home = app.access().home
+    access, home = app.access(), app.access().home
+    await access.head(partition_of(workflow, id))
     recorded = await load(home.store, partition_of(workflow, id))
     head, record = recorded.head, recorded.record
     pairs = zip(told(recorded.entries), timeline(recorded.entries), strict=True)

@@ -225,6 +225,8 @@ Replayed = Delivery | Resumed
 
 encode_entries: Final = msgspec.json.Encoder().encode
 decode_entries: Final = msgspec.json.Decoder(list[Entry]).decode
+EMPTY: Final = encode_entries(())
+"""The body of a segment that only keeps its place taken."""
 
 TIMER: Final = "timer"
 """The kind of an operation that is only a wait: to pass over one that was recorded loses nothing."""

@@ -18,6 +18,10 @@ from holdfast.kernel.tally import Tally, due_at, is_parked
 
 PURGE_BATCH: Final = 500
 
+LATE_MS: Final = 3_600_000
+"""What has expired is absent at once, and is purged so much later: a process that was stopped in it, and wakes up
+meanwhile, finds its place taken, and who begins anew there continues its count of epochs and runs (G3)."""
+
 TALLY_MS: Final = 60_000
 """So often a worker that anybody listens to looks far enough ahead to tell what there is."""
 
@@ -152,7 +156,7 @@ class Sweeper:
         purges = self._host.home.purges
         more = PURGE_BATCH
         while purges is not None and more:
-            more = await purges.purge(self._host.clock.now_ms(), PURGE_BATCH)
+            more = await purges.purge(self._host.clock.now_ms() - LATE_MS, PURGE_BATCH)
 
     async def _beat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:

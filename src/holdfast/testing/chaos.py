@@ -7,6 +7,7 @@ strikes whom. ``heal`` ends it all.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from random import Random
 from typing import Any, Final
 
@@ -78,13 +79,14 @@ class Chaos:
         """Let the processes start. Whatever happens to them from now on, there will be others."""
         self._tasks += [asyncio.create_task(self._occupy()) for _ in range(self.processes)]
 
-    def heal(self) -> None:
-        """Nothing happens any more: everybody goes on."""
+    def heal(self, outdated: Collection[Process] = ()) -> None:
+        """Nothing happens any more: everybody goes on, but for ``outdated`` processes, which shut down for others."""
         self._healed = True
         for plan in self._plans:
             plan.rates, plan.down = Rates(), False
         for process in self._world.processes:
             process.resume()
+        self._tasks += [asyncio.create_task(self._retire(process)) for process in outdated if not process.dead]
 
     async def end(self) -> None:
         """Let all processes shut down in good order, and nobody take their places."""
@@ -180,6 +182,12 @@ class Chaos:
         elif process.is_open:
             process.wire.suffer(Drain())
             self._tasks.append(asyncio.create_task(self._leave(process)))
+
+    async def _retire(self, process: Process) -> None:
+        while not (process.is_open or process.leaving or process.dead):
+            await asyncio.sleep(self._lease_seconds)  # it is just starting
+        if process.is_open:
+            await self._leave(process)
 
     async def _leave(self, process: Process) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from random import Random
 from typing import Any, Final, cast
 from unittest import mock
@@ -11,6 +12,8 @@ from unittest import mock
 from holdfast import ids
 
 ONE_NONCE: Final = "nonce"
+
+_nonces_are_fresh: Final = ContextVar("_nonces_are_fresh", default=False)
 
 LONGEST_READABLE_BYTES: Final = 200
 """Longer identities are digests here too: as long as they are readable they grow with what they are derived from."""
@@ -35,6 +38,20 @@ def _readable(*parts: str) -> str:
 
 
 @contextmanager
+def fresh_nonces() -> Generator[None]:
+    """Let every start inside the block draw a nonce of its own: where an id is used again, its keys are others."""
+    token = _nonces_are_fresh.set(True)
+    try:
+        yield
+    finally:
+        _nonces_are_fresh.reset(token)
+
+
+def _nonce() -> str:
+    return f"{ONE_NONCE} {ids.new_id()}" if _nonces_are_fresh.get() else ONE_NONCE
+
+
+@contextmanager
 def seeded_entropy(seed: int) -> Generator[None]:
     """Let ``holdfast.ids`` draw from a generator inside the block. Never for anything that must stay secret.
 
@@ -49,7 +66,7 @@ def seeded_entropy(seed: int) -> Generator[None]:
     """
     with (
         mock.patch.object(ids, "os", cast("Any", _SeededSystem(Random(seed)))),
-        mock.patch.object(ids, "new_nonce", lambda: ONE_NONCE),
+        mock.patch.object(ids, "new_nonce", _nonce),
         mock.patch.object(ids, "derive", _readable),
     ):
         yield

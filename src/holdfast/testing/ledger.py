@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from copy import copy
 from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
+from holdfast.testing.happenings import Happening
 from holdfast.testing.virtual_time import current_scope
 from holdfast.workflows.scope import StepInfo, current
 
@@ -44,7 +46,16 @@ class Ledger:
         self.violations: list[str] = []
         self.notes: dict[str, Any] = {}
         """For a user and his steps to tell each other things, outside of everything durable."""
+        self.happened: Counter[Happening] = Counter()
         self._watch = watch
+        self._parts: dict[str, Ledger] = {}
+
+    def part(self, name: str) -> Ledger:
+        """The same ledger with notes of its own: those of one scenario, whatever others note beside it."""
+        if name not in self._parts:
+            part = self._parts[name] = copy(self)
+            part.notes = {}
+        return self._parts[name]
 
     def effect(self, value: T, *, key: str | None = None) -> T:
         """Change the world from inside a step, under the step's idempotency key. Answers ``value``.

@@ -18,11 +18,13 @@ from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Page
 from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
 from holdfast.testing.virtual_time import Timeline
+from holdfast.workflows.launch import gave_up
 from holdfast.workflows.record import (
     BLOCKED,
     CANCELLED,
     COMPENSATION_FAILED,
     COMPLETED,
+    DERIVED_ID_MARK,
     ENDED,
     FAILED,
     PARTITION_PREFIX,
@@ -33,6 +35,7 @@ from holdfast.workflows.record import (
     TERMINATED,
     TIMED_OUT,
     decode_record,
+    id_of,
 )
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
@@ -69,7 +72,7 @@ class WatchedData(MemoryData):
         super().__init__(SALT)
         self.violations: list[str] = []
         self._timeline = timeline
-        self._recorded: dict[tuple[str, int], frozenset[str]] = {}
+        self._recorded: dict[tuple[str, str, int], frozenset[str]] = {}
         self._at_work: dict[str, int] = {}
 
     def set(self, item: Item) -> None:
@@ -81,11 +84,20 @@ class WatchedData(MemoryData):
         before = None if there is None else self.whole(there)
         if item.sort == HEAD:
             self._check_head(before, written)
-        elif item.sort.startswith(SEGMENT_PREFIX):
+        is_segment = item.sort.startswith(SEGMENT_PREFIX) and not self._is_cleared(before, written)
+        if is_segment:
             self._check_segment(before, written)
         super().set(item)
-        if item.sort.startswith(SEGMENT_PREFIX):
-            self._note_recorded(item.partition, int(item.sort[len(SEGMENT_PREFIX) :].split("#")[0]))
+        if is_segment:
+            self._note_recorded(item.partition, _run_of(item))
+
+    def _is_cleared(self, before: Item | None, segment: Item) -> bool:
+        """Whether a segment is emptied, of an earlier run, or of what is deleted: its place stays taken."""
+        head = self.find(segment.partition, HEAD)
+        if before is None or head is None or replace(before, body=segment.body) != segment:
+            return False
+        is_over = head.expires_at is not None or _run_of(segment) < decode_record(self.whole(head).body).run
+        return is_over and not decode_entries(segment.body)
 
     def whole(self, item: Item) -> Item:
         """The item with its body, wherever that is."""
@@ -99,6 +111,8 @@ class WatchedData(MemoryData):
         """See ``MemoryData.remove``."""
         if self._timeline is not None:
             self._timeline(partition, f"{sort} is removed")
+        if sort == HEAD:
+            self._at_work.pop(partition, None)  # who begins there anew begins with the first epoch
         super().remove(partition, sort)
 
     def check_segment_at_rest(self, item: Item) -> None:
@@ -113,12 +127,12 @@ class WatchedData(MemoryData):
 
         An owner that performs anything has fenced off those before him: none of them may write a segment any more.
         """
-        partition, run, op = _parts_of(key)
+        partition, nonce, run, op = _parts_of(key)
         head = self.find(partition, HEAD)
         owns = head is not None and head.owner == process
         if head is not None and owns:
             self._at_work[partition] = head.epoch
-        if op in self._recorded.get((partition, run), ()) and (owns or not excused):
+        if op in self._recorded.get((partition, nonce, run), ()) and (owns or not excused):
             self.violations.append(f"{key} was performed again after its outcome was recorded (G2)")
 
     def _check_head(self, before: Item | None, head: Item) -> None:
@@ -127,7 +141,7 @@ class WatchedData(MemoryData):
         if (head.owner is None) != (head.lease_until is None):
             self._complain(head, f"owner {head.owner} with a lease until {head.lease_until}")
         if head.partition.startswith(PARTITION_PREFIX):
-            status = None if before is None else before.status
+            status = None if before is None or _begins_anew(before, head) else before.status
             if head.status != status and head.status not in TRANSITIONS[status]:
                 self._complain(head, f"it went from {status} to {head.status}")
 
@@ -149,7 +163,9 @@ class WatchedData(MemoryData):
     def _note_recorded(self, partition: str, run: int) -> None:
         entries = standing(journal_of(map(self.whole, self.partitions[partition].values()), run))
         ops = [entry.op for entry in entries if isinstance(entry, Done | Failed)]
-        self._recorded[partition, run] = frozenset(ops)
+        head = self.find(partition, HEAD)
+        nonce = "" if head is None else decode_record(self.whole(head).body).nonce
+        self._recorded[partition, nonce, run] = frozenset(ops)
         if len(ops) > len(set(ops)):
             twice = ", ".join(op for op, count in Counter(ops).items() if count > 1)
             self.violations.append(f"{partition}: its journal holds two outcomes of {twice} (G2)")
@@ -204,13 +220,28 @@ class WatchedStore(MemoryStore):
         return None if item is None else self._watched.whole(item)
 
 
-def _parts_of(key: str) -> tuple[str, int, str]:
-    """The partition, run and operation in an idempotency key: ``wf#name#id/nonce/run/op``. Ids may hold slashes too."""
+def _parts_of(key: str) -> tuple[str, str, int, str]:
+    """The partition, nonce, run and operation in an idempotency key: ``wf#name#id/nonce/run/op``. Ids may hold slashes
+    too.
+    """
     parts = key.split("/")
     for index, part in enumerate(parts[1:], start=1):
         if part.isdigit():
-            return "/".join(parts[: index - 1]), int(part), "/".join(parts[index + 1 :])
-    return key, 0, ""
+            return "/".join(parts[: index - 1]), parts[index - 1], int(part), "/".join(parts[index + 1 :])
+    return key, "", 0, ""
+
+
+def _begins_anew(before: Item, head: Item) -> bool:
+    """Whether another execution begins in the place of one that has expired. Ids that are derived are used once."""
+    if before.status not in ENDED or before.expires_at is None or head.status not in {READY, RUNNING}:
+        return False
+    if id_of(head.partition).startswith(DERIVED_ID_MARK) and not gave_up(before.status, before.body):
+        return False
+    return decode_record(head.body).run == decode_record(before.body).run + 1
+
+
+def _run_of(segment: Item) -> int:
+    return int(segment.sort.removeprefix(SEGMENT_PREFIX).partition("#")[0])
 
 
 def journal_of(items: Iterable[Item], run: int) -> list[Entry]:

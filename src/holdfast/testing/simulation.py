@@ -46,6 +46,8 @@ class Scenario:
     of one run. ``effects_depend_on_time`` says that in a slow world other effects take place. ``has_client``: the user
     is in a process of his own, to which nothing happens; he does not begin again. ``alone``: it does not mix with
     others in a swarm, for it needs its client, or its database, or a user who does not come again much later.
+    ``ends_vary``: how its executions end, and with what effects, is up to its users; only ``check`` can tell. ``later``
+    builds the code of processes of a swarm that start later; the last of it fits whatever any other has begun.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Scenario:
     effects_depend_on_time: bool = False
     has_client: bool = False
     alone: bool = False
+    ends_vary: bool = False
+    later: Sequence[Build] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -185,7 +189,7 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
         *world.violations(),
         *unrest(items),
         *scenario.check(world.ledger),
-        *_complaints(events, world.counts),
+        *_complaints(events, world.counts, may_block=bool(scenario.later)),
         *(f"{process} left {task} behind" for process in everybody for task in process.unfinished()),
     ]
     run = Run(
@@ -216,10 +220,14 @@ def _has_retention(item: Item, process: Process) -> bool:
     return workflow is not None and workflow.policy.retention_ms is not None
 
 
-def _complaints(events: Counter[str], faults: FaultCounts) -> list[str]:
+def _complaints(events: Counter[str], faults: FaultCounts, *, may_block: bool) -> list[str]:
     """What the engine itself complains about, although nobody gave it a reason."""
     reasons = sum(faults.counts[each.__name__] for each in (FailBefore, LoseAnswer, FailRead))
-    alarming = ("beat_failed", "blocked", "unhandled", *(() if reasons else ("turn_failed",)))
+    alarming = ["beat_failed", "unhandled"]
+    if not may_block:
+        alarming.append("blocked")
+    if not reasons:
+        alarming.append("turn_failed")
     return [f"telemetry told {events[each]} times: {each}" for each in alarming if events[each]]
 
 

@@ -18,13 +18,16 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.app import App
 from holdfast.kernel.host import Limits
+from holdfast.testing import happenings
 from holdfast.testing.chaos import LONGEST_DELAY_LEASES, Chaos
+from holdfast.testing.deploys import Deploys
 from holdfast.testing.faults import EVERY_FAULT, FaultCounts
+from holdfast.testing.happenings import Happening
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.process import ProcessDied
 from holdfast.testing.simulation import UNAVAILABLE, Histories, Run, Scenario, conclude, run_scenario, told
 from holdfast.testing.virtual_time import Timeline, run_virtual
-from holdfast.testing.world import User, World, swift
+from holdfast.testing.world import Build, User, World, swift
 from holdfast.workflows.record import PARTITION_PREFIX, workflow_of
 
 CHAOS_SECONDS: Final = 90.0
@@ -52,6 +55,7 @@ class SwarmRun(Struct, frozen=True):
     violations: list[str]
     faults: FaultCounts
     events: Counter[str]
+    happened: Counter[Happening]
     schedule: str
     """A digest of who attempted what and when: two seeds that agree on it have tested the same thing."""
 
@@ -68,13 +72,14 @@ class SwarmReport(Struct, frozen=True):
     processes: int
     faults: FaultCounts
     events: Counter[str]
+    happened: Counter[Happening]
     failures: list[SwarmRun]
 
     def __str__(self) -> str:
         return (
             f"{self.seeds} seeds, {len(self.schedules)} different schedules, {self.processes} processes; "
             f"{self.faults}; {self.events['claimed']} claims, {self.events['fenced']} fenced; "
-            f"{len(self.failures)} seeds failed"
+            f"{happenings.told(self.happened)}; {len(self.failures)} seeds failed"
         )
 
     def require_success(self) -> None:
@@ -88,6 +93,10 @@ class SwarmReport(Struct, frozen=True):
     def require_every_fault(self, minimum: int = 1) -> None:
         """Fail unless each class of fault has happened at least ``minimum`` times: else nothing was proven."""
         self.faults.require(minimum, *EVERY_FAULT)
+
+    def require_every_happening(self, minimum: int = 1) -> None:
+        """Fail unless users and operators have done all that they can do beside it, at least so often."""
+        happenings.require(minimum, self.happened)
 
 
 def run_swarm(scenarios: Sequence[Scenario], seeds: Iterable[int], *, timeline: Timeline | None = None) -> SwarmReport:
@@ -118,12 +127,16 @@ def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
     """Run each scenario that mixes with others undisturbed, once for all seeds."""
     found: list[Expectation] = []
     for scenario in (each for each in scenarios if not each.alone):
-        app = App("names")
-        scenario.build(app, Ledger())
-        names = frozenset({*app.registry.workflows, *app.registry.steps, *app.actors, *app.consumed})
+        names = frozenset[str]().union(*(_names(build) for build in (scenario.build, *scenario.later)))
         seen = run_scenario(scenario).observation
         found.append(Expectation(scenario, names, seen.result, seen.statuses, seen.accepted, seen.actors))
     return tuple(found)
+
+
+def _names(build: Build) -> frozenset[str]:
+    app = App("names")
+    build(app, Ledger())
+    return frozenset({*app.registry.workflows, *app.registry.steps, *app.actors, *app.consumed})
 
 
 def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None) -> SwarmReport:
@@ -133,12 +146,13 @@ def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timel
 
 def _report_of(run: SwarmRun) -> SwarmReport:
     failures = [run] if run.violations else []
-    return SwarmReport(1, frozenset((run.schedule,)), run.processes, run.faults, run.events, failures)
+    schedules = frozenset((run.schedule,))
+    return SwarmReport(1, schedules, run.processes, run.faults, run.events, run.happened, failures)
 
 
 def together(reports: Iterable[SwarmReport]) -> SwarmReport:
     """One report of many."""
-    faults, events = FaultCounts(), Counter[str]()
+    faults, events, happened = FaultCounts(), Counter[str](), Counter[Happening]()
     schedules = set[str]()
     failures: list[SwarmRun] = []
     seeds = processes = 0
@@ -147,9 +161,10 @@ def together(reports: Iterable[SwarmReport]) -> SwarmReport:
         processes += each.processes
         faults.add(each.faults)
         events.update(each.events)
+        happened.update(each.happened)
         schedules |= each.schedules
         failures += each.failures
-    return SwarmReport(seeds, frozenset(schedules), processes, faults, events, failures)
+    return SwarmReport(seeds, frozenset(schedules), processes, faults, events, happened, failures)
 
 
 def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None = None) -> SwarmRun:
@@ -161,7 +176,7 @@ def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None =
     try:
         return run_virtual(run, seed=seed)
     except AssertionError as error:
-        return SwarmRun(seed, (), 0, [f"{type(error).__name__}: {error}"], FaultCounts(), Counter(), "")
+        return SwarmRun(seed, (), 0, [f"{type(error).__name__}: {error}"], FaultCounts(), Counter(), Counter(), "")
 
 
 def calls_of(seed: int) -> Random | None:
@@ -186,13 +201,13 @@ class _Swarm:
         )
         self._begin_within_seconds = random.choice((5.0, 40.0))
         self._users: dict[App, dict[str, User]] = {}
+        self._deploys = Deploys([each.scenario for each in self._chosen], seed)
         calls = calls_of(seed)
         self._world = World(self._build, limits=swift(limits), timeline=timeline, calls=calls)
         self._chaos = Chaos(random, self._world, LEASE_SECONDS, calls)
 
     def _build(self, app: App, ledger: Ledger) -> User:
-        users = {each.scenario.name: each.scenario.build(app, ledger) for each in self._chosen}
-        self._users[app] = users
+        self._users[app] = self._deploys.build(app, ledger)
 
         async def nobody() -> None:
             raise AssertionError("each scenario has a user of its own")
@@ -206,7 +221,7 @@ class _Swarm:
         users = [asyncio.create_task(self._use(each)) for each in doing]
         try:
             await asyncio.wait(users, timeout=CHAOS_SECONDS)
-            self._chaos.heal()
+            self._chaos.heal(self._deploys.finish(self._world.processes))
             async with asyncio.timeout(HEALING_SECONDS):
                 for user, expected in zip(users, doing, strict=True):
                     violations += _wrong(await user, expected)
@@ -220,7 +235,8 @@ class _Swarm:
         for user in users:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
-        mixture = Scenario(f"seed {self._seed}", self._build, histories=Histories.FREE)
+        later = self._deploys.later
+        mixture = Scenario(f"seed {self._seed}", self._build, histories=Histories.FREE, later=later)
         run = await conclude(self._world, mixture, "", [*violations, *self._chaos.violations])
         if self._world.exchange is not None:
             run.events["invoked"] = self._world.exchange.invocations
@@ -231,8 +247,12 @@ class _Swarm:
             violations=[*run.violations, *self._differences(run)],
             faults=run.faults,
             events=run.events,
+            happened=self._happened(run),
             schedule=ids.fingerprint(repr(self._world.ledger.log).encode()),
         )
+
+    def _happened(self, run: Run) -> Counter[Happening]:
+        return self._world.ledger.happened + Counter({Happening.BLOCKED: run.events["blocked"]})
 
     def _differences(self, run: Run) -> list[str]:
         found: list[str] = []
@@ -240,17 +260,17 @@ class _Swarm:
         for expected in self._chosen:
             scenario = expected.scenario
             statuses = _of(expected, run.observation.statuses, expected.statuses)
-            if statuses != expected.statuses:
+            if statuses != expected.statuses and not scenario.ends_vary:
                 found.append(f"{scenario}: statuses are {statuses}, not {expected.statuses}")
             accepted = _of(expected, run.observation.accepted, expected.accepted)
             unexpected = {key: value for key, value in unexpected.items() if key not in accepted}
-            if accepted != expected.accepted and not scenario.effects_depend_on_time:
+            if accepted != expected.accepted and not (scenario.effects_depend_on_time or scenario.ends_vary):
                 found.append(f"{scenario}: effects are {accepted}, not {expected.accepted}")
             actors = {name: run.observation.actors.get(name) for name in expected.actors}
             if actors != expected.actors:
                 found.append(f"{scenario}: actors are {actors}, not {expected.actors}")
             if self._chaos.clocks_are_right:
-                found += scenario.check(self._world.ledger)
+                found += scenario.check(self._world.ledger.part(scenario.name))
         if unexpected:
             found.append(f"nobody expected these effects: {unexpected}")
         return found

@@ -1,19 +1,21 @@
 """What earlier runs of an execution leave behind: deleted when the next one begins.
 
-A run that is over is never read again. Only the empty segments by which its journal was fenced stay: a process that was
-stopped in it, and wakes up, must find its place taken (G3).
+A run that is over is never read again. But a process that was stopped in it, or was overtaken while its write was on
+its way, must find its place taken whenever that comes (G3). So up to the last fence of its journal every place stays
+taken, by a segment that is empty. What is behind that was written by the last owner of the run, who knows of it all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StoreError
-from holdfast.items import Delete, Item
-from holdfast.kernel.entries import TakenOver, decode_entries
+from holdfast.items import Delete, Item, Update
+from holdfast.kernel.entries import EMPTY, TakenOver, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.kernel.program import Effect
 from holdfast.workflows.record import ANSWERED_PREFIX, CALLBACK_PREFIX
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 CLEARING: Final = "!clear"
 BATCH: Final = 100
-"""So many items are read at once, and deleted at once."""
+"""So many items are read at once, and written at once."""
 
 
 def clearing(live: Live) -> Effect:
@@ -40,18 +42,37 @@ async def clear_earlier_runs(store: Store, partition: str, run: int) -> None:
 
 
 async def _clear_prefix(store: Store, partition: str, prefix: str, now_from: str) -> None:
+    run, unfenced = "", list[str]()
+    async for item in _earlier(store, partition, prefix, now_from):
+        if (its_run := item.sort.removeprefix(prefix).partition("#")[0]) != run:
+            await _write(store, [Delete(partition, sort) for sort in unfenced])
+            run, unfenced = its_run, []
+        if prefix == SEGMENT_PREFIX and _fences(item):
+            emptied = (Update(partition=partition, sort=sort, body=EMPTY) for sort in unfenced)
+            await _write(store, list(emptied))
+            unfenced = []
+        else:
+            unfenced.append(item.sort)
+    await _write(store, [Delete(partition, sort) for sort in unfenced])
+
+
+async def _earlier(store: Store, partition: str, prefix: str, now_from: str) -> AsyncIterator[Item]:
     after: str | None = None
     while True:
         page = await store.query(partition, prefix=prefix, after=after, limit=BATCH)
         earlier = [item for item in page.items if item.sort < now_from]
-        # One by one: in one write they would cost twice as much where writes are paid for.
-        await asyncio.gather(*(store.write(Delete(partition, item.sort)) for item in earlier if not _fences(item)))
+        for item in earlier:
+            yield item
         after = page.cursor
         if after is None or len(earlier) < len(page.items):
             return
 
 
+async def _write(store: Store, writes: Sequence[Delete | Update]) -> None:
+    """One by one: in one write they would cost twice as much where writes are paid for."""
+    for first in range(0, len(writes), BATCH):
+        await asyncio.gather(*(store.write(write) for write in writes[first : first + BATCH]))
+
+
 def _fences(item: Item) -> bool:
-    if not item.sort.startswith(SEGMENT_PREFIX):
-        return False
     return all(isinstance(entry, TakenOver) for entry in decode_entries(item.body))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,13 +11,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import USED
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
+from holdfast.kernel.entries import Entry
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.persist import write_for_caller
 from holdfast.workflows.attending import TERMINATOR
+from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
@@ -151,19 +155,28 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
         except Refused:
             continue  # it was changed meanwhile: look again
     closed = await access.head(partition)
-    journal = Journal(access.home.store, partition, record.run, TERMINATOR, closed.epoch)
-    await journal.load()
-    await journal.fence()
+    entries = await _closed(access, closed, record.run)
     nudge(partition, access.home, access.host)
     error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
     if (parent := record.parent) is not None:
         await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
     if (starter := record.starter) is not None:
         await _tell(access, starter.partition, was_started(record.id, starter))
-    asked = (*record.awaited_by, *awaiting(journal.entries), *await _unread_requests(access, partition))
+    asked = (*record.awaited_by, *awaiting(entries), *await _unread_requests(access, partition))
     for by in dict.fromkeys(asked):
         await _tell(access, by, AwaitedEnded(partition, error=error))
     await _let_expire(access, closed, ended)
+
+
+async def _closed(access: Access, closed: Item, run: int) -> Sequence[Entry]:
+    """Close the journal of a terminated execution to its owners before; answers what is in it."""
+    journal = Journal(access.home.store, closed.partition, run, TERMINATOR, closed.epoch)
+    try:
+        await journal.load()
+        await journal.fence()
+    except Fenced:  # who lets its children go was faster, and has closed it
+        return (await load(access.home.store, closed.partition)).entries
+    return journal.entries
 
 
 async def _let_expire(access: Access, closed: Item, ended: ExecutionRecord) -> None:

@@ -1,19 +1,24 @@
-"""Deleting one execution that has ended: first it expires, then everything of it goes, its head last.
+"""Deleting one execution that has ended: first it expires, then all that it has stored goes.
 
-From the first write on it counts as absent, and its id is free. After a death in between the sweep does the rest.
+From the first write on it counts as absent, and its id is free. That it was there stays, until it is purged: its run,
+its epoch, and the places of its journal. So a process that was stopped in it, and wakes up, finds its place taken, and
+what begins anew under its id has another run (G3). After a death in between the purge does the rest.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Raw
+
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Expired, Item, RevisionIs, StatusIn, Update, Write, parts_of
-from holdfast.kernel.entries import Done, Failed
+from holdfast.kernel.entries import EMPTY, Done, Failed
+from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.persist import write_for_caller
 from holdfast.workflows.history import Recorded, load
-from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.launch import gave_up, outcome_error
 from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
 from holdfast.workflows.record import (
@@ -21,9 +26,12 @@ from holdfast.workflows.record import (
     NO_VALUE,
     OPEN,
     AwaitedEnded,
+    ExecutionRecord,
     Message,
     Parent,
+    decode_record,
     describe_partition,
+    encode_record,
 )
 
 if TYPE_CHECKING:
@@ -93,16 +101,47 @@ async def _tell(access: Access, recorded: Recorded) -> None:
 
 
 async def _empty(access: Access, head: Item, as_left: AllOf) -> None:
-    """Delete everything, each part only while the head is as it was left: a new start there writes another one."""
-    store, still_there = access.home.store, Update(partition=head.partition, when=as_left)
+    """Empty everything, each part only while the head is as it was left: a new start there writes another one."""
+    store = access.home.store
+    emptied = Update(partition=head.partition, when=as_left, body=_emptied(head))
+    after = HEAD
     try:
         while True:
-            page = await store.query(head.partition, after=HEAD, limit=BATCH)
-            deletes: list[Write] = [Delete(head.partition, item.sort) for item in page.items]
-            for part in parts_of(deletes, access.home.bounds):
-                await write_for_caller(store, still_there, *part, ours=lambda _there: False)
+            page = await store.query(head.partition, after=after, limit=BATCH)
+            for part in parts_of([_without_content(item) for item in page.items], access.home.bounds):
+                await write_for_caller(store, emptied, *part, ours=lambda _there: False)
             if page.cursor is None:
                 break
-        await write_for_caller(store, Delete(head.partition, HEAD, as_left), ours=lambda there: there is None)
+            after = page.cursor
+        await write_for_caller(store, emptied, ours=lambda _there: False)
     except Refused:
-        return  # it was started anew, or another process deletes it as well
+        return  # it has been begun anew, or somebody else deletes it as well
+
+
+def _without_content(item: Item) -> Write:
+    if item.sort.startswith(SEGMENT_PREFIX):
+        return Update(partition=item.partition, sort=item.sort, body=EMPTY)
+    return Delete(item.partition, item.sort)
+
+
+def _emptied(head: Item) -> bytes:
+    """What is left of the record: nothing that the user has given it, or got of it."""
+    before = decode_record(head.body)
+    return encode_record(
+        ExecutionRecord(
+            workflow=before.workflow,
+            id=before.id,
+            version=before.version,
+            input=Raw(b"null"),
+            fingerprint=before.fingerprint,
+            created_at=before.created_at,
+            secret=before.secret,
+            nonce=before.nonce,
+            run=before.run,
+            run_at=before.run_at,
+            parent=before.parent,
+            starter=before.starter,
+            ended_at=before.ended_at,
+            error=before.error if gave_up(head.status, head.body) else None,
+        )
+    )

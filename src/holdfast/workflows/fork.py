@@ -48,6 +48,7 @@ MOST_NAMES_TOLD: Final = 20
 
 async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
     """Start a new execution that shares this one's input and its journal up to the operation ``before``."""
+    await access.head(partition)
     recorded = await load(access.home.store, partition)
     shared = _forked(recorded.entries if before is None else _entries_before(recorded, before))
     kept = _with_new_chances(shared)

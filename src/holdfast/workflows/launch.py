@@ -22,7 +22,7 @@ from holdfast.errors import (
     Refused,
 )
 from holdfast.failure import describe
-from holdfast.items import ABSENT, Condition, Expired, Item, Put
+from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs
 from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
@@ -30,12 +30,15 @@ from holdfast.persist import write_for_caller
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
+    DERIVED_ID_MARK,
+    NO_LONGER_AWAITED,
     READY,
     RUNNING,
     TERMINATED,
     TIMED_OUT,
     ExecutionRecord,
     Parent,
+    are_same,
     decode_record,
     describe_partition,
     encode_record,
@@ -97,10 +100,10 @@ async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], ord
         head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
         unit.add(head.partition, Put(head, ABSENT))
         return head
-    if there.expires_at is not None and there.expires_at <= clock.now_ms():
+    if _is_free(there, order, clock.now_ms()):
         run = decode_record(there.body).run + 1
         head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
-        unit.add(head.partition, Put(head, Expired(clock.now_ms())))
+        unit.add(head.partition, Put(head, _still_expired(there, clock.now_ms())))
         return head
     return _same_execution(there, order)
 
@@ -119,9 +122,9 @@ async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], o
             return head
         if there is None:  # it expired and was purged between two tries
             when = ABSENT
-        elif there.expires_at is not None and there.expires_at <= clock.now_ms():
+        elif _is_free(there, order, clock.now_ms()):
             # The journal of the expired execution may still be there: a run of another number does not see it.
-            when, run, epoch = Expired(clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
+            when, run, epoch = _still_expired(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
         else:
             return _same_execution(there, order)
 
@@ -200,6 +203,31 @@ def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
         call_then(head.partition, head.due_at, home, host)
     else:
         nudge(head.partition, home, host)
+
+
+def _is_free(there: Item, order: Launch, now: int) -> bool:
+    """Whether another execution may begin under this id, for what is there has expired.
+
+    Not over one that the very same operation has started: it was sent again, or comes late, and has had its execution.
+    """
+    if there.expires_at is None or there.expires_at > now:
+        return False
+    parent = decode_record(there.body).parent
+    is_its_own = order.id.startswith(DERIVED_ID_MARK) or (order.parent is not None and are_same(order.parent, parent))
+    return not is_its_own or gave_up(there.status, there.body)
+
+
+def _still_expired(there: Item, now: int) -> AllOf:
+    """Nobody else has begun there meanwhile, under the run and the epoch that would be ours (G3)."""
+    return AllOf((Expired(now), EpochIs(there.epoch), RevisionIs(there.revision)))
+
+
+def gave_up(status: str, body: bytes) -> bool:
+    """Whether a child has ended because its parent did not wait for it any more. One that waits again was retried."""
+    if status != CANCELLED:
+        return False
+    error = decode_record(body).error
+    return error is not None and error.message == NO_LONGER_AWAITED
 
 
 def _same_execution(there: Item, order: Launch) -> Item:

@@ -93,15 +93,21 @@ class Retrier(Struct, frozen=True):
         failed = next(each for each in recorded.entries if isinstance(each, (Done, Failed)) and each.op == op)
         if failed.kind != CHILD_KIND:
             return False
-        child = child_partition(recorded, op)
-        head = await self.home.store.get(child)
-        if head is None or head.status not in RETRYABLE:
+        return await self._goes_on_without(child_partition(recorded, op))
+
+    async def _goes_on_without(self, child: str) -> bool:
+        """Retry a child that ended badly, unless somebody else does; whether another one is to take its place."""
+        while True:
+            head = await self.home.store.get(child)
+            if head is None or head.status not in RETRYABLE:
+                return False
+            try:
+                await self.retry(child)
+            except (Undone, NotFound):  # of what has expired a part may be gone
+                return True
+            except InvalidState:
+                continue  # it was changed just now: whoever retried it has done our part
             return False
-        try:
-            await self.retry(child)
-        except Undone:
-            return True
-        return False
 
 
 def child_partition(recorded: Recorded, op: str) -> str:

@@ -80,6 +80,7 @@ class Till(hf.Actor, app=app):
         self.orders = [*self.orders, order]
         return len(self.orders)
 
+    @hf.method(timeout=None)  # so that nothing but the time of the invocation ends it, however slow the machine is
     async def wait(self) -> None:
         note("begin wait")
         await asyncio.Event().wait()

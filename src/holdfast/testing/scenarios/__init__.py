@@ -1,7 +1,8 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
 ``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events,
-``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams; all run on any home.
+``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams; all run on any home. ``SWARM_SCENARIOS`` are of
+what users and operators do while others come late; they are for swarms.
 ``transactions.sql_scenarios`` makes those that need SQLite.
 """
 
@@ -13,11 +14,14 @@ from holdfast.testing.scenarios import (
     actors,
     children,
     control,
+    deploys,
     documents,
     events,
     mail,
     messages,
+    moments,
     redrives,
+    reuse,
     sagas,
     steps,
     streams,
@@ -42,12 +46,22 @@ DOCUMENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(documents.SCENARIOS)
 
 STREAM_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(streams.SCENARIOS)
 
+SWARM_SCENARIOS: Final[tuple[Scenario, ...]] = (*reuse.SCENARIOS, *moments.SCENARIOS, *deploys.SCENARIOS)
+
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
     of_models = (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS)
-    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS)
+    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS, *SWARM_SCENARIOS)
     return next(each for each in known if each.name == name)
 
 
-__all__ = ["ACTOR_SCENARIOS", "DOCUMENT_SCENARIOS", "EVENT_SCENARIOS", "SCENARIOS", "STREAM_SCENARIOS", "scenario"]
+__all__ = [
+    "ACTOR_SCENARIOS",
+    "DOCUMENT_SCENARIOS",
+    "EVENT_SCENARIOS",
+    "SCENARIOS",
+    "STREAM_SCENARIOS",
+    "SWARM_SCENARIOS",
+    "scenario",
+]

@@ -41,8 +41,8 @@ def cancelled(app: App, ledger: Ledger) -> User:
 
     async def user() -> str:
         handle = await reservation.start(id="one")
-        if await until(handle, "SUSPENDED") == "SUSPENDED":
-            await stop(handle)
+        await until(handle, "SUSPENDED")
+        await stop(handle)
         return await handle
 
     return user

@@ -23,11 +23,20 @@ async def send(handle: Handle[Any], name: str, value: Any, *, id: str) -> None:
         await handle.signal(name, value, id=id)
 
 
+LOOK_SECONDS: Final = 0.25
+LONGEST_WAIT_SECONDS: Final = 600.0
+
+
 async def until(handle: Handle[Any], *statuses: str) -> str:
-    """Wait until the execution has one of these statuses, or has ended."""
-    while (status := (await handle.status()).status) not in {*statuses, *ENDED}:
-        await asyncio.sleep(0.25)
-    return status
+    """Wait until the execution has one of these statuses, or has ended; or for so long that its owner must be dead.
+
+    An owner that dies while nothing is due may leave its name in the head until somebody rings: there is nothing to do.
+    """
+    for _ in range(int(LONGEST_WAIT_SECONDS / LOOK_SECONDS)):
+        if (await handle.status()).status in {*statuses, *ENDED}:
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    return (await handle.status()).status
 
 
 async def noted(ledger: Ledger, name: str) -> Any:

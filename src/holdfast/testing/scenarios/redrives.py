@@ -35,7 +35,8 @@ def in_another_order(app: App, ledger: Ledger) -> User:
         async def all(self) -> dict[str, int]:
             return self.paid
 
-    class Shop(hf.Actor, app=app, retry=Retry(max_attempts=4, initial="1s", jitter=Jitter.NONE)):
+    # Attempts enough, for those that chaos ends count too.
+    class Shop(hf.Actor, app=app, retry=Retry(max_attempts=100, initial="1s", max_delay="10s", jitter=Jitter.NONE)):
         sold: int = 0
 
         async def sell(self) -> None:

@@ -98,21 +98,29 @@ def cancelled_saga(app: App, ledger: Ledger) -> User:
 
 
 def escaping(app: App, ledger: Ledger) -> User:
-    """Two branches of a saga, one of which fails while the other one has a step under way and more of them to come."""
+    """Branches of a saga, one of which fails while the others have a step under way, and more of them to come.
+
+    Each waits for what the other has come to, and not for so long: of what ends while a process is stopped nobody
+    promises the order.
+    """
 
     @app.step
     async def take(what: str, seconds: int) -> str:
+        ledger.notes[f"{what} is under way"] = True
         await asyncio.sleep(seconds)
+        if what == "reservation":
+            await noted(ledger, "the charge has failed")
         return ledger.effect(what)
 
     @take.undo
     async def give_back(what: str) -> None:
+        ledger.notes["the charge has failed"] = True
         await asyncio.sleep(2)
         ledger.effect(f"not {what}")
 
     @app.step
     async def charge() -> None:
-        await asyncio.sleep(3)
+        await noted(ledger, "ribbon is under way")
         raise Terminal("the card was refused")
 
     @app.step

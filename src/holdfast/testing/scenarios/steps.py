@@ -159,10 +159,15 @@ def at_most_once(app: App, ledger: Ledger) -> User:
 def at_most_once_per_attempt(app: App, ledger: Ledger) -> User:
     """A step whose attempts must not be repeated, but for those that are known to have done nothing."""
 
-    @app.step(at_most_once="attempt", retry=Retry(only=(ConnectionRefusedError,), initial="10s"))
+    def note(_error: Exception, failures: int) -> None:
+        ledger.notes["failures"] = max(failures, ledger.notes.get("failures", 0))
+
+    @app.step(at_most_once="attempt", retry=Retry(only=(ConnectionRefusedError,), initial="10s", delay=note))
     async def launch() -> str:
-        ledger.attempt(key=f"attempt {attempt()}{AT_THE_LAUNCH}")
-        if attempt() < 3:
+        failures: int = ledger.notes.get("failures", 0)  # deaths do not move it, as they move the number of the attempt
+        ledger.attempt(key=f"the attempt after {failures} failures{AT_THE_LAUNCH}")
+        await asyncio.sleep(1)
+        if failures < 2:
             raise ConnectionRefusedError("nobody has taken it")
         return "launched"
 

@@ -14,11 +14,10 @@ from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
 from holdfast.kernel.host import holds, remind
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
 from holdfast.workflows.failing import Undone
-from holdfast.workflows.launch import forestall, launch, outcome_error
+from holdfast.workflows.launch import forestall, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import (
     CANCEL,
-    CANCELLED,
     ENDED,
     LEAVE,
     NO_LONGER_AWAITED,
@@ -220,14 +219,6 @@ def check_again(awaited: Item, operation: Operation, live: Live) -> Timed:
 def watch(partition: str, operation: Operation, live: Live) -> None:
     """Hear of an end in this process while we hold the one that awaits it; else whoever ends it writes to us."""
     live.host.watchers.add(partition, (live.partition, operation.id), partial(_told, partition, operation, live))
-
-
-def gave_up(status: str, body: bytes) -> bool:
-    """Whether a child has ended because its parent did not wait for it any more. One that waits again was retried."""
-    if status != CANCELLED:
-        return False
-    error = decode_record(body).error
-    return error is not None and error.message == NO_LONGER_AWAITED
 
 
 def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusion | None) -> None:
