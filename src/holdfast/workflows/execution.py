@@ -256,7 +256,8 @@ class Execution:
 
     def asked(self) -> Asked | None:
         activation = self.activation
-        activation.interrupt()
+        if activation.loop.intruded:
+            activation.interrupt()
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
         wants, deadline, effects = activation.take_wants(), self._ask_for_deadline(), self._ask_again()
@@ -285,6 +286,8 @@ class Execution:
 
     def _ask_again(self) -> list[AnyEffect]:
         """Look at once at those who have told us that they ended."""
+        if not (self._look_again or self._clears):
+            return []
         again, self._look_again = self._look_again, ()
         clears, self._clears = self._clears, False
         first: list[AnyEffect] = [clearing(self._live)] if clears else []
