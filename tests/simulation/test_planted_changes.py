@@ -33,7 +33,6 @@ IN_THE_MATRIX = (
 
 AMONG_THE_MADE_UP = (
     plants.forgotten_steps,
-    plants.moved_call_runs,
     plants.forgotten_pending,
     plants.early_patches,
     plants.tried_without_arguments,

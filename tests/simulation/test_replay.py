@@ -297,7 +297,7 @@ class Schedule:
     def _note(self) -> None:
         """Record what the body newly waits for, as the engine does."""
         if self._activation.outcome is RUNNING and (wants := self._activation.take_wants()) is not None:
-            self.recorded.append(wants.pending())
+            self.recorded.append(wants.pending(()))
 
     def _crash(self) -> None:
         self.counts["resumptions"] += 1

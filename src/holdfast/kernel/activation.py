@@ -312,9 +312,9 @@ class Activation:
         """
         if self.loop.evicting:
             self._refuse()
-            return Operation(self.loop, name, kind, command, fingerprint, decode)  # it is never answered
+            return Operation(self.loop, name, name, kind, command, fingerprint, decode)  # it is never answered
         op = self.loop.current_path(name) if id is None else self._claimed(id, f"{kind} {name!r}")
-        operation = Operation(self.loop, op, kind, command, fingerprint, decode)
+        operation = Operation(self.loop, op, name, kind, command, fingerprint, decode)
         operation.withdrawn = self._withdraw
         self._register(operation)
         return operation

@@ -15,18 +15,18 @@ class Backlog:
     message, which nobody asks for, comes only after everything that was recorded before it.
     """
 
-    __slots__ = ("_asked", "_entries", "_first", "_gone", "_positions", "strict")
+    __slots__ = ("_asked", "_entries", "_first", "_gone", "positions", "strict")
 
     def __init__(self, entries: Sequence[Replayed], *, strict: bool) -> None:
         self.strict = strict
         self._entries = list(entries)
         self._gone = bytearray(len(entries))
         self._first = 0
-        self._positions: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self._asked: list[int] = []  # a heap; `Resumed` needs no asking
         for position, entry in enumerate(entries):
             if isinstance(entry, (Done, Failed)):
-                self._positions[entry.op] = position
+                self.positions[entry.op] = position
             elif isinstance(entry, Resumed):
                 self._asked.append(position)
 
@@ -42,7 +42,7 @@ class Backlog:
 
     def of(self, op: str) -> Done | Failed | None:
         """The recorded outcome of an operation."""
-        position = self._positions.get(op)
+        position = self.positions.get(op)
         if position is None:
             return None
         entry = self._entries[position]
@@ -51,7 +51,7 @@ class Backlog:
 
     def ask(self, op: str) -> bool:
         """The body waits for this operation; whether its outcome is recorded."""
-        position = self._positions.get(op)
+        position = self.positions.get(op)
         if position is not None:
             heappush(self._asked, position)
         return position is not None
@@ -86,11 +86,11 @@ class Backlog:
     def pass_over(self, ops: Iterable[str]) -> None:
         """Do not wait for these operations to be asked for."""
         for op in ops:
-            self._leave(self._positions[op])
+            self._leave(self.positions[op])
 
     def is_over(self, op: str) -> bool:
         """Whether the outcome of an operation was delivered or passed over."""
-        return bool(self._gone[self._positions[op]])
+        return bool(self._gone[self.positions[op]])
 
     def _deliver(self, position: int) -> Replayed:
         self._leave(position)

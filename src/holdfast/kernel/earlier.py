@@ -24,7 +24,18 @@ def name_of(op: str) -> str:
 class EarlierCode:
     """The operations and waits that other code has asked for, and which of them this code has not asked for yet."""
 
-    __slots__ = ("_by_name", "_fingerprints", "_gone", "_removed", "_signals", "_steps", "_unasked", "_waits", "known")
+    __slots__ = (
+        "_by_name",
+        "_fingerprints",
+        "_gone",
+        "_removed",
+        "_signals",
+        "_steps",
+        "_unasked",
+        "_waits",
+        "_waits_left",
+        "known",
+    )
 
     def __init__(self, recorded: Sequence[Entry], *, known: bool, steps: Container[str] | None = None) -> None:
         self.known = known
@@ -35,6 +46,7 @@ class EarlierCode:
         for entry in recorded:
             self._learn(entry)
         self._unasked = set(self._fingerprints)
+        self._waits_left = set(self._waits)
         self._by_name: dict[str, list[str]] = {}
         for op in self._fingerprints:
             self._by_name.setdefault(name_of(op), []).append(op)
@@ -66,7 +78,7 @@ class EarlierCode:
     @property
     def passed(self) -> bool:
         """Whether earlier code had come further than this code has now."""
-        return bool(self._unasked or self._waits)
+        return bool(self._unasked or self._waits_left)
 
     def knows(self, op: str) -> bool:
         """Whether earlier code asked for this too."""
@@ -75,14 +87,17 @@ class EarlierCode:
     def asks(self, op: str) -> None:
         """This code asks for an operation, or a wait, that earlier code asked for too."""
         self._unasked.discard(op)
-        self._waits.discard(op)
+        self._waits_left.discard(op)
 
     def fingerprint(self, op: str) -> str:
         """The digest of the arguments that earlier code gave to this operation; empty if it is not known."""
         return self._fingerprints.get(op, "")
 
-    def conflict(self, op: str, fingerprint: str) -> str | None:
-        """Why this code may not ask for an operation that earlier code has not asked for; ``None`` if it may."""
+    def conflict(self, op: str, name: str, fingerprint: str) -> str | None:
+        """Why this code may not ask for an operation that earlier code has not asked for; ``None`` if it may.
+
+        ``name`` is what it is called in the code, however it is identified.
+        """
         if not self.passed:
             return None
         if gone := sorted(self._gone & self._unasked):
@@ -91,8 +106,14 @@ class EarlierCode:
                 f"If that is the same step under another name, it would run again: keep the old name "
                 f'(@app.step(name="{step_name_of(gone[0])}")), or declare hf.removed("{step_name_of(gone[0])}")'
             )
-        same = self._by_name.get(name_of(op), ())
+        same = self._by_name.get(name, ())
         path = op.rpartition("#")[0]
+        for other in self._unasked:
+            if "#" not in other and self._fingerprints[other] == fingerprint:  # named by the body itself
+                return (
+                    f"earlier code asked for {other!r}, and this code asks for {op} with the same arguments. If it is "
+                    "the same call without that name, it would run again"
+                )
         for other in same:
             if other in self._unasked:
                 return (
@@ -101,7 +122,7 @@ class EarlierCode:
                 )
             if other.rpartition("#")[0] == path and self._fingerprints[other] == fingerprint:
                 return (
-                    f"this code calls {name_of(op)!r} once more than earlier code did ({op}), with the arguments of "
+                    f"this code calls {name!r} once more than earlier code did ({op}), with the arguments of "
                     f"{other}. Nobody can tell which of the calls is the new one"
                 )
         return None
@@ -133,7 +154,7 @@ class EarlierCode:
 
     def pass_over(self, waits: Iterable[str]) -> None:
         """These waits are over, and this code does without them."""
-        self._waits.difference_update(waits)
+        self._waits_left.difference_update(waits)
 
     def unasked(self) -> list[str]:
         """The operations that this code has not asked for, and does not declare removed."""

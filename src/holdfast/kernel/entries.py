@@ -250,7 +250,7 @@ def standing(entries: list[Entry]) -> list[Entry]:
     for entry in entries:
         match entry:
             case Truncated(keep=keep, afresh=afresh):
-                kept = [each for each in kept[:keep] if not _is_attempt(each, (afresh,))]
+                kept = _without(kept[:keep], {afresh})
             case Reopened():
                 kept = _reopened(_used(kept), entry)
             case TakenOver() | Parked():
@@ -261,7 +261,7 @@ def standing(entries: list[Entry]) -> list[Entry]:
 
 
 def _reopened(kept: list[Entry], reopened: Reopened) -> list[Entry]:
-    before = [each for each in kept[: reopened.keep] if not _is_attempt(each, reopened.failed)]
+    before = _without(kept[: reopened.keep], set(reopened.failed))
     after = [_left_of(each, reopened.failed) for each in kept[reopened.keep :]]
     renewed = [Renewed(op, reopened.at) for op in reopened.anew]
     return [*before, *(each for each in after if each is not None), *renewed, Resumed(0)]
@@ -321,8 +321,19 @@ def deaths_in_a_row(entries: Iterable[Entry], before: int = 0) -> int:
     return deaths
 
 
-def _is_attempt(entry: Entry, ops: tuple[str, ...]) -> bool:
-    return isinstance(entry, (Tried, Intended)) and entry.op in ops
+def _without(entries: Iterable[Entry], ops: set[str]) -> list[Entry]:
+    """The entries as if these operations had not been asked for: the next time it may be with other arguments."""
+    kept: list[Entry] = []
+    for entry in entries:
+        match entry:
+            case Tried(op=op) | Intended(op=op) if op in ops:
+                pass
+            case Pending(operations=operations) if not operations.keys().isdisjoint(ops):
+                left = {op: digest for op, digest in operations.items() if op not in ops}
+                kept.append(Pending(left, entry.waits, tuple(op for op in entry.others if op in left)))
+            case _:
+                kept.append(entry)
+    return kept
 
 
 def renamed(op: str, entries: Iterable[Entry]) -> str:

@@ -10,6 +10,7 @@ or by a move. A version that finds its own name in a head, and may not go on wit
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
@@ -107,6 +108,10 @@ async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -
 
 async def _keep_what_happened(entity: Journaled) -> None:
     journal = entity.journal
+    if entity.flushing is not None:  # it writes at the place that comes next
+        await asyncio.wait((entity.flushing,))
+    if entity.lost:
+        raise Fenced(f"{entity.partition}: its journal could not be written")
     if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
         await journal.commit(*entity.take_others())
 

@@ -5,14 +5,27 @@ It answers what is to be delivered next, and why the code may not go on. The cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.kernel.backlog import Backlog
 from holdfast.kernel.earlier import EarlierCode, name_of
-from holdfast.kernel.entries import DELIVERIES, TIMER, Delivery, Done, Entry, Failed, Marked, Pending, Replayed, Resumed
+from holdfast.kernel.entries import (
+    DELIVERIES,
+    TIMER,
+    Delivery,
+    Done,
+    Entry,
+    Failed,
+    Intended,
+    Marked,
+    Pending,
+    Replayed,
+    Resumed,
+    Tried,
+)
 from holdfast.kernel.places import calling_place
-from holdfast.kernel.requests import Operation, Request
+from holdfast.kernel.requests import Operation, Request, is_limit
 
 MOST_TOLD: Final = 10
 """So many operations an error names."""
@@ -22,7 +35,14 @@ REMEDY: Final = (
     "Nothing recorded has changed: the execution goes on by itself when the code fits"
 )
 
+ANOTHER_PATH: Final = (
+    "The same body took another path: look for random(), time(), environment or global state in it and in what it "
+    "calls, and use hf.random(), hf.now() or a step instead; or for changed code in another module that it calls: "
+    "bring that back"
+)
+
 NOTHING: Final[frozenset[str]] = frozenset()
+NO_OPERATIONS: Final[dict[str, str]] = {}
 REPLAYED: Final = (*DELIVERIES, Resumed)
 
 Requests = Mapping[str, Request]
@@ -36,7 +56,7 @@ class Past:
     worked on the execution before.
     """
 
-    __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "continues", "reopened")
+    __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "_under_way", "continues", "reopened")
 
     def __init__(
         self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] | None = None
@@ -44,6 +64,7 @@ class Past:
         self._backlog: Backlog | None = None
         self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched, steps=steps)
         self._marks = self._reached = NOTHING
+        self._under_way: dict[str, str] = NO_OPERATIONS
         self.continues = False
         """Whether the body waited where it will wait now, when the last entry was recorded."""
         self.reopened = False
@@ -53,6 +74,7 @@ class Past:
 
     def _take_in(self, recorded: Sequence[Entry], *, strict: bool) -> None:
         replayed: list[Replayed] = []
+        begun: dict[str, str] = {}
         marks: set[str] = set()
         reached: set[str] = set()
         for entry in recorded:
@@ -60,6 +82,9 @@ class Past:
                 replayed.append(entry)
             elif isinstance(entry, Pending):
                 reached.update(entry.waits)
+                begun.update(entry.operations)
+            elif isinstance(entry, (Tried, Intended)):
+                begun.setdefault(entry.op, entry.fingerprint)
             elif isinstance(entry, Marked):
                 marks.add(entry.id)
         self._marks, self._reached = frozenset(marks), frozenset(reached)
@@ -67,6 +92,9 @@ class Past:
             self._backlog = Backlog(replayed, strict=strict)
             self.reopened = replayed[-1] == Resumed(0)
             self.continues = strict and not self.reopened
+        if strict and begun:
+            finished = NO_OPERATIONS if self._backlog is None else self._backlog.positions
+            self._under_way = {op: digest for op, digest in begun.items() if op not in finished}
 
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +140,7 @@ class Past:
     def _makes_progress(self, requested: Requests) -> bool:
         """Whether the body waits for something that earlier code did not wait for: it may come to the rest by that."""
         assert self._earlier is not None
-        return any(not self._earlier.knows(op) for op in requested)
+        return any(not (self._earlier.knows(op) or is_limit(each)) for op, each in requested.items())
 
     # ── What the code asks for ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,7 +155,10 @@ class Past:
                     f"{request.id} was passed over, and is asked for all the same ({calling_place()}): it was moved "
                     f"behind what was recorded after it, or hf.removed() names it although it is still called. {REMEDY}"
                 )
-        return None if self._earlier is None else _conflict(self._earlier, request)
+        if self._earlier is not None:
+            return _conflict(self._earlier, request)
+        recorded = self._under_way.pop(request.id, "") if self._under_way else ""
+        return _other_arguments(request, recorded) if recorded not in ("", request.fingerprint) else None
 
     def expects(self, op: str) -> bool:
         """Whether the outcome of an operation that the body asks for is recorded; it comes in its turn."""
@@ -150,6 +181,9 @@ class Past:
     def remove(self, names: Iterable[str], requested: Requests) -> None:
         """This code does without operations of these names, finished or not."""
         if self._earlier is None:
+            removed = set(names)
+            for op in [op for op in self._under_way if op in removed or name_of(op) in removed]:
+                del self._under_way[op]
             return
         self._earlier.remove(names)
         if self._backlog is not None:
@@ -177,16 +211,15 @@ class Past:
         """Why the code may not go on, now that it waits or has ended; ``None`` if it may."""
         if self._earlier is not None:
             return self._unasked(self._earlier, requested, waits_for, has_ended=has_ended)
-        if self._backlog is None:
+        if self._backlog is None and not (self._under_way and has_ended):
             return None
-        first = self._backlog.first
-        assert isinstance(first, (Done, Failed))  # the others need no asking
-        return (
-            f"the journal says that {first.op} ({first.kind}) came next, but the code now waits for {waits_for()}. The "
-            "same body took another path: look for random(), time(), environment or global state in it and in what it "
-            "calls, and use hf.random(), hf.now() or a step instead; or for changed code in another module that it "
-            "calls: bring that back"
-        )
+        if self._backlog is None:
+            told = f"{_listed(self._under_way)} had begun, and this body does not ask for it: it"
+        else:
+            first = self._backlog.first
+            assert isinstance(first, (Done, Failed))  # the others need no asking
+            told = f"{first.op} ({first.kind}) came next, but the code now"
+        return f"the journal says that {told} waits for {waits_for()}. {ANOTHER_PATH}"
 
     def _unasked(
         self, earlier: EarlierCode, requested: Requests, waits_for: Callable[[], str], *, has_ended: bool
@@ -198,13 +231,17 @@ class Past:
         is_left = any(entry.kind != TIMER for entry in self.outcomes)
         if not has_ended and (not is_left or self._makes_progress(requested)):
             return None
-        told = ", ".join(unasked[:MOST_TOLD]) + (" and others" if len(unasked) > MOST_TOLD else "")
+        told = _listed(unasked)
         names = ", ".join(f'"{name}"' for name in sorted({name_of(op) for op in unasked})[:MOST_TOLD])
         return (
             f"earlier code finished or began {told}, and this code does not ask for it: it waits for {waits_for()}. "
             f"Bring the call back to its place, or declare with hf.removed({names}) that the workflow does without it "
             "now"
         )
+
+
+def _listed(ops: Collection[str]) -> str:
+    return ", ".join(list(ops)[:MOST_TOLD]) + (" and others" if len(ops) > MOST_TOLD else "")
 
 
 def _change(entry: Done | Failed, request: Request) -> str | None:
@@ -223,7 +260,7 @@ def _change(entry: Done | Failed, request: Request) -> str | None:
 def _conflict(earlier: EarlierCode, request: Request) -> str | None:
     op, is_operation = request.id, isinstance(request, Operation)
     if not earlier.knows(op):
-        told = earlier.conflict(op, request.fingerprint) if is_operation else None
+        told = earlier.conflict(op, request.name, request.fingerprint) if isinstance(request, Operation) else None
         return None if told is None else f"{told} ({calling_place()}). {REMEDY}"
     earlier.asks(op)
     recorded = earlier.fingerprint(op)

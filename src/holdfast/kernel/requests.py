@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.failure import ErrorRecord
 from holdfast.kernel.earlier import step_name_of
-from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Pending, Resumed
+from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Pending, Resumed, is_sleep
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 
@@ -24,13 +24,16 @@ class TimerDue(Struct, frozen=True, gc=False):
 
 
 class Operation(DurableFuture):
-    """Something the body asked of the outside. ``command`` says what, for whoever performs it."""
+    """Something the body asked of the outside, called ``name`` in the code. ``command`` says what is to be done."""
 
-    __slots__ = ("_decode", "command", "fingerprint", "id", "kind", "withdrawn")
+    __slots__ = ("_decode", "command", "fingerprint", "id", "kind", "name", "withdrawn")
 
-    def __init__(self, loop: DurableLoop, id: str, kind: str, command: Any, fingerprint: str, decode: Decode) -> None:
+    def __init__(
+        self, loop: DurableLoop, id: str, name: str, kind: str, command: Any, fingerprint: str, decode: Decode
+    ) -> None:
         super().__init__(loop=loop)
         self.id = id
+        self.name = name
         self.kind = kind
         self.command = command
         self.fingerprint = fingerprint
@@ -105,6 +108,11 @@ def _milliseconds(seconds: float) -> int:
 
 
 Request = Operation | DueTimer
+
+
+def is_limit(request: Request) -> bool:
+    """Whether it is a time-out: it limits what the body waits for, and is no wait of its own."""
+    return isinstance(request, DueTimer) and not is_sleep(request.id)
 
 
 class Wants(Struct, gc=False):

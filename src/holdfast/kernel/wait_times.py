@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.kernel.entries import Resumed, is_sleep
+from holdfast.kernel.entries import Resumed
 from holdfast.kernel.past import Past
-from holdfast.kernel.requests import DueTimer, Request
+from holdfast.kernel.requests import DueTimer, Request, is_limit
 
 LATE_MS: Final = 50
 """Waits that a body asks for later than this after what was recorded last count from now on."""
@@ -36,7 +36,7 @@ class WaitTimes:
         """
         late = [timer.id for timer in self._fresh if not timer.cancelled() and not past.has_reached(timer.id)]
         if past.reopened:  # what limits the work that begins anew has all its time, whenever it was asked for
-            late += [op for op, each in self._requested.items() if _limits(each) and op not in late]
+            late += [op for op, each in self._requested.items() if is_limit(each) and op not in late]
         if not late or now - recorded_ms <= LATE_MS:
             return None
         resumed = Resumed(now, tuple(late))
@@ -48,8 +48,3 @@ class WaitTimes:
         for wait in resumed.waits:
             if isinstance(timer := self._requested.get(wait), DueTimer):
                 timer.count_from(resumed.at)
-
-
-def _limits(request: Request) -> bool:
-    """Whether it is a time-out, and no wait of its own."""
-    return isinstance(request, DueTimer) and not is_sleep(request.id)

@@ -20,6 +20,7 @@ from holdfast.kernel.entries import (
     Forked,
     Intended,
     Marked,
+    Pending,
     Progressed,
     Tried,
     encode_entries,
@@ -109,6 +110,9 @@ def _forked(entries: Sequence[Entry]) -> list[Entry]:
                 pass
             case Tried(op=op) | Intended(op=op) | Progressed(op=op) if op not in finished:
                 pass
+            case Pending(operations=operations, waits=waits, others=others):
+                known = {op: "" for op in operations if op in finished}
+                kept.append(Pending(known, waits, tuple([op for op in others if op in known])))
             case _:
                 kept.append(entry)
     return kept
