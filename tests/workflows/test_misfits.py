@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.worlds import *  # noqa: F403 - its fixtures
 
@@ -154,3 +155,56 @@ async def test_a_call_that_gets_a_name_or_loses_it_does_not_run_again(world, eve
     async with old.worker():
         assert await before.handle("o") == "on"
     assert made == [5]
+
+
+class Paid(msgspec.Struct):
+    cents: int
+
+
+class PaidIn(msgspec.Struct):
+    cents: int
+    currency: str
+
+
+@pytest.mark.parametrize("when", ["taken", "waiting"])
+async def test_a_signal_of_another_type_blocks_what_began_under_other_code(world, eventually, when):
+    def code(app: hf.App, kind: type) -> hf.Workflow[[], str]:
+        @app.workflow(version=kind.__name__)
+        async def order() -> str:
+            paid = await hf.signal("paid", kind)
+            await hf.signal("go")
+            return f"paid {paid.cents}"
+
+        return order
+
+    old, new = world.app(), world.app()
+    before, after = code(old, Paid), code(new, PaidIn)
+    async with old.worker():
+        handle = await before.start(id="o")
+        if when == "taken":
+            await handle.signal("paid", Paid(5))
+            await eventually(lambda: has_received(handle))
+        await eventually(lambda: is_at(handle, "SUSPENDED"))
+    async with new.worker():
+        await after.handle("o").signal("go" if when == "taken" else "paid", Paid(5))
+        await eventually(lambda: is_at(after.handle("o"), "BLOCKED"))
+        assert "currency" in (await after.handle("o").status()).blocked
+    async with old.worker():
+        await before.handle("o").signal("go")
+        assert await before.handle("o") == "paid 5"
+
+
+async def has_received(handle):
+    return any(event.kind == "signal" for event in await handle.history())
+
+
+async def test_a_signal_of_another_type_is_an_error_in_what_began_under_this_code(app):
+    @app.workflow
+    async def order() -> int:
+        return (await hf.signal("paid", PaidIn)).cents
+
+    async with app.worker():
+        handle = await order.start(id="o")
+        await handle.signal("paid", Paid(5))
+        with pytest.raises(hf.ExecutionFailed, match="SerializationError"):
+            await handle

@@ -125,11 +125,6 @@ class Activation:
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 
-    def wake(self) -> None:
-        """Something has come from elsewhere: have the body told of it soon."""
-        if self.waker is not None:
-            self.waker.wake()
-
     def begin(self, now: int | None = None) -> None:
         """Start the body and replay all that is recorded. ``now`` (milliseconds): the body goes on from there.
 
@@ -155,7 +150,7 @@ class Activation:
             self.loop.call(self._apply_and_advance, entry, value)
 
     def interrupt(self) -> None:
-        """Raise in the body what came to its loop from elsewhere since, if anything did. ``wake`` is called then."""
+        """Raise in the body what came to its loop from elsewhere since, if anything did. Its ``waker`` is called then."""
         if self.loop.intruded and self.outcome is RUNNING and self.broken is None:
             self.loop.call(self._interrupt)
 

@@ -47,10 +47,6 @@ class Requests(Protocol):
         """Fire ``handle`` at ``when`` (seconds of the loop's time)."""
         ...
 
-    def wake(self) -> object:
-        """Something came from elsewhere: have the body told of it soon."""
-        ...
-
 
 class DurableLoop(asyncio.AbstractEventLoop):
     """An event loop for one activation of one workflow body, which it asks for durable timers."""
@@ -264,8 +260,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
                 self._host.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        if not self.evicting:
-            self.activation.wake()
+        if not self.evicting and self.activation.waker is not None:
+            self.activation.waker.wake()
 
     def run_ready(self) -> None:
         """Run callbacks, within ``call``, until none is ready. Raises ``Runaway`` if there is no end of them."""

@@ -99,6 +99,11 @@ class Past:
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
+    def is_of_this_code(self) -> bool:
+        """Whether no other code has worked on the execution."""
+        return self._earlier is None
+
+    @property
     def is_over(self) -> bool:
         """Whether every recorded entry was delivered or passed over."""
         return self._backlog is None

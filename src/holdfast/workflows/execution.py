@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED
@@ -58,6 +58,17 @@ PLAIN: Final = (Done, Failed, Pending)
 
 DEADLINE: Final = "!deadline"
 """The timer of the execution's own timeout, beside those of its body."""
+
+
+class HostWaker(Struct, frozen=True, gc=False):
+    """Wakes the host on behalf of a body."""
+
+    host: Host
+    partition: str
+
+    def wake(self) -> None:
+        """Look at the execution soon."""
+        self.host.look(self.partition)
 
 
 class Execution:
@@ -123,10 +134,6 @@ class Execution:
             return misfit
         return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
 
-    def wake(self) -> None:
-        """Look soon: something has come for the body from elsewhere."""
-        self._live.host.look(self._partition)
-
     def under_way(self) -> Sequence[str]:
         return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
 
@@ -163,7 +170,7 @@ class Execution:
             live.registry.errors.rebuild,
             untouched=self._is_untouched,
         )
-        self.activation.waker = self
+        self.activation.waker = HostWaker(live.host, self._partition)
         self.activation.begin(now)
         if deaths:
             live.died.update((op, deaths) for op in self.activation.requested if not pauses(op, live))

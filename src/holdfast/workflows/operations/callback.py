@@ -19,6 +19,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidToken, SerializationError, StepTimeout
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.earlier import name_of
+from holdfast.workflows.operations.signal import unfit_in
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer
 from holdfast.workflows.scope import BodyScope, activation_for
 
@@ -101,7 +102,7 @@ class Callback(Generic[T]):
             told = f"had no answer within {late} s" if whole.expired() else f"gave no sign of life for {silent} s"
             return None, StepTimeout(f"callback {self._op} {told}")
         except SerializationError as unfit:
-            return None, unfit
+            return None, unfit_in(self._activation, unfit)
 
 
 @overload
