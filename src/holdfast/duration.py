@@ -28,20 +28,23 @@ def seconds(duration: Duration) -> float:
     >>> seconds("1h30m"), seconds("250ms"), seconds(2), seconds(timedelta(minutes=1))
     (5400.0, 0.25, 2.0, 60.0)
 
-    Raises ``InvalidInput`` for text of another shape, for negative lengths, NaN, and above ``LONGEST_SECONDS``.
+    Raises ``InvalidInput`` for what is no duration, ``None`` too, for text of another shape, for negative lengths, NaN,
+    and above ``LONGEST_SECONDS``.
     """
     match duration:
         case str():
             value = _parse(duration)
         case timedelta():
             value = duration.total_seconds()
-        case bool():
-            raise InvalidInput(f"a duration is a number of seconds, a text such as '5m' or a timedelta, not {duration}")
-        case int() | float():
-            value = float(duration)
-    if math.isnan(value) or not 0 <= value <= LONGEST_SECONDS:
+        case int() | float() if not isinstance(duration, bool):
+            value = duration
+        case _:  # whatever its annotation says
+            raise InvalidInput(
+                f"a duration is a number of seconds, a text such as '5m' or a timedelta, not {repr(duration)[:60]}"
+            )
+    if not 0 <= value <= LONGEST_SECONDS:  # nor is NaN
         raise InvalidInput(f"a duration lies between 0 and {LONGEST_SECONDS / 86_400:.0f} days, not {duration!r}")
-    return value
+    return float(value)
 
 
 def milliseconds(duration: Duration) -> int:

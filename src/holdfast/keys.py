@@ -27,7 +27,9 @@ def check_id(what: str, id: str) -> str:
     'order-17'
     """
     given: Any = id  # whatever its annotation says
-    if not isinstance(given, str) or not given or not given.isprintable() or len(given.encode()) > LONGEST_ID_BYTES:
+    if not isinstance(given, str):
+        raise InvalidInput(f"{what} is text (str), not {repr(given)[:60]} ({type(given).__name__})")
+    if not given or not given.isprintable() or len(given.encode()) > LONGEST_ID_BYTES:
         raise InvalidInput(
             f"{what} has 1 to {LONGEST_ID_BYTES} printable characters, and as many bytes of UTF-8 at most, not "
             f"{repr(given)[:60]}. For a longer one hand over a digest"

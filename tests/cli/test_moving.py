@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from contextlib import closing
 
@@ -69,3 +70,22 @@ def test_what_is_left_behind_is_named_and_fails(started):
     assert result.exit_code == 1
     assert "left behind: blob " in result.stdout
     assert started.path("shop.jsonl").exists()
+
+
+@pytest.mark.parametrize("place", ["nowhere/shop.jsonl", "shop.py/shop.jsonl", f"{'x' * 300}.jsonl"])
+def test_a_file_that_cannot_be_made_is_an_error(started, place):
+    refused = started.refusal("export", "--to", place)
+    assert refused["code"] == "invalid_input"
+    assert f"{place} cannot be written: " in refused["message"]
+    assert started.json("export", "--to", "shop.jsonl")["counts"]["partitions"] == 1
+
+
+def test_a_file_for_which_there_is_no_room_is_an_error(started, monkeypatch):
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.moving.records.os.fsync", full)
+        told = started.refusal("export", "--to", "shop.jsonl")["message"]
+    assert "shop.jsonl cannot be written: No space left on device" in told
+    assert not [each for each in started.folder.iterdir() if each.name.startswith("shop.jsonl")]

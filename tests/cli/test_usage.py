@@ -159,10 +159,16 @@ def test_debug_shows_the_traceback(shop):
         ("dlq", "discard"),
         ("dlq", "discard", "one", "--actor", "Cart"),
         ("nothing",),
+        ("init", "shop.py/project"),
+        ("demo", "--keep", "shop.py/demo"),
+        ("serve", "--tokens", "bytes"),
+        ("start", "checkout", "@bytes"),
+        ("start", "checkout", "@nowhere"),
     ],
     ids=" ".join,
 )
 def test_wrong_usage_exits_with_2(arguments, shop):
+    shop.path("bytes").write_bytes(b"\xff")
     result = shop.invoke(*arguments)
     assert result.exit_code == 2
     assert "Error: " in result.stderr
@@ -230,12 +236,26 @@ def test_the_memory_of_another_process_cannot_be_looked_into(shop):
         ("shopp:app", "no module 'shopp'"),
         ("shop:apple", "shop:app"),
         ("shop:charge", "is a Step, not a holdfast.App; it has: shop:app"),
+    ],
+)
+@pytest.mark.parametrize("command", [("ls", "--app"), ("run",)], ids=" ".join)
+def test_a_wrong_name_of_an_app_is_wrong_usage(name, told, command, shop):
+    result = shop.invoke(*command, name, "--json")
+    assert result.exit_code == 2
+    answer = json.loads(result.stderr)
+    assert answer["code"] == "usage"
+    assert told in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
         ("broken:app", "ZeroDivisionError: division by zero at"),
         ("needy:app", "No module named 'nowhere'"),
         ("garbled:app", "SyntaxError"),
     ],
 )
-def test_a_wrong_name_of_an_app_is_told(name, told, shop):
+def test_an_app_that_cannot_be_imported_is_an_error(name, told, shop):
     shop.path("broken.py").write_text("x = 1\ny = 1 / 0\n")
     shop.path("needy.py").write_text("import nowhere\n")
     shop.path("garbled.py").write_text("def :\n")

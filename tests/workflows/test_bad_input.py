@@ -97,7 +97,7 @@ async def test_an_input_over_the_limit_is_refused(world):
             await job.start("x" * 2_000)
 
 
-@pytest.mark.parametrize("id", ["", "x" * 501, "a\nb", "a\0b", 7, b"id"])
+@pytest.mark.parametrize("id", ["", "x" * 501, "a\nb", "a\0b"])
 async def test_ids_are_printable_and_bounded(app, checkout, id):
     @app.workflow
     async def parent() -> str:
@@ -111,6 +111,32 @@ async def test_ids_are_printable_and_bounded(app, checkout, id):
         with pytest.raises(hf.InvalidInput, match="an execution's id has 1 to 500 printable characters"):
             await checkout.start(Order("o", Decimal(1)), id=id)
         assert "an execution's id has 1 to 500 printable characters" in await parent()
+
+
+@pytest.mark.parametrize("id", [7, b"id"])
+async def test_ids_are_text(app, checkout, id):
+    async with app.worker():
+        with pytest.raises(hf.InvalidInput, match=r"an execution's id is text \(str\), not "):
+            await checkout.start(Order("o", Decimal(1)), id=id)
+
+
+@pytest.mark.parametrize("duration", [None, True, b"5m", [5], Decimal(5), 10**400, float("nan"), -1, "soon"], ids=repr)
+async def test_durations_are_checked(app, duration):
+    @app.workflow
+    async def job() -> str:
+        try:
+            await hf.sleep(duration)
+        except hf.InvalidInput as error:
+            return str(error)
+        return "?"
+
+    async with app.worker():
+        told = await job()
+        assert " duration" in told
+        with pytest.raises(hf.InvalidInput, match=r" duration"):
+            hf.Retry(initial=duration)
+        with pytest.raises(hf.InvalidInput, match=r" duration"):
+            app.lease("one", ttl=duration)
 
 
 @pytest.mark.parametrize("id", ["o-1", "käse/#!%", "x" * 500, "日本", " "])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -277,6 +278,60 @@ async def test_it_is_a_plain_def(app):
 
     with pytest.raises(hf.InvalidInput, match="'move': a transactional step runs inside the store's transaction"):
         app.transaction(move)
+
+
+async def test_it_has_no_key_and_the_error_says_what_helps(app):
+    @app.transaction(retry=ONCE)
+    def pay(sql: hf.SqlCursor) -> str:
+        return hf.current().idempotency_key
+
+    @app.workflow
+    async def job() -> str:
+        return await pay()
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match=r"needs no idempotency_key.*in an @app\.step") as caught:
+            await job()
+        assert "request_id" not in str(caught.value)
+
+
+class Asynchronous:
+    async def __call__(self, sql: hf.SqlCursor) -> None:
+        sql.execute("CREATE TABLE never (id)")
+
+
+async def asynchronous(sql: hf.SqlCursor) -> None:
+    sql.execute("CREATE TABLE never (id)")
+
+
+def a_generator(sql: hf.SqlCursor):
+    yield sql.execute("CREATE TABLE never (id)")
+
+
+def in_disguise(sql: hf.SqlCursor):
+    sql.execute("CREATE TABLE never (id)")
+    return asynchronous(sql)
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (asynchronous, "the async def asynchronous"),
+        (partial(asynchronous), "functools.partial of the async def asynchronous"),
+        (Asynchronous(), "Asynchronous"),
+        (lambda sql: asynchronous(sql=sql), "a lambda"),
+        (in_disguise, "the def in_disguise"),
+        (a_generator, "the generator a_generator"),
+        (None, "None"),
+    ],
+)
+async def test_transact_takes_a_plain_def_only(app, work, told):
+    async with app:
+        with pytest.raises(hf.InvalidInput, match=f"app.transact runs a plain def .* given .*{told}"):
+            await app.transact(work)
+        assert (
+            await app.transact(lambda sql: list(sql.execute("SELECT 1 FROM sqlite_schema WHERE name = 'never'"))) == []
+        )
 
 
 async def test_a_result_that_does_not_fit_rolls_back(app, bank, rows):

@@ -20,6 +20,7 @@ from holdfast.cli.invocation import own_command
 from holdfast.cli.output import as_json, bold, coloured
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.show import Shown, as_lines, look_at
+from holdfast.cli.values import usable
 from holdfast.demo import shop
 from holdfast.demo.audit import REJECTIONS, Audit, audit, home_url
 from holdfast.demo.progress import Progress
@@ -120,9 +121,10 @@ def _folder(keep: Path | None) -> Generator[Path]:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as name:
             yield Path(name).resolve()
         return
-    if keep.exists() and any(keep.iterdir()):
-        raise ConfigurationError(f"{keep} is not empty; name a new folder, or remove this one")
-    keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with usable(keep, "written"):
+        if keep.exists() and any(keep.iterdir()):
+            raise ConfigurationError(f"{keep} is not empty; name a new folder, or remove this one")
+        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
     yield keep.resolve()
 
 

@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.output import as_json as as_json_text
 from holdfast.cli.session import debug_option, examples, json_option
+from holdfast.cli.values import usable
 from holdfast.errors import ConfigurationError
 from holdfast.infra.options import PREFIX
 
@@ -39,7 +40,8 @@ def init(*, folder: Path, name: str | None, as_json: bool, debug: bool) -> None:
 
     Nothing is ever overwritten: a folder with anything in it is refused.
     """
-    written = write_project(folder, _name(folder) if name is None else name)
+    with usable(folder, "written"):
+        written = write_project(folder, _name(folder) if name is None else name)
     if as_json:
         click.echo(as_json_text({"folder": str(folder), "files": written}))
     else:

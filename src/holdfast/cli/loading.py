@@ -8,6 +8,8 @@ import traceback
 from importlib import import_module
 from types import ModuleType
 
+import click
+
 from holdfast.app import App
 from holdfast.errors import ConfigurationError, HoldfastError
 
@@ -15,24 +17,25 @@ from holdfast.errors import ConfigurationError, HoldfastError
 def load_app(name: str) -> App:
     """The app called ``name``, for example ``shop:app`` or ``company.shop.main:app``.
 
-    Raises ``ConfigurationError`` that says which part of the name is wrong, and what is there instead.
+    Raises ``click.UsageError`` that says which part of the name is wrong, and what is there instead;
+    ``ConfigurationError`` for a module that is there and cannot be imported.
     """
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
-        raise ConfigurationError(f"{name!r} names no app. Write MODULE:APP, for example shop:app for 'app' in shop.py")
+        raise click.UsageError(f"{name!r} names no app. Write MODULE:APP, for example shop:app for 'app' in shop.py")
     if module_name.endswith(".py") or os.sep in module_name:
         guess = module_name.removesuffix(".py").replace(os.sep, ".").strip(".")
-        raise ConfigurationError(f"{module_name!r} is a file; give the module's name: {guess}:{attribute}")
+        raise click.UsageError(f"{module_name!r} is a file; give the module's name: {guess}:{attribute}")
     module = _import(module_name)
     found: object = module
     for part in attribute.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise ConfigurationError(f"{module_name} has no {attribute!r}; {_apps_in(module)}") from None
+            raise click.UsageError(f"{module_name} has no {attribute!r}; {_apps_in(module)}") from None
     if not isinstance(found, App):
         kind = type(found).__name__
-        raise ConfigurationError(f"{name} is a {kind}, not a holdfast.App; {_apps_in(module)}")
+        raise click.UsageError(f"{name} is a {kind}, not a holdfast.App; {_apps_in(module)}")
     return found
 
 
@@ -46,7 +49,7 @@ def _import(name: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ConfigurationError(
+            raise click.UsageError(
                 f"there is no module {error.name!r} in {folder} or on Python's path. Run the command in the folder "
                 "that holds it, or set PYTHONPATH"
             ) from error

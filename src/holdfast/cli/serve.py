@@ -13,7 +13,7 @@ import click
 from holdfast.cli.output import as_json
 from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
-from holdfast.cli.values import duration
+from holdfast.cli.values import duration, usable
 from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
 from holdfast.http.network import is_loopback_host
@@ -54,7 +54,10 @@ def serve(session: Session, *, host: str, port: int, work: bool, tokens: Path | 
     There is no TLS: put a proxy in front, or a load balancer.
     """
     app = session.app()
-    text = tokens.read_text(encoding="utf-8") if tokens is not None else os.environ.get(TOKENS_VARIABLE, "")
+    text = os.environ.get(TOKENS_VARIABLE, "")
+    if tokens is not None:
+        with usable(tokens, "read"):
+            text = tokens.read_text(encoding="utf-8")
     authenticate = BearerTokens.read(text) if text.strip() or tokens is not None else None
     if authenticate is None and not is_loopback_host(f"[{host}]" if ":" in host else host):
         raise ConfigurationError(

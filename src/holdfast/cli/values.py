@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,11 +25,20 @@ def json_text(value: str) -> str:
     if value == "-":
         return sys.stdin.read()
     if value.startswith("@"):
-        try:
+        with usable(Path(value[1:]), "read"):
             return Path(value[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise click.BadParameter(f"{value[1:]} cannot be read: {error}") from error
     return value
+
+
+@contextmanager
+def usable(path: Path, how: str) -> Generator[None]:
+    """Within the block a file or folder that was named is read or written: if that fails, the name is wrong usage."""
+    try:
+        yield
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(
+            f"{path} cannot be {how}: {error}. Name another one, or correct its permissions"
+        ) from error
 
 
 def json_value(text: str) -> Any:

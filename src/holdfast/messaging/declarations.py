@@ -237,7 +237,8 @@ class Messaging:
         ``app.outbox.add``: all of it commits, or nothing.
 
         ``work`` is a plain function, short, for it runs under the file's write lock; it may be run again if the
-        transaction has to be, so its SQL and its events are all it does.
+        transaction has to be, so its SQL and its events are all it does. Raises ``InvalidInput`` for an ``async def``,
+        and for what answers something to await: nothing commits then.
         """
         return await self.outbox.transact(work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ from holdfast.actors.mail import tell
 from holdfast.actors.scope import Turn
 from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
+from holdfast.functions import is_generator, told
 from holdfast.items import Delete, Item, Put, Write, one_per_place
 from holdfast.kernel.loop import running_activation
 from holdfast.kernel.program import AnyEffect, Arrival, Effect
@@ -110,7 +112,11 @@ class Outbox:
         return entry_writes(self.partition, sender.next_stamp(), sender.name, entry, now)
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
-        """Run SQL and publish what it adds, in one transaction."""
+        """Run SQL and publish what it adds, in one transaction.
+
+        Raises ``InvalidInput`` for what is no plain function: nothing can be awaited under the file's write lock.
+        """
+        _check_plain(work)
         if running_activation() is not None:
             raise IOOutsideStep("a transaction in a workflow body: make it a step, with @app.transaction")
         access = self._connect()
@@ -122,6 +128,7 @@ class Outbox:
             unit = Unit((), None, access.clock, access.home)
             with unit:
                 result = work(cursor)
+                _refuse_awaitable(result, work)  # inside, so that nothing commits
             return one_per_place(unit.writes), (result, unit)
 
         result, unit = await access.home.transactions.transact(in_unit)
@@ -252,3 +259,23 @@ def name_of(event: Any) -> str:
     if not isinstance(event, type):
         raise ConfigurationError(f"events are told apart by their class: {event!r} is none")
     return event.__name__
+
+
+def _check_plain(work: Any) -> None:
+    if not callable(work) or inspect.iscoroutinefunction(work) or is_generator(work):
+        raise InvalidInput(_not_plain(work))
+
+
+def _refuse_awaitable(result: Any, work: Any) -> None:
+    """A lambda or an object may hand over what an ``async def`` makes; it would never run."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidInput(_not_plain(work))
+
+
+def _not_plain(work: Any) -> str:
+    return (
+        f"app.transact runs a plain def inside the store's transaction, where nothing can be awaited, and was given "
+        f"{told(work)}. Write it as a def that takes the cursor, and await before or after it"
+    )

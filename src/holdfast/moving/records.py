@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -107,25 +107,29 @@ _decoder: Final = msgspec.json.Decoder(Record)
 class RecordWriter:
     """Writes a file that nobody sees before it is whole: ``with RecordWriter(path) as writer``.
 
-    Raises ``InvalidState`` if the file is there. Left without ``finish``, nothing stays.
+    Raises ``InvalidState`` if the file is there, and ``InvalidInput`` if it cannot be made or written. Left without
+    ``finish``, nothing stays.
     """
 
     def __init__(self, path: Path) -> None:
-        if path.exists():
-            raise InvalidState(f"{path} is there already; name another file, or remove it")
         self._path = path
+        with self._writing():
+            if path.exists():
+                raise InvalidState(f"{path} is there already; name another file, or remove it")
         self._part = path.with_name(f"{path.name}.part")
         self._sha256 = hashlib.sha256()
 
     def __enter__(self) -> Self:
-        descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with self._writing():
+            descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self._file = os.fdopen(descriptor, "wb")
         return self
 
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what is left in its buffer belongs to a file that is thrown away, or is written
+            self._file.close()
         with suppress(FileNotFoundError):
             self._part.unlink()
 
@@ -133,19 +137,31 @@ class RecordWriter:
         """Add a record."""
         line = _encode(record) + b"\n"
         self._sha256.update(line)
-        self._file.write(line)
+        with self._writing():
+            self._file.write(line)
 
     def finish(self, counts: Counts) -> None:
         """Write the last line; when this returns the file is durable, and under its name."""
         self.write(End(counts, self._sha256.hexdigest()))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._part.rename(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
+        with self._writing():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._part.rename(self._path)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            yield
+        except OSError as error:
+            raise InvalidInput(
+                f"{self._path} cannot be written: {error.strerror or error}. Name a file in a folder that is there, "
+                "that can be written and has room, and export again"
+            ) from error
 
 
 def read_records(path: Path) -> Iterator[Record]:

@@ -157,6 +157,12 @@ NO_IDENTITY: Final = (
     "request_id, or send it"
 )
 
+IN_TRANSACTION: Final = (
+    "hf.current() tells nothing inside a transaction. The SQL of an @app.transaction step commits with the step's "
+    "record, exactly once, so it needs no idempotency_key. Give the function what it has to know as an argument, and "
+    "change what lies outside the file in an @app.step, which has a key"
+)
+
 step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
 
 
@@ -210,5 +216,5 @@ def current() -> Current:
     if unit is None:
         raise InvalidInput("hf.current() works inside a workflow body, a step, an actor's method or a consumer only")
     if unit.fence is None:
-        raise InvalidInput(NO_IDENTITY)
+        raise InvalidInput(NO_IDENTITY if unit.chain else IN_TRANSACTION)
     return HandlerInfo(unit.fence, None if unit.identity is None else unit.identity.key)

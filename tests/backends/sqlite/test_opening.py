@@ -378,6 +378,50 @@ class TestReplacedFile:
             await home.store.write(Put(Item("r")))
             assert (await home.store.due(0)).items == ()
 
+    @pytest.mark.parametrize("way", ["deleted", "replaced"])
+    async def test_nothing_is_acknowledged_without_the_log(self, path, open_home, way) -> None:
+        log = Path(f"{path}-wal")
+        async with open_home() as home:
+            await home.store.write(Put(Item("p")))
+            if way == "deleted":
+                log.unlink()
+            else:
+                other = path.with_name("other")
+                other.write_bytes(log.read_bytes())
+                other.rename(log)
+            for name in ("q", "r"):
+                with pytest.raises(StoreUnusable, match=r"home\.db-wal was deleted, moved or replaced.*restore"):
+                    await home.store.write(Put(Item(name)))
+            # The first went where nobody would find it; nothing went there after it.
+            assert home.store.runner.commits == 1
+            assert await home.store.get("r") is None
+
+    async def test_nothing_is_written_after_a_sweep_that_found_the_log_gone(self, path, open_home) -> None:
+        async with open_home() as home:
+            Path(f"{path}-wal").unlink()
+            with pytest.raises(StoreUnusable):
+                await home.store.due(0)
+            with pytest.raises(StoreUnusable):
+                await home.store.write(Put(Item("q")))
+            assert await home.store.get("q") is None
+
+    async def test_the_log_keeps_its_name_through_checkpoints_and_other_connections(self, path, open_home) -> None:
+        async with open_home() as home:
+            await home.store.write(Put(Item("p")))
+            for mode in ("PASSIVE", "FULL", "RESTART", "TRUNCATE"):
+                home.store.runner.connection.pragma(f"wal_checkpoint({mode})")
+                await home.store.write(Put(Item(f"q{mode}")))
+                async with open_home() as other:
+                    assert await other.store.get(f"q{mode}") is not None
+                    await other.store.write(Put(Item(f"r{mode}")))
+                with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as plain:
+                    assert plain.execute("SELECT count(*) FROM holdfast_heads").fetchall() != [(0,)]
+                plain.close()
+                await home.store.write(Put(Item(f"s{mode}")))
+                await home.store.due(0)
+        async with open_home() as home:  # the log is a new one now
+            await home.store.write(Put(Item("last")))
+
     @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
     async def test_a_sweep_finds_the_log_gone(self, path, open_home, suffix) -> None:
         async with open_home() as home:

@@ -139,7 +139,8 @@ class BatchRunner:
 
     def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
         run = self._run
-        self.identity.check()  # the log may still have its name, and a process that opens the new file would read it
+        # The log may still have its name, and a process that opens the new file would read it.
+        self.identity.check_before()
         # IMMEDIATE: take the write lock now, when waiting is harmless, not at the first write, where SQLite may have
         # to give up (https://sqlite.org/lang_transaction.html).
         run("BEGIN IMMEDIATE")
@@ -148,7 +149,7 @@ class BatchRunner:
             begun = elapsed_seconds()
             run("COMMIT")
             self.commit_seconds = elapsed_seconds() - begun
-            self.identity.check()
+            self.identity.check_after()
         finally:
             if self.connection.in_transaction:
                 run("ROLLBACK")

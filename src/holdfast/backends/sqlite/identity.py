@@ -10,28 +10,41 @@ from typing import Final
 
 from holdfast.errors import StoreUnusable
 
-COMPANIONS: Final = ("-wal", "-shm")
-"""SQLite keeps both as long as a connection is open (https://sqlite.org/wal.html)."""
+LOG: Final = "-wal"
+INDEX: Final = "-shm"
+"""SQLite makes both at a connection's first read, truncates the log at most, and deletes both when the last connection
+closes (https://sqlite.org/wal.html, "The WAL File"): as long as this process has the file open, they keep their names.
+"""
 
 
 class Identity:
     """The files as they were when they were opened. SQLite has them open, so their inodes are not used again."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._file = _inode(path)
-        self._companions = {name: _inode(name) for name in (path + suffix for suffix in COMPANIONS)}
+        self._inodes = {name: _inode(name) for name in (path, path + LOG, path + INDEX)}
+        self._all = tuple(self._inodes)
+        self._before: tuple[str, ...] = (path,)
+        self._after = (path, path + LOG)
 
-    def check(self) -> None:
-        """Raise ``StoreUnusable`` if the database file was deleted, moved or replaced."""
-        if _inode(self._path) != self._file:
-            raise _gone(self._path)
+    def check_before(self) -> None:
+        """Raise ``StoreUnusable`` if the database file was deleted, moved or replaced: nothing may be written then.
+
+        Once a file was found gone all are looked at, so that no more than one transaction goes where nobody finds it.
+        """
+        self._check(self._before)
+
+    def check_after(self) -> None:
+        """The same for the file and its log, in which a commit is until it is moved into the file (G7)."""
+        self._check(self._after)
 
     def check_all(self) -> None:
-        """``check``, and the same for the log and its index."""
-        self.check()
-        for name, inode in self._companions.items():
-            if _inode(name) != inode:
+        """The same for every file: for the log's index too."""
+        self._check(self._all)
+
+    def _check(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            if _inode(name) != self._inodes[name]:
+                self._before = self._all
                 raise _gone(name)
 
 
