@@ -661,26 +661,6 @@ async def test_a_retried_step_has_all_its_attempts_again(app, fast):
     assert attempts == [1, 2, 3, 1, 2, 3]
 
 
-async def test_a_failed_at_most_once_step_may_be_retried_by_hand(app, ran):
-    @app.step(at_most_once=True)
-    async def launch() -> str:
-        ran["launch"] += 1
-        if ran["launch"] == 1:
-            raise LookupError("not ready")
-        return "launched"
-
-    @app.workflow
-    async def job() -> str:
-        return await launch()
-
-    async with app.worker():
-        handle = await job.start(id="j")
-        with pytest.raises(hf.ExecutionFailed, match="not ready"):
-            await handle
-        await handle.retry()
-        assert await handle == "launched"
-
-
 async def test_retry_does_not_repeat_a_step_that_finished_beside_the_failed_one(app, do, ran, broken):
     broken.add("b")
 

@@ -8,26 +8,21 @@ told from another one that says the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holdfast.errors import InvalidState, StepTimeout
+from holdfast.errors import StepTimeout
 from holdfast.kernel.entries import TIMER, Cancelled, Done, Entry, Failed
 from holdfast.kernel.requests import Raised
 from holdfast.workflows.record import CANCELLED, COMPENSATION_FAILED, TIMED_OUT, describe_partition
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.undone import Undone, first_undone, is_undo
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
     from holdfast.workflows.history import Recorded
     from holdfast.workflows.registry import Registry
-
-UNDO_SUFFIX: Final = ".undo"
-
-
-class Undone(InvalidState):
-    """The execution has undone its work, so there is nothing to go on from."""
 
 
 class Failure(Struct, frozen=True):
@@ -50,13 +45,13 @@ def failure_of(recorded: Recorded, registry: Registry) -> Failure:
             found = Failure(_cancelled(entries, timed_out=status == TIMED_OUT))
         case _:
             found = _failed(recorded, registry)
-    _refuse_undone(recorded, found.place)
+    _refuse_undone(recorded, found.place, registry)
     return found
 
 
 def _failed_undos(entries: Sequence[Entry]) -> list[str]:
     """The undos that gave up; none if it was those of a child."""
-    return [each.op for each in entries if isinstance(each, Failed) and _is_undo(each.op)]
+    return [each.op for each in entries if isinstance(each, Failed) and is_undo(each.op)]
 
 
 def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
@@ -70,19 +65,17 @@ def _cancelled(entries: Sequence[Entry], *, timed_out: bool) -> int:
     return places[-1] if places else len(entries)
 
 
-def _refuse_undone(recorded: Recorded, place: int) -> None:
+def _refuse_undone(recorded: Recorded, place: int, registry: Registry) -> None:
     outcomes = [each for each in recorded.entries if isinstance(each, (Done, Failed))]
     behind = recorded.entries[place:] if place < len(recorded.entries) else outcomes[-1:]
-    undone = [each.op for each in behind if isinstance(each, Done) and _is_undo(each.op)]
+    undone = [each.op for each in behind if isinstance(each, Done) and is_undo(each.op)]
     if undone:
+        first = first_undone(recorded, registry)
+        fork = "" if first is None else f", or fork this one before {first!r}"
         raise Undone(
             f"{describe_partition(recorded.head.partition)} was compensated ({', '.join(undone)}): its finished "
-            "steps no longer hold. Start a new execution, or fork this one before the step that failed"
+            f"steps no longer hold. Start a new execution{fork}"
         )
-
-
-def _is_undo(op: str) -> bool:
-    return op.rpartition("/")[2].rpartition("#")[0].endswith(UNDO_SUFFIX)
 
 
 # ── Whose errors they are ───────────────────────────────────────────────────────────────────────────────────────────

@@ -39,6 +39,7 @@ from holdfast.workflows.record import (
     partition_of,
     seed_of,
 )
+from holdfast.workflows.undone import refuse_undone
 
 if TYPE_CHECKING:
     from holdfast.workflows.access import Access
@@ -48,10 +49,15 @@ MOST_NAMES_TOLD: Final = 20
 
 
 async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
-    """Start a new execution that shares this one's input and its journal up to the operation ``before``."""
+    """Start a new execution that shares this one's input and its journal up to the operation ``before``.
+
+    Raises ``Undone`` if it would keep a finished step that the original has undone later, or is undoing.
+    """
     await access.head(partition)
     recorded = await load(access.home.store, partition)
-    shared = _forked(recorded.entries if before is None else _entries_before(recorded, before))
+    place = len(recorded.entries) if before is None else _place_of(recorded, before)
+    refuse_undone(recorded, access.registry, place)
+    shared = _forked(recorded.entries[:place])
     kept = _with_new_chances(shared)
     now = access.clock.now_ms()
     record = replace(
@@ -131,10 +137,10 @@ def _with_new_chances(shared: Sequence[Entry]) -> list[Entry]:
     return list(shared)
 
 
-def _entries_before(recorded: Recorded, op: str) -> list[Entry]:
+def _place_of(recorded: Recorded, op: str) -> int:
     for place, entry in enumerate(recorded.entries):
         if isinstance(entry, (Done, Failed)) and entry.op == op:
-            return recorded.entries[:place]
+            return place
     known = [entry.op for entry in recorded.entries if isinstance(entry, (Done, Failed))]
     more = f"{len(known) - MOST_NAMES_TOLD} others, " if len(known) > MOST_NAMES_TOLD else ""
     told = more + ", ".join(known[-MOST_NAMES_TOLD:]) or "none"

@@ -175,7 +175,11 @@ class Handle(Generic[R]):
         await control.move(self._connect(), self._partition, self._workflow.version)
 
     async def retry(self) -> None:
-        """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2)."""
+        """Go on with an execution that ended badly, from what failed. Finished steps are not repeated (G2).
+
+        Raises ``NotFound``, and ``InvalidState`` if it has not ended badly, its saga has undone its work, or what
+        failed is at most once and may have happened (G10).
+        """
         access = self._connect()
         await access.head(self._partition)
         await retry(access, self._partition)
@@ -197,7 +201,11 @@ class Handle(Generic[R]):
         await delete(self._connect(), self._partition)
 
     async def fork(self, id: str, *, before: str | None = None) -> Handle[R]:
-        """Start a new execution from this one's journal up to the operation ``before`` (a name of its history)."""
+        """Start a new execution from this one's journal up to the operation ``before`` (a name of its history).
+
+        Raises ``NotFound``, ``InvalidInput`` (no such operation), and ``InvalidState`` if the id is taken, or a step
+        that the new one would keep was undone later.
+        """
         access = self._connect()
         await access.head(self._partition)
         await fork(access, self._partition, id, before)

@@ -22,8 +22,9 @@ from holdfast.kernel.host import Host, nudge
 from holdfast.kernel.journal import segment_sort
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
-from holdfast.workflows.failing import Failure, Undone, failure_of
+from holdfast.workflows.failing import Failure, failure_of
 from holdfast.workflows.history import Recorded, load
+from holdfast.workflows.once import MayHaveHappened, refuse_second_time
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -38,6 +39,7 @@ from holdfast.workflows.record import (
     partition_of,
 )
 from holdfast.workflows.registry import Registry
+from holdfast.workflows.undone import Undone
 
 if TYPE_CHECKING:
     from holdfast.workflows.access import Access
@@ -51,7 +53,8 @@ async def retry(access: Access, partition: str) -> None:
 
     If an awaited child failed, that is retried first, by the same rules; one that has undone its work is started anew.
     After a ``COMPENSATION_FAILED`` it goes on with the undos that gave up. An execution whose saga has undone its work
-    cannot be retried (``InvalidState``): start a new one, or ``fork`` it.
+    cannot be retried (``InvalidState``): start a new one, or ``fork`` it. Neither can one whose failed step is at most
+    once and may have happened (G10).
     """
     await Retrier(access.home, access.host, access.registry, access.clock).retry(partition)
 
@@ -75,6 +78,7 @@ class Retrier(Struct, frozen=True):
                 f"{describe_partition(partition)} is {head.status}; only {', '.join(RETRYABLE)} can be retried"
             )
         failure = failure_of(recorded, self.registry)
+        refuse_second_time(recorded, failure.ops, self.registry)
         anew = [op for op in failure.ops if await self._starts_anew(op, recorded)]
         segment, update = _writes(recorded, failure, anew, now)
         try:
@@ -105,6 +109,8 @@ class Retrier(Struct, frozen=True):
                 await self.retry(child)
             except (Undone, NotFound):  # of what has expired a part may be gone
                 return True
+            except MayHaveHappened:
+                raise  # that is for a person to find out
             except InvalidState:
                 continue  # it was changed just now: whoever retried it has done our part
             return False

@@ -91,6 +91,7 @@ class BodyScope:
     """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
 
     ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
+    ``undone`` is there for a reader of the journal: the undos that the body asks for, and the steps that they undo.
     """
 
     info: WorkflowInfo
@@ -98,6 +99,7 @@ class BodyScope:
     secret: str
     signature: Signature
     failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])
+    undone: dict[str, str] | None = None
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""

@@ -13,9 +13,9 @@ from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
 from holdfast.kernel.host import holds, remind
 from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
-from holdfast.workflows.failing import Undone
 from holdfast.workflows.launch import forestall, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
+from holdfast.workflows.once import MayHaveHappened
 from holdfast.workflows.record import (
     CANCEL,
     ENDED,
@@ -32,6 +32,7 @@ from holdfast.workflows.record import (
     root_of,
 )
 from holdfast.workflows.retry import Retrier
+from holdfast.workflows.undone import Undone
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -123,12 +124,12 @@ class CallChild(Struct, frozen=True):
 
     async def _reopened(self, head: Item, live: Live) -> Item | None:
         """The child that we cancelled ourselves, when we failed, going on now that we were retried; ``None``: look
-        again. One that has undone its work is answered as it is.
+        again. One that has undone its work, or cannot be retried for good, is answered as it is.
         """
         host = live.host
         try:
             await Retrier(host.home, host, live.registry, host.clock).retry(head.partition)
-        except Undone:
+        except (Undone, MayHaveHappened):
             return head
         except (InvalidState, NotFound):  # another process was faster
             return None

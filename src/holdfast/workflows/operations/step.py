@@ -53,6 +53,8 @@ async def call_step(
     async def call_undo(result: Any) -> Any:
         undo_args = () if undo.step.signature.accepts_nothing else (result,)
         undoing = _ask(activation, undo.step, undo_args, {}, None if id is None else f"{id}.undo")
+        if (undone := activation.context.undone) is not None:
+            undone[undoing.id] = operation.id
         while not undoing.done():
             with contextlib.suppress(asyncio.CancelledError):  # money is on its way
                 await asyncio.wait({undoing})
