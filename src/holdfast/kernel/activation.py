@@ -150,7 +150,7 @@ class Activation:
             self.loop.call(self._apply_and_advance, entry, value)
 
     def interrupt(self) -> None:
-        """Raise in the body what came to its loop from elsewhere since, if anything did. Its ``waker`` is called then."""
+        """Raise in the body what came to its loop from elsewhere since, if anything did. ``waker`` is called then."""
         if self.loop.intruded and self.outcome is RUNNING and self.broken is None:
             self.loop.call(self._interrupt)
 

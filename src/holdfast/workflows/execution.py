@@ -51,6 +51,7 @@ from holdfast.workflows.record import (
 from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
     from holdfast.workflows.definition import Workflow
 
 PLAIN: Final = (Done, Failed, Pending)
