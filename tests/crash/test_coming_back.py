@@ -190,7 +190,7 @@ class Deleted(Site):
         await self.ask(lambda app: app.registry.workflow("job").start(3, id="j"))
         first = await self.ask(lambda app: app.handle("job", "j").result())
         await self.ask(self.delete)
-        await asyncio.sleep(HOUR)
+        await asyncio.sleep(2 * HOUR)  # its places stay taken for one
         left = [each for each in await self.world.database.items() if each.partition.startswith("wf#")]
         await self.ask(lambda app: app.registry.workflow("job").start(0, id="j"))
         return first, left, await self.ask(lambda app: app.handle("job", "j").result())
