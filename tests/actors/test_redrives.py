@@ -10,11 +10,13 @@ import pytest
 import holdfast as hf
 from holdfast.actors.record import REPLY_PREFIX
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.kernel.sweep import LATE_MS
 from holdfast.testing.virtual_time import VirtualClock, run_virtual
 
 TWICE = hf.Retry(max_attempts=2, initial="1ms", max_delay="2ms")
 WINDOW_SECONDS = 60
 LATER_SECONDS = 10 * WINDOW_SECONDS
+PURGED_AFTER_SECONDS = LATE_MS / 1000 + 120
 
 
 @dataclass
@@ -197,7 +199,7 @@ async def test_a_redrive_long_after_calls_once(make):
         await app.actor("Shop", "s").unpark(message.place)
         await asyncio.sleep(1)
         assert (await sold.at("s").count(), await till.at("t").all()) == (1, ["pen"])
-        await asyncio.sleep(2 * WINDOW_SECONDS + 120)
+        await asyncio.sleep(2 * WINDOW_SECONDS + PURGED_AFTER_SECONDS)
         assert await replies_of(app, "actor#Till#t") == []
 
 

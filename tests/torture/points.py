@@ -25,7 +25,7 @@ from holdfast.backends.sqlite import open_sqlite_home
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item, OwnerIs, Put, Update, Write
-from holdfast.kernel.entries import encode_entries
+from holdfast.kernel.entries import TakenOver, decode_entries
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Home, SqlCursor
 
@@ -58,8 +58,6 @@ ACTIONS: Final = ("kill", "stop")
 STOP_AT_LEAST_SECONDS: Final = 0.25
 """A stop signal sent to oneself may take a moment to arrive; the parent lets no stop be shorter than this."""
 
-NO_ENTRIES: Final = encode_entries([])
-
 
 class Fault(NamedTuple):
     """Do ``action`` at the ``number``-th write of this kind (1 is the next)."""
@@ -82,7 +80,7 @@ def kind_of(writes: Sequence[Write]) -> str:
     for write in writes:
         match write:
             case Put(item=Item(sort=sort, body=body)) if sort.startswith(SEGMENT_PREFIX):
-                return "fence" if body == NO_ENTRIES else "append"
+                return "fence" if _fences(body) else "append"
             case Put(item=Item(sort=sort)) if sort == HEAD:
                 return "launch"
             case Put(item=Item(sort=sort, status=status)) if sort.startswith(INBOX_PREFIX) and status != USED:
@@ -213,3 +211,8 @@ async def open_tortured_home(path: Path) -> Home:
     signal.signal(signal.SIGUSR1, lambda *_: store.disarm())
     tell(opened=home.owner)
     return replace(home, store=store, transactions=store)
+
+
+def _fences(body: bytes) -> bool:
+    """Whether a segment only claims its place, and says perhaps that a process has died."""
+    return all(isinstance(entry, TakenOver) for entry in decode_entries(body))
