@@ -336,11 +336,10 @@ def _without(entries: Iterable[Entry], ops: set[str]) -> list[Entry]:
     return kept
 
 
-def renamed(op: str, entries: Iterable[Entry]) -> str:
-    """What an operation is called where its key is made.
+def renamed(op: str, times: int) -> str:
+    """What an operation is called where its key is made, once it has begun anew so many times.
 
-    >>> renamed("pay#0", []), renamed("pay#0", [Renewed("pay#0", 1), Renewed("ship#0", 2), Renewed("pay#0", 3)])
+    >>> renamed("pay#0", 0), renamed("pay#0", 2)
     ('pay#0', 'pay#0!2')
     """
-    times = sum(isinstance(entry, Renewed) and entry.op == op for entry in entries)
     return f"{op}!{times}" if times else op

@@ -21,20 +21,26 @@ def renewals(asked: Iterable[Request], live: Live) -> list[Renewed]:
     """The notes that operations are not those that a retry has set aside under their names: their arguments differ.
     They happen, by keys of their own.
     """
-    others = [Renewed(each.id, live.now_ms()) for each in asked if each.id in live.aside and _is_another(each, live)]
+    others = [Renewed(each.id, live.now_ms()) for each in asked if _is_another(each, live.notes_on(each.id).aside)]
     for each in others:
-        live.renew(each)
+        live.renew(each.op)
     return others
 
 
-def _is_another(asked: Request, live: Live) -> bool:
-    outcome = live.aside[asked.id]
-    return outcome.kind != asked.kind or outcome.fingerprint not in ("", asked.fingerprint)
+def _is_another(asked: Request, aside: Done | Failed | None) -> bool:
+    if aside is None:
+        return False
+    return aside.kind != asked.kind or aside.fingerprint not in ("", asked.fingerprint)
 
 
 def in_order(asked: Iterable[Request], live: Live) -> list[Request]:
     """What is asked for; what was set aside in the order in which it was finished."""
-    return sorted(asked, key=lambda each: live.aside[each.id].at if each.id in live.aside else 0)
+
+    def ended_at(request: Request) -> int:
+        aside = live.notes_on(request.id).aside
+        return 0 if aside is None else aside.at
+
+    return sorted(asked, key=ended_at)
 
 
 def given_back(outcome: Done | Failed, live: Live) -> Effect:

@@ -23,7 +23,6 @@ from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Timed
 from holdfast.kernel.requests import RUNNING as STILL_RUNNING
 from holdfast.kernel.requests import DueTimer, Operation, Request
 from holdfast.workflows.aside import given_back, in_order, renewals
-from holdfast.workflows.attempts import pauses
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live
@@ -174,7 +173,9 @@ class Execution:
         self.activation.waker = HostWaker(live.host, self._partition)
         self.activation.begin(now)
         if deaths:
-            live.died.update((op, deaths) for op in self.activation.requested if not pauses(op, live))
+            for op in self.activation.requested:
+                if not live.notes_on(op).pauses(live.now_ms()):
+                    live.amend(op, died=deaths)
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,7 +256,7 @@ class Execution:
             return None
         if isinstance(request, DueTimer):
             return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint))
-        if (tried := self._live.tried.get(op)) is not None and tried.again_at > now:
+        if self._live.notes_on(op).pauses(now):
             return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)
         return effect
@@ -275,7 +276,7 @@ class Execution:
                 return None
             return Asked(timers=deadline, effects=effects, notes=head_notes)
         timers = list(deadline)
-        if self._live.aside:
+        if self._live.noted:
             wants.marked += tuple(renewals(wants.asked, self._live))
             wants.asked = in_order(wants.asked, self._live)
         for request in wants.asked:
@@ -308,16 +309,17 @@ class Execution:
         return (Timed(self._record.deadline_at, DEADLINE),)
 
     def _sort_out(self, request: Request, effects: list[AnyEffect], timers: list[Timed]) -> None:
-        tried = self._live.tried.get(request.id)
+        live, noted = self._live, self._live.notes_on(request.id)
+        if noted.aside is not None:
+            live.amend(request.id, aside=None)
         if isinstance(request, DueTimer):
-            is_over = self._live.aside.pop(request.id, None) is not None
-            timers.append(Timed(0 if is_over else request.command.due_at, request.id))
-        elif (outcome := self._live.aside.pop(request.id, None)) is not None:
-            effects.append(given_back(outcome, self._live))
-        elif tried is not None and pauses(request.id, self._live):
-            timers.append(Timed(tried.again_at, request.id))
+            timers.append(Timed(request.command.due_at if noted.aside is None else 0, request.id))
+        elif noted.aside is not None:
+            effects.append(given_back(noted.aside, live))
+        elif noted.tried is not None and noted.pauses(live.now_ms()):
+            timers.append(Timed(noted.tried.again_at, request.id))
         else:
-            effects.append(request.command.effect(request, self._live))
+            effects.append(request.command.effect(request, live))
 
     def _close_callback(self, op: str) -> Write:
         """Nobody waits for this callback any more: a late answer shall find its place taken."""

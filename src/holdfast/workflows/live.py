@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
 
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
@@ -15,6 +16,7 @@ from holdfast.kernel.host import nudge
 from holdfast.kernel.program import AnyEffect, Arrival
 from holdfast.persist import write_for_caller
 from holdfast.workflows.messages import send
+from holdfast.workflows.noted import NOTHING, Noted
 from holdfast.workflows.record import AwaitRequest, Message, await_sort, operation_key, post
 
 if TYPE_CHECKING:
@@ -26,9 +28,7 @@ if TYPE_CHECKING:
 
 
 class Live(Struct, frozen=True):
-    """One execution's access to its host. ``died``: how many processes in a row have died while these operations were
-    under way.
-    """
+    """One execution's access to its host. ``noted`` is what is known of operations that were under way before."""
 
     host: Host
     registry: Registry
@@ -36,13 +36,8 @@ class Live(Struct, frozen=True):
     partition: str
     limit_bytes: int
     sender: Sender
-    tried: dict[str, Tried]
-    died: dict[str, int]
-    intended: dict[str, Intended]
-    progressed: dict[str, Raw]
     threads: Threads
-    aside: dict[str, Done | Failed]
-    renewed: list[Renewed]
+    noted: dict[str, Noted]
 
     def now_ms(self) -> int:
         return self.host.clock.now_ms()
@@ -73,30 +68,38 @@ class Live(Struct, frozen=True):
 
     def name_of(self, op: str) -> str:
         """What an operation is called where its key is made: by its identity, unless a retry has begun it anew."""
-        return renamed(op, self.renewed)
+        return renamed(op, self.notes_on(op).renewed)
+
+    # ── What is known of operations beside their outcomes ───────────────────────────────────────────────────────────
+
+    def notes_on(self, op: str) -> Noted:
+        """What is noted of an operation."""
+        return self.noted.get(op, NOTHING)
+
+    def amend(self, op: str, **changes: object) -> None:
+        """Change what is noted of an operation."""
+        self.noted[op] = replace(self.notes_on(op), **changes)
 
     def note(self, entry: Entry) -> None:
         """Take up what the journal notes of an operation beside its outcome."""
         match entry:
             case Tried():
-                self.tried[entry.op] = entry
-                self.intended.pop(entry.op, None)  # how that attempt ended is known
+                self.amend(entry.op, tried=entry, intended=False)  # how that attempt ended is known
             case Intended():
-                self.intended[entry.op] = entry
+                self.amend(entry.op, intended=True)
             case Progressed():
-                self.progressed[entry.op] = entry.details
+                self.amend(entry.op, progressed=entry.details)
             case Aside(outcome=outcome):
-                self.aside[outcome.op] = outcome
+                self.amend(outcome.op, aside=outcome)
             case Renewed():
-                self.renew(entry)
+                self.renew(entry.op)
             case _:
                 pass
 
-    def renew(self, entry: Renewed) -> None:
+    def renew(self, op: str) -> None:
         """Let an operation go by another key: what was noted of the one before it does not count."""
-        self.renewed.append(entry)
-        for noted in (self.tried, self.intended, self.progressed, self.aside):
-            noted.pop(entry.op, None)
+        noted = self.notes_on(op)
+        self.noted[op] = Noted(died=noted.died, renewed=noted.renewed + 1)
 
     def fence(self) -> int:
         """The epoch under which this process owns the execution; it only grows from one owner to the next."""

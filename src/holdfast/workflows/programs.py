@@ -82,13 +82,8 @@ class Workflows(Struct, frozen=True):
             partition=head.partition,
             limit_bytes=self.limit_bytes,
             sender=self.sender,
-            tried={},
-            died={},
-            intended={},
-            progressed={},
             threads=self.threads,
-            aside={},
-            renewed=[],
+            noted={},
         )
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
-from holdfast.kernel.entries import Done, Failed, Reopened, encode_entries, renamed
+from holdfast.kernel.entries import Done, Failed, Renewed, Reopened, encode_entries, renamed
 from holdfast.kernel.host import Host, nudge
 from holdfast.kernel.journal import segment_sort
 from holdfast.persist import write_for_caller
@@ -119,8 +119,8 @@ class Retrier(Struct, frozen=True):
 def child_partition(recorded: Recorded, op: str) -> str:
     """Where the child of an operation is."""
     name = op.rpartition("/")[2].rpartition("#")[0]
-    own_name = renamed(op, recorded.entries)
-    return partition_of(name, child_id(recorded.head.partition, recorded.record, own_name))
+    times = sum(isinstance(entry, Renewed) and entry.op == op for entry in recorded.entries)
+    return partition_of(name, child_id(recorded.head.partition, recorded.record, renamed(op, times)))
 
 
 def _writes(recorded: Recorded, failure: Failure, anew: Sequence[str], now: int) -> tuple[Put, Update]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
 from holdfast.kernel.loop import running_activation
@@ -133,6 +133,14 @@ class StepInfo(Current):
         self._beat(details)
 
 
+class StepScope(Protocol):
+    """The attempt of a step that is running."""
+
+    def info(self) -> StepInfo:
+        """What ``hf.current()`` tells in it. It is made when it is asked for: few steps do."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HandlerInfo(Current):
     """What ``hf.current()`` tells inside an actor's method, a consumer or a tick.
@@ -165,7 +173,7 @@ IN_TRANSACTION: Final = (
     "change what lies outside the file in an @app.step, which has a key"
 )
 
-step_scope: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
+step_scope: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)
 
 
 def current_activation() -> Activation | None:
@@ -213,7 +221,7 @@ def current() -> Current:
         scope: BodyScope = activation.context
         return scope.info
     if (step := step_scope.get()) is not None:
-        return step
+        return step.info()
     unit = current_unit.get()
     if unit is None:
         raise InvalidInput("hf.current() works inside a workflow body, a step, an actor's method or a consumer only")

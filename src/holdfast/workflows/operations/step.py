@@ -22,7 +22,6 @@ from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, S
 from holdfast.failure import describe
 from holdfast.kernel.entries import AT_ONCE, Intended, Progressed, Tried
 from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
-from holdfast.workflows import attempts
 from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
@@ -92,13 +91,13 @@ class CallStep(Struct, frozen=True, gc=False):
         if policy.transactional:
             return _sql_effect(self, operation, live)
         intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
-        if policy.at_most_once and operation.id in live.intended:
+        if policy.at_most_once and live.notes_on(operation.id).intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
         begins = self.step.is_async or live.threads.keep_now(live.partition, operation.id)
         if policy.at_most_once and not begins:
             return Effect(operation.id, partial(_wait_for_a_thread, operation, live))
         if intent is not None:
-            live.intended[operation.id] = intent
+            live.amend(operation.id, intended=True)
         attempt = _attempt if self.step.is_async else _attempt_in_thread
         return Effect(operation.id, partial(attempt, self, operation, live), intent)
 
@@ -131,20 +130,21 @@ async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live
 
 async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
-    attempt = attempts.failures(operation.id, live) + attempts.deaths(operation.id, live) + 1
+    noted = live.notes_on(operation.id)
+    number = noted.failures + noted.deaths + 1
     began = live.now_ms()
     try:
-        result = await contained(_invoke(command, operation, live, attempt, seat))
+        result = await contained(_invoke(Attempt(command, operation, live, number), seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, began)
     steady = step.signature.result.steady(copy)
-    return live.done(operation, data, copy=steady, attempts=attempt, began=began)
+    return live.done(operation, data, copy=steady, attempts=number, began=began)
 
 
 def _failure(command: CallStep, operation: Operation, live: Live, error: BaseException, began: int) -> Arrival:
-    policy, deaths = command.step.policy, attempts.deaths(operation.id, live)
-    attempt = attempts.failures(operation.id, live) + 1  # by the policy: that a process died is no failure of the step
+    policy, noted = command.step.policy, live.notes_on(operation.id)
+    attempt, deaths = noted.failures + 1, noted.deaths  # by the policy: that a process died is no failure of the step
     # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
     random = Random(f"{live.record.secret}/{operation.id}/{attempt}")
     final = policy.at_most_once is True or isinstance(error, InvalidInput)
@@ -155,50 +155,37 @@ def _failure(command: CallStep, operation: Operation, live: Live, error: BaseExc
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
     tried = Tried(operation.id, now, attempt, describe(error), now + delay_ms, operation.fingerprint, deaths)
-    live.tried[operation.id] = tried
-    live.died.pop(operation.id, None)
-    live.intended.pop(operation.id, None)
+    live.amend(operation.id, tried=tried, died=0, intended=False)
     return Arrival(tried)
 
 
 def hurry(wanted: Container[str], live: Live) -> None:
     """End the pauses of the steps that wait for their next attempts, and have that noted: it outlives this process."""
     now = live.now_ms()
-    for op, tried in live.tried.items():
-        if op in wanted and tried.again_at > now:
-            live.tried[op] = hurried = replace(tried, at=now, again_at=AT_ONCE)
+    for op, noted in list(live.noted.items()):
+        if op in wanted and noted.tried is not None and noted.pauses(now):
+            hurried = replace(noted.tried, at=now, again_at=AT_ONCE)
+            live.amend(op, tried=hurried)
             live.report(hurried)
 
 
-async def _invoke(command: CallStep, operation: Operation, live: Live, attempt: int, seat: Seat | None) -> Any:
-    policy = command.step.policy
-    pulse = _Pulse(operation, live)
-    step_scope.set(
-        StepInfo(
-            idempotency_key=live.operation_key(operation.id),
-            attempt=attempt,
-            workflow=live.record.workflow,
-            id=live.record.id,
-            operation=operation.id,
-            last_heartbeat=pulse.last(),
-            fence=live.fence(),
-            _beat=pulse.beat,
-        )
-    )
+async def _invoke(attempt: Attempt, seat: Seat | None) -> Any:
+    command, policy = attempt.command, attempt.command.step.policy
+    step_scope.set(attempt)
     try:
         if policy.timeout_seconds is None and policy.heartbeat_seconds is None:
             return await _call(command, seat)
-        return await _call_in_time(command, pulse, seat)
+        return await _call_in_time(command, attempt, seat)
     finally:
-        pulse.stop()
+        attempt.stop()
 
 
-async def _call_in_time(command: CallStep, pulse: _Pulse, seat: Seat | None) -> Any:
+async def _call_in_time(command: CallStep, attempt: Attempt, seat: Seat | None) -> Any:
     step, policy = command.step, command.step.policy
     whole, silence = asyncio.timeout(policy.timeout_seconds), asyncio.timeout(policy.heartbeat_seconds)
     try:
         async with whole, silence:
-            pulse.extend(silence, policy.heartbeat_seconds)
+            attempt.extend(silence, policy.heartbeat_seconds)
             return await _call(command, seat)
     except TimeoutError as error:
         if silence.expired():
@@ -227,23 +214,48 @@ def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"the step raised {error!r}") from error
 
 
-class _Pulse:
-    """Heartbeats of one attempt, which may come from another thread."""
+class Attempt:
+    """One attempt of a step, for the code that runs in it (a ``StepScope``). Its heartbeats may come from a thread."""
 
-    __slots__ = ("_live", "_loop", "_operation", "_seconds", "_silence", "_stopped", "_thread")
+    __slots__ = (
+        "_fence",
+        "_last",
+        "_live",
+        "_loop",
+        "_number",
+        "_operation",
+        "_seconds",
+        "_silence",
+        "_stopped",
+        "_thread",
+        "command",
+    )
 
-    def __init__(self, operation: Operation, live: Live) -> None:
+    def __init__(self, command: CallStep, operation: Operation, live: Live, number: int) -> None:
+        self.command = command
         self._operation = operation
         self._live = live
+        self._number = number
+        self._fence = live.fence()
+        self._last = live.notes_on(operation.id).progressed
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._silence: asyncio.Timeout | None = None
         self._seconds: float | None = None
         self._stopped = False
 
-    def last(self) -> Any:
-        details = self._live.progressed.get(self._operation.id)
-        return None if details is None else codec_for(Any).decode(bytes(details))
+    def info(self) -> StepInfo:
+        record, op, last = self._live.record, self._operation.id, self._last
+        return StepInfo(
+            idempotency_key=self._live.operation_key(op),
+            attempt=self._number,
+            workflow=record.workflow,
+            id=record.id,
+            operation=op,
+            last_heartbeat=None if last is None else codec_for(Any).decode(bytes(last)),
+            fence=self._fence,
+            _beat=self.beat,
+        )
 
     def extend(self, silence: asyncio.Timeout, seconds: float | None) -> None:
         self._silence, self._seconds = silence, seconds
@@ -265,7 +277,7 @@ class _Pulse:
             return
         if self._silence is not None and self._seconds is not None and not self._silence.expired():
             self._silence.reschedule(self._loop.time() + self._seconds)
-        self._live.progressed[self._operation.id] = details
+        self._live.amend(self._operation.id, progressed=details)
         self._live.report(Progressed(self._operation.id, self._live.now_ms(), details))
 
 

@@ -1,0 +1,41 @@
+"""What is known of an operation beside its outcome: its failed attempts, the deaths it caused, what it reported."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from holdfast.kernel.entries import Done, Failed, Tried
+
+
+class Noted(Struct, frozen=True, omit_defaults=True):
+    """Notes on one operation. ``died``: how many processes in a row have died since while it was under way.
+
+    ``intended``: its attempt may have begun, and nobody knows how that ended. ``progressed`` is what it reported last.
+    ``aside`` is what it came to before a retry. ``renewed``: so often did it begin anew, under another key.
+    """
+
+    tried: Tried | None = None
+    died: int = 0
+    intended: bool = False
+    progressed: Raw | None = None
+    aside: Done | Failed | None = None
+    renewed: int = 0
+
+    @property
+    def failures(self) -> int:
+        """How many attempts have failed."""
+        return 0 if self.tried is None else self.tried.attempt
+
+    @property
+    def deaths(self) -> int:
+        """How many processes have died during its attempts, as far as is known."""
+        return self.died + (0 if self.tried is None else self.tried.deaths)
+
+    def pauses(self, now: int) -> bool:
+        """Whether it waits for its next attempt at ``now`` (milliseconds)."""
+        return self.tried is not None and self.tried.again_at > now
+
+
+NOTHING: Final = Noted()
