@@ -7,8 +7,9 @@ write sent again and refused by its own earlier self is recognised as done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import Item, Write
@@ -24,16 +25,16 @@ CALLER_PATIENCE_SECONDS: Final = 10.0
 """How long a caller's write sits out an outage before he hears of it."""
 
 
-async def write_until_known(
+def write_until_known(
     store: Store, *writes: Write, ours: Callable[[Item | None], bool], patience_seconds: float | None = None
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """Apply ``writes`` all or nothing, through outages, exactly once as far as anyone can see.
 
     ``ours(item)`` tells whether what the store holds in a refused write's place is that very write, applied before.
     Raises ``Refused`` if it is not. Outages are sat out, for ever or as long as there is patience: fencing makes a late
     write harmless.
     """
-    await send_until_known(lambda: store.write(*writes), ours=ours, patience_seconds=patience_seconds)
+    return send_until_known(lambda: store.write(*writes), ours=ours, patience_seconds=patience_seconds)
 
 
 async def send_until_known(
@@ -41,7 +42,7 @@ async def send_until_known(
 ) -> None:
     """``write_until_known`` of whatever ``send`` sends."""
     pause = FIRST_PAUSE_SECONDS
-    began = asyncio.get_running_loop().time()
+    give_up_at = math.inf if patience_seconds is None else asyncio.get_running_loop().time() + patience_seconds
     while True:
         try:
             await send()
@@ -51,16 +52,15 @@ async def send_until_known(
                 return
             raise
         except StoreUnavailable:
-            waited = asyncio.get_running_loop().time() - began
-            if patience_seconds is not None and waited >= patience_seconds:
+            if asyncio.get_running_loop().time() >= give_up_at:
                 raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-async def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
+def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> Coroutine[Any, Any, None]:
     """``write_until_known``, for somebody who waits: after a while he is told that the store does not answer."""
-    await write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
+    return write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
 
 
 async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavailable], object]) -> T:

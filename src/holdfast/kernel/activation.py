@@ -183,7 +183,9 @@ class Activation:
             self.requested.clear()
         wants, self._wants = self._wants, None
         if wants is not None:
-            wants.asked = [request for request in wants.asked if request.id in self.requested]
+            wants.asked = wants.begun
+            if wants.withdrawn:
+                wants.asked = [request for request in wants.begun if request.id in self.requested]
         return wants
 
     def _new_wants(self) -> Wants:
@@ -234,15 +236,19 @@ class Activation:
         main = self.main
         try:
             main.run(self.requested)
-            while (entry := self._next_recorded()) is not None:
-                self._apply(entry, UNSET)
-                main.run(self.requested)
-            if told := self.past.misfit(self.requested, self._waits_for, has_ended=main.has_ended):
-                self.break_off(told)  # it does not fit what earlier code has done (G13)
+            if not self.past.is_settled:
+                self._replay(main)
         except Runaway as runaway:
             self.broken = self.broken or runaway
         self._live = True
         self.outcome = main.outcome()
+
+    def _replay(self, main: MainTask) -> None:
+        while (entry := self._next_recorded()) is not None:
+            self._apply(entry, UNSET)
+            main.run(self.requested)
+        if told := self.past.misfit(self.requested, self._waits_for, has_ended=main.has_ended):
+            self.break_off(told)  # it does not fit what earlier code has done (G13)
 
     def _next_recorded(self) -> Replayed | None:
         if self.broken is not None:
@@ -377,11 +383,14 @@ class Activation:
             raise Evicted
 
     def _register(self, request: Request) -> None:
-        if (refusal := self.past.refusal(request)) is not None:
-            raise self.break_off(refusal)
+        is_new = True
+        if not self.past.is_settled:
+            if (refusal := self.past.refusal(request)) is not None:
+                raise self.break_off(refusal)
+            is_new = not self.past.expects(request.id)
         self.requested[request.id] = request
-        if not self.past.expects(request.id):
-            self._new_wants().ask(request)
+        if is_new:
+            self._new_wants().begun.append(request)
 
     def _withdraw(self, request: Request) -> None:
         if self.requested.pop(request.id, None) is not None:

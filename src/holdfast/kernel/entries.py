@@ -111,19 +111,6 @@ class Pending(Struct, frozen=True, gc=False, tag="pending", omit_defaults=True):
     waits: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.operations or self.waits)
-
-    def joined(self, later: Pending) -> Pending:
-        """What is newly waited for since the one before this."""
-        if not self:
-            return later
-        operations = {**self.operations, **later.operations}
-        return Pending(operations, self.waits + later.waits, self.others + later.others)
-
-
-NOTHING_PENDING: Final = Pending()
-
 
 class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
     """These timers were asked for long after what was recorded before: they count from ``at``.
@@ -133,6 +120,24 @@ class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
 
     at: int
     waits: tuple[str, ...] = ()
+
+
+Note = Pending | Resumed
+"""What rides with whatever is written next."""
+
+
+def in_order(notes: list[Note]) -> list[Note]:
+    """The notes on one stretch of work: what they say of times first, and what is waited for once."""
+    if len(notes) <= 1:
+        return notes
+    pending = [each for each in notes if isinstance(each, Pending)]
+    joined = Pending(
+        {op: digest for each in pending for op, digest in each.operations.items()},
+        tuple(wait for each in pending for wait in each.waits),
+        tuple(op for each in pending for op in each.others),
+    )
+    resumed: list[Note] = [each for each in notes if isinstance(each, Resumed)]
+    return [*resumed, joined] if pending else resumed
 
 
 class Forked(Struct, frozen=True, gc=False, tag="forked"):

@@ -7,15 +7,15 @@ taking over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Bounds, Item, OwnerIs, Put, Update, Write, parts_of
 from holdfast.kernel.entries import (
-    NOTHING_PENDING,
     Entry,
+    Note,
     Parked,
     Pending,
     Resumed,
@@ -23,6 +23,7 @@ from holdfast.kernel.entries import (
     deaths_in_a_row,
     decode_entries,
     encode_entries,
+    in_order,
     standing,
 )
 from holdfast.persist import write_until_known
@@ -54,10 +55,9 @@ class Journal:
 
     __slots__ = (
         "_bounds",
+        "_notes",
         "_owner",
         "_partition",
-        "_pending",
-        "_resumed",
         "_run",
         "_store",
         "buffer",
@@ -82,8 +82,7 @@ class Journal:
         self.deaths = 0
         self.entries: list[Entry] = []
         self.buffer: list[Entry] = []
-        self._resumed: tuple[Resumed, ...] = ()
-        self._pending = NOTHING_PENDING
+        self._notes: list[Note] = []
 
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
@@ -117,6 +116,7 @@ class Journal:
         while True:
             try:
                 await self._append(entries)
+                self.deaths = deaths_in_a_row(entries, self.deaths)
                 return
             except Refused as refused:
                 assert refused.item is not None
@@ -131,31 +131,26 @@ class Journal:
 
     # ── Notes: they become durable with what is written anyway, and nothing waits for them ──────────────────────────
 
-    def note(self, entries: Iterable[Entry]) -> None:
+    def note(self, entry: Note) -> None:
         """Remember what comes before the next entry and is no reason to write."""
-        for entry in entries:
-            match entry:
-                case Pending():
-                    self._pending = self._pending.joined(entry)
-                case Resumed():
-                    self._resumed += (entry,)
-                case _:
-                    raise AssertionError(entry)
+        self._notes.append(entry)
 
-    def notes(self) -> tuple[Entry, ...]:
-        """What was noted since the last segment."""
-        return (*self._resumed, self._pending) if self._pending else self._resumed
+    def notes(self) -> tuple[Note, ...]:
+        """What was noted since the last segment: what it says of times first."""
+        self._notes = in_order(self._notes)
+        return tuple(self._notes)
 
     @property
     def has_many_notes(self) -> bool:
         """Whether they are too many to ride in the head."""
-        return len(self._pending.operations) + len(self._pending.waits) > MOST_NOTES_IN_HEAD
+        waits = sum(len(each.operations) + len(each.waits) for each in self._notes if isinstance(each, Pending))
+        return waits > MOST_NOTES_IN_HEAD
 
     def record_notes(self) -> None:
-        """Make entries of the notes, which the next commit writes: what they say of times first."""
-        resumed, self._resumed = self._resumed, ()
-        self.buffer = [*resumed, *self.buffer, *self.notes()]
-        self._pending = NOTHING_PENDING
+        """Make entries of the notes, which the next commit writes: what they say of times comes before all others."""
+        notes, self._notes = in_order(self._notes), []
+        resumed = [each for each in notes if isinstance(each, Resumed)]
+        self.buffer = [*resumed, *self.buffer, *notes[len(resumed) :]]
 
     async def commit(self, *others: Write) -> None:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.
@@ -164,7 +159,7 @@ class Journal:
         recognised when it comes again.
         """
         parts = list(parts_of(others, self._bounds))
-        if self.buffer:
+        if self.buffer and self._notes:
             self.record_notes()
         while self.buffer:
             entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
@@ -173,6 +168,8 @@ class Journal:
             except Refused as refused:
                 raise Fenced(f"{self._partition}: {refused}") from None
             self.count += len(entries)
+            if self.deaths:
+                self.deaths = deaths_in_a_row(entries, self.deaths)
         for part in parts:
             await self._write_as_owner(*part)
 
@@ -209,7 +206,6 @@ class Journal:
         put = self.segment(entries)
         await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
         self.position += 1
-        self.deaths = deaths_in_a_row(entries, self.deaths)
 
     async def _write_as_owner(self, *others: Write) -> None:
         """Without a segment to be fenced by, the writes depend on the head (G3)."""

@@ -194,10 +194,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def handles_cancellation(self) -> bool:
         """Whether the code that runs just now is in an ``except`` or ``finally`` block that a cancellation has led to.
 
-        That matters, and is found out, only once the body was cancelled: the next request shall not interrupt it.
+        That matters, and is to be asked, only once the body was cancelled: the next request shall not interrupt it.
         """
-        if not self.was_cancelled:
-            return False
         error = sys.exception()
         return isinstance(error, asyncio.CancelledError) and error is not self._error_outside
 

@@ -109,6 +109,11 @@ class Past:
         return self._backlog is None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left that the code could disagree with."""
+        return self._backlog is None and self._earlier is None and not self._under_way
+
+    @property
     def outcomes(self) -> Sequence[Done | Failed]:
         """The outcomes that were not delivered yet, in order."""
         return () if self._backlog is None else self._backlog.outcomes()

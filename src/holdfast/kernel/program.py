@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.items import Item, Write
-from holdfast.kernel.entries import Entry
+from holdfast.kernel.entries import Entry, Note
 from holdfast.ports import SqlCursor
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Asked(Struct, frozen=True, gc=False):
     timers: Sequence[Timed] = ()
     withdrawn: Sequence[str] = ()
     marks: Sequence[Entry] = ()
-    notes: Sequence[Entry] = ()
+    notes: Sequence[Note] = ()
     writes: Sequence[Write] = ()
 
 
@@ -119,7 +119,7 @@ class Program(Protocol):
         """The store has it now."""
         ...
 
-    def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
+    def keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
         """Have the head hold these, which no segment holds yet: behind the first ``count`` entries."""
         ...
 

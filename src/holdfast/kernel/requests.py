@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct
 
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.earlier import step_name_of
 from holdfast.kernel.entries import TIMER, Done, Entry, Failed, Pending, Resumed, is_sleep
 from holdfast.kernel.loop import DurableLoop
 from holdfast.kernel.tasks import DurableFuture, Handle, Timer
@@ -118,34 +117,33 @@ def is_limit(request: Request) -> bool:
 class Wants(Struct, gc=False):
     """What a body newly wants of the outside, and what it does not want any more.
 
-    ``operations``, with the digests of their arguments, and ``waits``, for timers and messages, are all that it has
-    begun since, and ``asked`` what of that it still wants. ``notes`` are for the journal, and nothing depends on them.
+    ``begun`` is what it has asked for since, and ``asked`` what of that it still wants; ``waits`` are those for
+    messages. ``notes`` are for the journal, and nothing depends on them.
     """
 
+    begun: list[Request] = []
     asked: list[Request] = []
-    operations: dict[str, str] = {}
     waits: tuple[str, ...] = ()
     withdrawn: list[Request] = []
     marked: tuple[Entry, ...] = ()
     notes: tuple[Resumed, ...] = ()
     closed_callbacks: tuple[str, ...] = ()
 
-    def ask(self, request: Request) -> None:
-        """The body asks for something new."""
-        self.asked.append(request)
-        if isinstance(request, DueTimer):
-            self.waits += (request.id,)
-        else:
-            self.operations[request.id] = request.fingerprint
-
-    def taken_notes(self, steps: Container[str]) -> Sequence[Resumed | Pending]:
-        """What the journal notes of it. ``steps`` are the names of those that the app has."""
-        return (*self.notes, self.pending(steps)) if self.operations or self.waits else self.notes
-
-    def pending(self, steps: Container[str]) -> Pending:
-        """What other code has to know of it."""
-        others = tuple([op for op in self.operations if step_name_of(op) not in steps])
-        return Pending(self.operations, self.waits, others)
+    def pending(self, steps: Container[str], named: Container[str] = ()) -> Pending:
+        """What other code has to know of it. ``steps`` are the names of those that the app has, ``named`` are the
+        operations that the body names itself.
+        """
+        operations: dict[str, str] = {}
+        waits = self.waits
+        others: tuple[str, ...] = ()
+        for each in self.begun:
+            if isinstance(each, DueTimer):
+                waits += (each.id,)
+                continue
+            operations[each.id] = each.fingerprint
+            if each.name not in steps or each.id in named:
+                others += (each.id,)
+        return Pending(operations, waits, others)
 
 
 class Waker(Protocol):

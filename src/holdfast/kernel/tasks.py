@@ -58,7 +58,7 @@ class DurableFuture(asyncio.Future[Any]):
     def __init__(self, *, loop: DurableLoop) -> None:
         super().__init__(loop=loop)
         self.order = loop.next_order()
-        self.cleans_up = loop.handles_cancellation()
+        self.cleans_up = loop.was_cancelled and loop.handles_cancellation()
 
     def __hash__(self) -> int:
         return self.order
@@ -87,7 +87,7 @@ class DurableTask(asyncio.Task[Any]):
     ) -> None:
         self.path = path
         self.context = context
-        self.cleans_up = loop.handles_cancellation()
+        self.cleans_up = loop.was_cancelled and loop.handles_cancellation()
         self._occurrences: dict[str, int] = {} if within is None else within._occurrences  # noqa: SLF001 - another task's, same class
         # asyncio keeps every task in one set for the whole process, under the hash that it has now: were it the order,
         # the first tasks of all executions would have the same and be compared one by one.

@@ -116,6 +116,7 @@ async def read(entity: Journaled, host: Host) -> Program:
     entity.program = program
     deaths.check(journal, program, host)
     entity.head = None
+    _check_fit(program)
     return program
 
 
@@ -167,7 +168,6 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
     """Deliver all that has arrived or fallen due, one by one, each to quiescence; gather what is asked for."""
     began = elapsed_seconds()
     now = host.clock.now_ms()
-    _check_fit(program)
     for op in entity.pop_due(now):
         match program.due(op, now):
             case None:
@@ -215,8 +215,8 @@ def _gather(entity: Journaled, program: Program) -> None:
     assert entity.journal is not None
     for mark in asked.marks:
         entity.journal.record(mark)
-    if asked.notes:
-        entity.journal.note(asked.notes)
+    for note in asked.notes:
+        entity.journal.note(note)
     for timed in asked.timers:
         entity.add_timer(timed.due_at, timed.op)
     for op in asked.withdrawn:

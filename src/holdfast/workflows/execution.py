@@ -15,6 +15,7 @@ from holdfast.kernel.entries import (
     Done,
     Entry,
     Failed,
+    Note,
     Pending,
     Received,
 )
@@ -98,7 +99,7 @@ class Execution:
         self.run = record.run
         self._partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
-        self._head_notes: tuple[Entry, ...] = ()
+        self._head_notes: tuple[Note, ...] = ()
         self._kept_notes = record.notes, record.notes_at
         self._record = record
         self._workflow = workflow
@@ -119,7 +120,7 @@ class Execution:
         self.is_saved = True
         self._live.threads.leave_all(self._partition)
 
-    def keep_notes(self, notes: tuple[Entry, ...], count: int) -> None:
+    def keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
         if notes and (notes, count) != self._kept_notes:
             self._kept_notes = notes, count
             self.is_saved = False
@@ -269,13 +270,15 @@ class Execution:
             activation.interrupt()
         if activation.broken is not None:
             return Asked(withdrawn=activation.abandon())
-        wants, deadline, effects = activation.take_wants(), self._ask_for_deadline(), self._ask_again()
-        head_notes, self._head_notes = self._head_notes, ()
+        wants = activation.take_wants()
+        timers: list[Timed] = [] if self._deadline_asked else self._ask_for_deadline()
+        effects = self._ask_again() if self._look_again or self._clears else []
+        notes, self._head_notes = self._head_notes, ()
         if wants is None:
-            if not (deadline or effects or head_notes):
-                return None
-            return Asked(timers=deadline, effects=effects, notes=head_notes)
-        timers = list(deadline)
+            return Asked(timers=timers, effects=effects, notes=notes) if timers or effects or notes else None
+        notes += wants.notes
+        if wants.begun or wants.waits:
+            notes += (wants.pending(self._workflow.steps, activation.named),)
         if self._live.noted:
             wants.marked += tuple(renewals(wants.asked, self._live))
             wants.asked = in_order(wants.asked, self._live)
@@ -289,24 +292,21 @@ class Execution:
             timers=timers,
             withdrawn=[request.id for request in wants.withdrawn],
             marks=wants.marked,
-            notes=(*head_notes, *wants.taken_notes(self._workflow.steps)),
+            notes=notes,
             writes=[self._close_callback(op) for op in wants.closed_callbacks],
         )
 
     def _ask_again(self) -> list[AnyEffect]:
         """Look at once at those who have told us that they ended."""
-        if not (self._look_again or self._clears):
-            return []
         again, self._look_again = self._look_again, ()
         clears, self._clears = self._clears, False
         first: list[AnyEffect] = [clearing(self._live)] if clears else []
         return first + [each.command.effect(each, self._live) for each in again if each.id in self.activation.requested]
 
-    def _ask_for_deadline(self) -> Sequence[Timed]:
-        if self._deadline_asked or self._record.deadline_at is None:
-            return ()
+    def _ask_for_deadline(self) -> list[Timed]:
+        assert self._record.deadline_at is not None
         self._deadline_asked = True
-        return (Timed(self._record.deadline_at, DEADLINE),)
+        return [Timed(self._record.deadline_at, DEADLINE)]
 
     def _sort_out(self, request: Request, effects: list[AnyEffect], timers: list[Timed]) -> None:
         live, noted = self._live, self._live.notes_on(request.id)

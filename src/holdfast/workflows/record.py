@@ -13,7 +13,7 @@ from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
-from holdfast.kernel.entries import Entry, Received
+from holdfast.kernel.entries import Entry, Note, Received
 
 PARTITION_PREFIX: Final = "wf#"
 
@@ -218,7 +218,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     seed: str = ""
     moved_to: str = ""
     published: str = ""
-    notes: tuple[Entry, ...] = ()
+    notes: tuple[Note, ...] = ()
     notes_at: int = 0
     blocked: str = ""
     parked: bool = False
