@@ -48,11 +48,13 @@ async def turn(entity: Journaled, host: Host) -> None:
             run(entity, program, host)
             if entity.pending and not (entity.paused or host.draining):
                 await commit(entity, host)
-                await start(entity, program, host)
+                if await start(entity, program, host):
+                    continue
             elif program.concluded() and not (entity.busy or entity.paused or entity.interrupted):
                 if await conclude(entity, program, host):
                     return
-            elif not await wait(entity, host) and await settle(entity, host):
+                continue
+            if not await wait(entity, host) and await settle(entity, host):
                 return
     except Fenced:
         host.telemetry.emit("fenced", partition=entity.partition)
@@ -265,17 +267,22 @@ async def _flush(entity: Journaled) -> None:
         entity.wake()
 
 
-async def start(entity: Journaled, program: Program, host: Host) -> None:
-    """Let the effects happen: beside each other, or inside the store's own transaction, one after the other."""
+async def start(entity: Journaled, program: Program, host: Host) -> bool:
+    """Let the effects happen: beside each other, or inside the store's own transaction, one after the other. Answers
+    whether the program has gone on meanwhile.
+    """
     effects, entity.pending = entity.pending, []
+    goes_on = False
     for effect in effects:
         match effect:
             case Effect():
                 entity.start(effect)
             case SqlEffect() if program.wants(effect.op):  # an earlier one may have made the body give up on it
                 await transact(effect, entity, program, host)
+                goes_on = True
             case SqlEffect():
                 pass
+    return goes_on
 
 
 # ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────
