@@ -94,7 +94,8 @@ class Codec(Generic[T]):
 
     def decode_steady(self, data: bytes, what: str = "the stored value") -> T:
         """What ``decode`` answers, for a workflow body: its sets have the same order in every process (G2)."""
-        return self.steady(self.decode(data, what))
+        value = self.decode(data, what)
+        return cast("T", steadied(value)) if self.sets else value
 
     def steady(self, value: T) -> T:
         """A decoded value, which nobody else has, with its sets in the order of their canonical JSON."""

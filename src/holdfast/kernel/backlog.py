@@ -15,13 +15,15 @@ class Backlog:
     message, which nobody asks for, comes only after everything that was recorded before it.
     """
 
-    __slots__ = ("_asked", "_entries", "_first", "_gone", "positions", "strict")
+    __slots__ = ("_asked", "_entries", "_first", "_gone", "exhausted", "positions", "strict")
 
     def __init__(self, entries: Sequence[Replayed], *, strict: bool) -> None:
         self.strict = strict
         self._entries = list(entries)
         self._gone = bytearray(len(entries))
         self._first = 0
+        self.exhausted = not entries
+        """Whether every entry was delivered or passed over."""
         self.positions: dict[str, int] = {}
         self._asked: list[int] = []  # a heap; `Resumed` needs no asking
         for position, entry in enumerate(entries):
@@ -29,11 +31,6 @@ class Backlog:
                 self.positions[entry.op] = position
             elif isinstance(entry, Resumed):
                 self._asked.append(position)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether every entry was delivered or passed over."""
-        return self._first == len(self._entries)
 
     @property
     def first(self) -> Replayed:
@@ -60,10 +57,11 @@ class Backlog:
         """A message that has just come, and has to wait for what was recorded before it."""
         self._entries.append(message)
         self._gone.append(0)
+        self.exhausted = False
 
     def take(self, requested: Container[str]) -> Replayed | None:
         """The entry that comes next, counted as delivered; ``None`` if the body waits for none, or for another one."""
-        if self._first == len(self._entries):
+        if self.exhausted:
             return None
         entry = self._entries[self._first]
         if not isinstance(entry, (Done, Failed)) or entry.op in requested:
@@ -98,8 +96,10 @@ class Backlog:
 
     def _leave(self, position: int) -> None:
         self._gone[position] = 1
-        while self._first < len(self._entries) and self._gone[self._first]:
-            self._first += 1
+        if position == self._first:
+            left = self._gone.find(0, position)
+            self.exhausted = left < 0
+            self._first = len(self._entries) if self.exhausted else left
 
 
 def _op(entry: Replayed) -> str:

@@ -240,7 +240,7 @@ SLEEPS: Final = ("sleep", "poll")
 """The names of waits that are over for good when they are over; others limit something, which begins anew."""
 
 
-_CHANGES: Final = (Truncated, Reopened, TakenOver, Parked, Aside)
+_CHANGES: Final = frozenset({Truncated, Reopened, TakenOver, Parked, Aside})
 """Entries that do not stand themselves, or that others may make void."""
 
 
@@ -249,7 +249,7 @@ def standing(entries: list[Entry]) -> list[Entry]:
 
     What stands goes through here unchanged, so that more may be put behind it.
     """
-    if not any(isinstance(entry, _CHANGES) for entry in entries):
+    if _CHANGES.isdisjoint(map(type, entries)):
         return entries
     kept: list[Entry] = []
     for entry in entries:

@@ -78,11 +78,12 @@ class Past:
         marks: set[str] = set()
         reached: set[str] = set()
         for entry in recorded:
-            if isinstance(entry, REPLAYED):
-                replayed.append(entry)
-            elif isinstance(entry, Pending):
-                reached.update(entry.waits)
+            if isinstance(entry, Pending):
                 begun.update(entry.operations)
+                if entry.waits:
+                    reached.update(entry.waits)
+            elif isinstance(entry, REPLAYED):
+                replayed.append(entry)
             elif isinstance(entry, (Tried, Intended)):
                 begun.setdefault(entry.op, entry.fingerprint)
             elif isinstance(entry, Marked):

@@ -167,8 +167,14 @@ def _take_in(message: Item, entity: Journaled, program: Program) -> None:
 
 
 def run(entity: Journaled, program: Program, host: Host) -> None:
-    """Deliver all that has arrived or fallen due, one by one, each to quiescence; gather what is asked for."""
+    """Deliver all that has arrived, then what has fallen due, one by one, each to quiescence; gather what is asked for.
+
+    In this order: what an attempt came to says that the timer before it, which may be due as well, means nothing.
+    """
     began = elapsed_seconds()
+    for arrived in entity.arrivals:  # what is appended meanwhile too
+        _deliver(arrived, entity, program)
+    entity.arrivals.clear()
     now = host.clock.now_ms()
     for op in entity.pop_due(now):
         match program.due(op, now):
@@ -177,10 +183,7 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
             case Effect() | SqlEffect() as effect:
                 entity.pending.append(effect)
             case arrival:
-                entity.arrivals.append(arrival)
-    for arrived in entity.arrivals:  # what is appended meanwhile too
-        _deliver(arrived, entity, program)
-    entity.arrivals.clear()
+                _deliver(arrival, entity, program)
     _gather(entity, program)
     _check_fit(program)
     if elapsed_seconds() - began > host.limits.stalled_seconds:

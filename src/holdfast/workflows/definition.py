@@ -103,7 +103,8 @@ class Step(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
         if activation is not None:
-            activation.loop.refuse_in_query(f"step {self.name!r}")
+            if activation.loop.asking:
+                activation.loop.refuse_in_query(f"step {self.name!r}")
             return named(call_step(activation, self, args, kwargs), self.name)
         refuse_in_step(f"step {self.name!r}")
         return self._plainly(args, kwargs)

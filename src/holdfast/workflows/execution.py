@@ -150,9 +150,8 @@ class Execution:
         self._clears = record.run > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
-        for entry in entries:
-            if isinstance(entry, PLAIN):
-                continue
+        told = [entry for entry in entries if not isinstance(entry, PLAIN)]
+        for entry in told:
             live.note(entry)
             match entry:
                 case Received(id=id) | Cancelled(timed_out=False, id=id):
@@ -162,7 +161,7 @@ class Execution:
                     self._ran_out_of_time = True
                 case _:
                     pass
-        self._awaited_by.update(dict.fromkeys(awaiting(entries)))
+        self._awaited_by.update(dict.fromkeys(awaiting(told)))
         self.activation = activation_of(
             self._partition,
             record,
