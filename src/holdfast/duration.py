@@ -70,8 +70,8 @@ def checked_wait(seconds: float) -> float:
     """
     if not seconds <= LONGEST_WAIT_SECONDS:
         raise InvalidInput(
-            f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {_shown(seconds)} s. For no limit at "
-            "all give asyncio.timeout or wait_for None; to wait for ever, wait for a signal"
+            f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {_shown(seconds)} s. For no "
+            "limit at all give asyncio.timeout or wait_for None; to wait for ever, wait for a signal"
         )
     return seconds
 
@@ -89,4 +89,4 @@ def _shown(given: object) -> str:
     try:
         return repr(given)[:SHOWN_CHARACTERS]
     except ValueError:  # an integer of thousands of digits has no text
-        return f"a number with thousands of digits"
+        return "a number with thousands of digits"

@@ -107,8 +107,8 @@ async def fetch(reference: Reference, blobs: Blobs, most_bytes: int = LARGEST_WH
 async def stream(reference: Reference, blobs: Blobs) -> AsyncIterator[bytes]:
     """The body piece by piece, never whole in memory. Damage may show only at the end: it raises ``StoreUnusable``.
 
-    No piece is larger than what the blobs answer or ``PIECE_BYTES``, and nothing comes beyond the size of the reference,
-    whatever a compressed blob would become.
+    No piece is larger than what the blobs answer or ``PIECE_BYTES``, and nothing comes beyond the size that the
+    reference tells, whatever a compressed blob would become.
     """
     digest, size_bytes = hashlib.sha256(), 0
     packed = blobs.read(reference.digest)
@@ -168,7 +168,7 @@ def roomy(home: Home, clock: Clock, limit_bytes: int = 0) -> Home:
 class OffloadingStore:
     """A store whose bodies may be of any size, made of one whose items are small and a place for blobs."""
 
-    def __init__(  # noqa: PLR0913 - what it is made of, and what is kept where
+    def __init__(
         self,
         store: Store,
         blobs: Blobs,
