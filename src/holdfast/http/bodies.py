@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.http.api import ClientGone, HttpLimits, Patience
 from holdfast.http.exchange import Receive, Scope, read_whole
-from holdfast.http.problems import Problem, overloaded
+from holdfast.http.problems import overloaded
 from holdfast.http.respond import check_body_size
 
 LENGTH: Final = b"content-length"
@@ -54,15 +54,7 @@ class ArrivingBody:
     async def read(self) -> bytes:
         """The whole body. Raises ``Problem`` if it is too large or too slow, ``ClientGone`` if the client leaves."""
         self._outstanding = True
-        limit = asyncio.timeout(self._limits.body_seconds)
-        try:
-            async with limit:
-                body = await read_whole(self._receive, self._grown_to)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            told = f"the body did not arrive within {self._limits.body_seconds} s"
-            raise Problem(408, "too_slow", told) from None
+        body = await read_whole(self._receive, self._grown_to, self._limits.body_seconds)
         if body is None:
             self._patience.client_leaves()
             raise ClientGone

@@ -14,15 +14,13 @@ from holdfast.containment import contained
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
+from holdfast.http.exchange import LONGEST_LENGTH_DIGITS
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, problem_of
 from holdfast.http.routes import Found, find
 
 CLIENT_GONE: Final = 499
 """The status that nobody hears, for telemetry."""
-
-LONGEST_LENGTH_DIGITS: Final = 18
-"""Of a ``Content-Length``; what is longer is as much too large."""
 
 _logger = logging.getLogger("holdfast")
 
