@@ -1,4 +1,4 @@
-"""What comes from outside, as somebody hostile writes it: any text, text that is nearly right, and far too much of it."""
+"""What comes from outside, as somebody hostile writes it: any text, text that is nearly right, and too much of it."""
 
 from __future__ import annotations
 

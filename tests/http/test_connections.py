@@ -14,7 +14,7 @@ import pytest
 import holdfast as hf
 from holdfast.http import connections
 from holdfast.http.connections import QUIET_SECONDS, READING_SECONDS, ConnectionLimits, Crowd
-from holdfast.http.uvicorn_server import server_of
+from holdfast.http.uvicorn_server import GuardedConnection, server_of
 
 TOKENS = hf.BearerTokens({"till": "7" * 64})
 VALID = "Bearer " + "7" * 64
@@ -259,3 +259,17 @@ async def test_a_client_that_reads_nothing_makes_room(memory_shop):
                 while (await ask(port, head("GET", "/v1/health")))[0] != 200:
                     await asyncio.sleep(0.05)
             writer.transport.abort()
+
+
+async def test_a_response_does_not_wait_for_its_head_to_be_acknowledged(memory_shop, monkeypatch):
+    seen = []
+    real = GuardedConnection.connection_made
+
+    def watched(connection, transport):
+        real(connection, transport)
+        seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(GuardedConnection, "connection_made", watched)
+    async with serving(memory_shop.app) as port:
+        assert (await ask(port, head("GET", "/v1/health")))[0] == 200
+    assert all(seen) and seen

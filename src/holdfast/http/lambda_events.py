@@ -67,7 +67,7 @@ def to_request(event: Any) -> Request | None:
             path, query, headers = _path_of_v2(event), str(event.get("rawQueryString") or ""), _headers_of_v2(event)
         case Shape.V1:
             method, path = str(event["httpMethod"]), _escaped(event["path"])
-            query, headers = urlencode(_pairs(event, "queryStringParameters")), _headers(event)
+            query, headers = urlencode(_pairs(event, "queryStringParameters"), errors="replace"), _headers(event)
         case Shape.ALB | Shape.ALB_MULTI_VALUE:
             method, path = str(event["httpMethod"]), str(event["path"])
             pairs = _pairs(event, "queryStringParameters")
@@ -114,12 +114,12 @@ def _path_of_v2(event: Event) -> str:
     stage = context.get("stage")
     if stage not in {None, "", DEFAULT_STAGE} and raw.startswith(f"/{stage}/"):
         raw = raw.removeprefix(f"/{stage}")
-    return quote(raw)  # an HTTP API has decoded it
+    return quote(raw, errors="replace")  # an HTTP API has decoded it
 
 
 def _escaped(path: str) -> str:
     """A path that an HTTP API with payload format 1.0 may have decoded. A REST API's holds nothing to escape."""
-    return quote(path, safe="/%:@!$&'()*+,;=~")
+    return quote(path, safe="/%:@!$&'()*+,;=~", errors="replace")
 
 
 def _headers_of_v2(event: Event) -> Pairs:

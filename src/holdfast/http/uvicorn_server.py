@@ -44,6 +44,8 @@ class GuardedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """It begins: it is counted, or refused."""
         self._socket = transport
+        # Else the body of a response waits for its client to acknowledge the head: 40 ms.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
         if not self._crowd.admit(self, self.loop.time()):
@@ -111,6 +113,7 @@ class GuardedConnection(H11Protocol):
             return
         self._lingers = True
         self._socket.write_eof()
+        self.flow.resume_reading()
         self.flow.resume_reading()
         self.loop.call_later(LINGER_SECONDS, self._socket.abort)
 

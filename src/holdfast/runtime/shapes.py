@@ -110,7 +110,9 @@ def recognised(event: Any) -> Work:
         return _recognised(event)
     except (AttributeError, KeyError, TypeError, UnicodeError) as error:
         told = f"{type(error).__name__}: {error}"[:SHOWN_CHARACTERS]
-        raise InvalidInput(f"this event looks like one that this function knows, and has another form ({told})") from None
+        raise InvalidInput(
+            f"this event looks like one that this function knows, and has another form ({told})"
+        ) from None
 
 
 def _recognised(event: Any) -> Work:
@@ -129,7 +131,9 @@ def _recognised(event: Any) -> Work:
             )
         if LETTER_KEY in known:
             return Heard(_letter(msgspec.json.encode(known)))
-        raise InvalidInput(f"this function knows no event with the keys {', '.join(sorted(map(str, known)))[:SHOWN_CHARACTERS]}")
+        raise InvalidInput(
+            f"this function knows no event with the keys {', '.join(sorted(map(str, known)))[:SHOWN_CHARACTERS]}"
+        )
     raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
 
 
