@@ -26,6 +26,7 @@ from holdfast.backends.aws import parse_address
 from holdfast.backends.memory import open_memory_home
 from holdfast.cli import main
 from holdfast.codec import jsontext
+from holdfast.codec.collisions import numbers_collide
 from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.duration import checked_wait, milliseconds, seconds
 from holdfast.errors import HoldfastError
@@ -99,6 +100,7 @@ def decode_all(data: bytes) -> None:
             codec_for(hint).decode_steady(data)
     jsontext.nests_too_deep(data)
     jsontext.holds_more_values(data, 100)
+    numbers_collide(data)
 
 
 def encode(value: Any) -> None:
@@ -277,7 +279,8 @@ ARGUMENTS = (
     "ls", "show", "start", "signal", "cancel", "pause", "resume", "retry", "fork", "delete", "result", "callback",
     "complete", "fail", "actor", "call", "timers", "dlq", "outbox", "bulk", "import", "checkout", "a", "Cart", "k",
     "add", "--id", "--json", "--status", "--tag", "a=b", "--limit", "--since", "--home", "sqlite:///shop.db", "memory://",
-    TOKEN, '{"card": "x"}', "[]", "--wait", "1ms", "--help", "--workflow", "-a", "shop:app", "--after", "damaged", "--dry-run",
+    TOKEN, '{"card": "x"}', "[]", "--wait", "1ms", "--help", "--workflow", "-a", "shop:app", "--after",
+    "damaged", "--dry-run",
 )  # fmt: skip
 LINES = st.lists(
     st.sampled_from(ARGUMENTS) | text("--", "-", "=", ":").filter(lambda word: len(word) < 100_000), max_size=6

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
 from holdfast.codec.jsontext import holds_more_values
 from holdfast.containment import contained
 from holdfast.errors import HoldfastError
@@ -112,10 +113,12 @@ def _announced_bytes(request: Request) -> int:
 
 
 def check_body(body: bytes, limits: HttpLimits) -> None:
-    """Raise ``Problem`` if a body is larger than allowed, or holds more values."""
+    """Raise ``Problem`` if a body is larger than allowed, or holds more values, or numbers with one hash."""
     check_body_size(len(body), limits)
     if holds_more_values(body, limits.body_values):
         raise Problem(413, "payload_too_large", f"the body holds over {limits.body_values} values")
+    if numbers_collide(body):
+        raise Problem(400, "invalid_input", f"the body holds over {MOST_ALIKE} numbers that have one hash")
 
 
 def check_body_size(size_bytes: int, limits: HttpLimits) -> None:
