@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from tests.fuzz.feeding import Fed, feed_named
@@ -36,10 +36,11 @@ def main(arguments: Sequence[str]) -> int:
     began, total, failed = time.monotonic(), 0, 0
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         asked = {
-            each.name: pool.submit(feed_named, each.name, -(-chosen.inputs * each.weight // weights), chosen.seed)
+            pool.submit(feed_named, each.name, -(-chosen.inputs * each.weight // weights), chosen.seed): each.name
             for each in targets
         }
-        for name, future in asked.items():
+        for future in as_completed(asked):
+            name = asked[future]
             match future.result():
                 case str(why):
                     failed += 1
