@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk bench swarm torture torture-aws test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk bench hostile fuzz swarm torture torture-aws test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -65,6 +65,12 @@ check-tidiness: .venv/.dev-installed
 
 bench: .venv/.dev-installed ## measure, and print the numbers
 	@$(BIN)/python -m benchmarks
+
+hostile: .venv/.dev-installed ## measure valid requests while hostile ones arrive
+	@$(BIN)/python -m benchmarks.hostile
+
+fuzz: .venv/.dev-installed ## feed 200,000 hostile inputs to all that takes any, and print how many they were
+	@$(BIN)/python -m tests.fuzz $(FUZZ_OPTIONS)
 
 swarm: .venv/.dev-installed ## run many seeds of simulated processes under faults
 	@$(BIN)/python -m tests.simulation

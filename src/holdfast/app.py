@@ -252,7 +252,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                     if callable(self._home)
                     else open_home(url, clock=self._clock, tell=tell, published=self.published)
                 )
-                home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock)
+                home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock, self._limit_bytes)
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
                     Opened(home, self._clock, self._limit_bytes, tell),

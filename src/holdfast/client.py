@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 LARGEST_PAGE: Final = 1_000
 
+FRESH_SECONDS: Final = 1.0
+"""So long after a token was verified its answer is written without another look; the write has conditions itself."""
+
 
 class StatusPage(Struct, frozen=True):
     """Some executions, newest first; pass ``cursor`` as ``after`` for the next ones, ``None`` means that was all."""
@@ -130,6 +133,14 @@ class CallbackHandle:
     def __init__(self, token: str, connect: Callable[[], Access]) -> None:
         self._token = token
         self._connect = connect
+        self._seen: tuple[float, TokenScope, Item] | None = None
+
+    async def verify(self) -> None:
+        """Raise ``InvalidToken`` unless the token is genuine. Whoever takes answers from outside asks this before it
+        reads what comes with the token.
+        """
+        found = await self._look(self._connect())
+        self._seen = (asyncio.get_running_loop().time(), *found)
 
     async def complete(self, value: Any = None) -> None:
         """Answer with a value. A repeat of the answer that was taken changes nothing, and is taken too (G11).
@@ -137,15 +148,18 @@ class CallbackHandle:
         Raises ``InvalidToken`` if the token is wrong, used up by another answer, or its execution has ended.
         """
         access = self._connect()
+        found = await self._verified(access)  # before anything is made of the value
         data = encode_untyped(value, "the callback's value", access.limit_bytes)
-        await self._answer(access, value=Raw(data))
+        await self._answer(access, *found, value=Raw(data))
 
     async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:
         """Answer with a failure: the body sees ``StepFailed`` with this type and message. Repeats as ``complete``."""
+        access = self._connect()
+        found = await self._verified(access)
         error = StepFailed(
             check_text("the type of an error", error_type), check_text("the message of an error", message)
         )
-        await self._answer(self._connect(), error=error)
+        await self._answer(access, *found, error=error)
 
     async def heartbeat(self) -> None:
         """Say that the work goes on; the callback's heartbeat time-out starts anew."""
@@ -157,8 +171,15 @@ class CallbackHandle:
         if not await send(scope.partition, answer, access.home, access.host, access.sender, access.clock.now_ms()):
             raise invalid_token()
 
-    async def _answer(self, access: Access, *, value: Raw = NO_VALUE, error: Exception | None = None) -> None:
-        scope, head = await self._verified(access)
+    async def _answer(
+        self,
+        access: Access,
+        scope: TokenScope,
+        head: Item,
+        *,
+        value: Raw = NO_VALUE,
+        error: Exception | None = None,
+    ) -> None:
         answer = CallbackAnswer(
             run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
         )
@@ -174,6 +195,12 @@ class CallbackHandle:
         nudge(head.partition, access.home, access.host)
 
     async def _verified(self, access: Access) -> tuple[TokenScope, Item]:
+        seen, self._seen = self._seen, None
+        if seen is not None and asyncio.get_running_loop().time() - seen[0] < FRESH_SECONDS:
+            return seen[1:]
+        return await self._look(access)
+
+    async def _look(self, access: Access) -> tuple[TokenScope, Item]:
         scope = token_scope(self._token)
         if not scope.partition.startswith(PARTITION_PREFIX):
             raise invalid_token()  # not to ask the store, which may have something to say about the key

@@ -19,7 +19,15 @@ LONGEST_SECONDS: Final = 3660 * 86_400.0
 LONGEST_WAIT_SECONDS: Final = 366_000 * 86_400.0
 """A thousand years: the longest that a body may wait by asyncio's own means, which know no limit."""
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
+LONGEST_TEXT_CHARACTERS: Final = 100
+"""A text that is longer is no duration. It is not looked at, so that a hostile one costs nothing."""
+
+SHOWN_CHARACTERS: Final = 60
+"""So much of what is no duration is told in the message."""
+
+_PART: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)\s*"
+_PARTS: Final = re.compile(_PART)
+_WHOLE: Final = re.compile(rf"\s*(?:{_PART})+")
 
 
 def seconds(duration: Duration) -> float:
@@ -40,10 +48,10 @@ def seconds(duration: Duration) -> float:
             value = duration
         case _:  # whatever its annotation says
             raise InvalidInput(
-                f"a duration is a number of seconds, a text such as '5m' or a timedelta, not {repr(duration)[:60]}"
+                f"a duration is a number of seconds, a text such as '5m' or a timedelta, not {_shown(duration)}"
             )
     if not 0 <= value <= LONGEST_SECONDS:  # nor is NaN
-        raise InvalidInput(f"a duration lies between 0 and {LONGEST_SECONDS / 86_400:.0f} days, not {duration!r}")
+        raise InvalidInput(f"a duration lies between 0 and {LONGEST_SECONDS / 86_400:.0f} days, not {_shown(duration)}")
     return float(value)
 
 
@@ -62,14 +70,23 @@ def checked_wait(seconds: float) -> float:
     """
     if not seconds <= LONGEST_WAIT_SECONDS:
         raise InvalidInput(
-            f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {seconds:,} s. For no limit at "
-            "all give asyncio.timeout or wait_for None; to wait for ever, wait for a signal"
+            f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {_shown(seconds)} s. For no "
+            "limit at all give asyncio.timeout or wait_for None; to wait for ever, wait for a signal"
         )
     return seconds
 
 
 def _parse(text: str) -> float:
-    parts = list(_PART.finditer(text.strip()))
-    if not parts or "".join(part.group(0) for part in parts) != text.strip():
-        raise InvalidInput(f"{text!r} is no duration; write for example '250ms', '30s', '5m', '1h30m', '7d'")
-    return sum(float(part.group(1)) * UNIT_SECONDS[part.group(2)] for part in parts)
+    if len(text) > LONGEST_TEXT_CHARACTERS or not _WHOLE.fullmatch(text):
+        raise InvalidInput(
+            f"{_shown(text[:SHOWN_CHARACTERS])} is no duration; write for example '250ms', '30s', '5m', '1h30m', '7d'"
+        )
+    return sum(float(number) * UNIT_SECONDS[unit] for number, unit in _PARTS.findall(text))
+
+
+def _shown(given: object) -> str:
+    """What was given, as far as a message can hold it."""
+    try:
+        return repr(given)[:SHOWN_CHARACTERS]
+    except ValueError:  # an integer of thousands of digits has no text
+        return "a number with thousands of digits"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import tracemalloc
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,17 @@ from holdfast.backends.memory.data import StoredBlob
 from holdfast.backends.sqlite import SqliteStore
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.clock import SystemClock
-from holdfast.coordination.offload import GRACE_MS, THREAD_BYTES, OffloadingStore
+from holdfast.coordination.offload import (
+    GRACE_MS,
+    LARGEST_WHOLE_BYTES,
+    PIECE_BYTES,
+    THREAD_BYTES,
+    OffloadingStore,
+    Reference,
+    fetch,
+    offload,
+    stream,
+)
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, HEAD, Delete, Item, Put, RevisionIs, Update
 from holdfast.ports import BLOB_MARK, Blobs, Page, Store
@@ -201,3 +213,47 @@ async def test_fifty_megabytes_go_through_a_step_and_back(tmp_path):
         await handle.signal("go")
         assert len(await handle) == size // 2
     assert ran == [1]
+
+
+class Bomb:
+    """Blobs of which one is a few packed bytes that become as many as one likes, and what was asked of them."""
+
+    def __init__(self, size_bytes: int, piece_bytes: int = 2**16) -> None:
+        packer = zlib.compressobj(1)
+        block = bytes(2**20)
+        self.packed = b"".join([packer.compress(block) for _ in range(size_bytes // len(block))]) + packer.flush()
+        self.piece_bytes = piece_bytes
+
+    async def read(self, digest: str):
+        for begin in range(0, len(self.packed), self.piece_bytes):
+            yield self.packed[begin : begin + self.piece_bytes]
+
+
+async def test_a_blob_that_becomes_more_than_its_reference_says_is_damaged_before_it_does():
+    """A few bytes that become many take the memory of one piece."""
+    bomb = Bomb(64 * 2**20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreUnusable, match="damaged"):
+            await fetch(Reference("0" * 64, 1_000, compressed=True), bomb)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 8 * 2**20
+
+
+async def test_a_reference_to_more_than_may_be_read_whole_is_refused_unread():
+    bomb = Bomb(2**20)
+    with pytest.raises(StoreUnusable, match="268,435,456 at most"):
+        await fetch(Reference("0" * 64, LARGEST_WHOLE_BYTES + 1, compressed=True), bomb)
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+@pytest.mark.parametrize("noise", [False, True])
+async def test_what_was_packed_comes_back_in_pieces_of_a_bounded_size(size, noise):
+    body = random.Random(size).randbytes(size // 2) + bytes(size - size // 2) if noise else bytes(size)
+    blobs = MemoryBlobs(MemoryData())
+    reference = await offload(body, blobs, 0)
+    pieces = [piece async for piece in stream(reference, blobs)]
+    assert b"".join(pieces) == body
+    assert max(map(len, pieces), default=0) <= PIECE_BYTES

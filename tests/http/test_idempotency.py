@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import holdfast as hf
-from holdfast.http import IdempotentRequests
+from holdfast.http import IdempotentRequests, exchange
 
 
 @dataclass
@@ -408,3 +408,37 @@ async def test_without_a_key_there_is_none_for_effects(memory_world):
         await request(asgi, None)
         await request(asgi)
     assert seen == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [([], 400), ([(b"idempotency-key", b"k"), (b"content-length", b"4000000000")], 413)],
+)
+async def test_no_body_is_read_for_a_request_that_is_refused_by_its_head(memory_world, headers, status):
+    async with memory_world.app() as app:
+        asked, sent = [], []
+
+        async def receive():
+            asked.append(True)
+            return {"type": "http.request", "body": b"x", "more_body": True}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        await IdempotentRequests(None, app)(scope, receive, send)
+        assert (sent[0]["status"], asked) == (status, [])
+
+
+async def test_a_body_that_does_not_come_to_its_end_in_time_is_given_up(memory_world, monkeypatch):
+    monkeypatch.setattr(exchange.read_whole, "__defaults__", (0.0,))
+    async with memory_world.app() as app:
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"idempotency-key", b"k")]
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        await IdempotentRequests(None, app)(scope, asyncio.Event().wait, send)
+        assert sent[0]["status"] == 408

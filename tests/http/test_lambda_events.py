@@ -11,9 +11,10 @@ import base64
 import json
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.http.lambda_events import Shape, shape_of, to_request, to_response
+from holdfast.http.lambda_events import Shape, body_of, shape_of, to_request, to_response
 from holdfast.http.messages import Remote, Vouched
 from holdfast.http.respond import respond
 
@@ -135,6 +136,7 @@ async def test_a_request_is_served_and_answered_in_its_shape(memory_shop, door):
     async with memory_shop.working() as api:
         request = to_request(event)
         assert request is not None
+        request = replace(request, body=body_of(event, 1000))
         answer = to_response(await respond(memory_shop.app, request, api.options), shape)
     assert answer["statusCode"] == 200
     assert answer["isBase64Encoded"] is False
@@ -165,11 +167,18 @@ def test_headers_keep_all_their_values(door):
 def test_a_body_may_be_base_64_or_missing(door):
     data = b"\x00\xff"
     encoded = base64.b64encode(data).decode()
-    assert to_request(door(body=encoded, isBase64Encoded=True)).body == data
-    assert to_request(door(body=None)).body == b""
-    assert to_request(door(body="ü")).body == "ü".encode()
+    assert body_of(door(body=encoded, isBase64Encoded=True), 2) == data
+    assert body_of(door(body=None), 0) == b""
+    assert body_of(door(body="ü"), 2) == "ü".encode()
     with pytest.raises(hf.InvalidInput, match="base 64"):
-        to_request(door(body="?", isBase64Encoded=True))
+        body_of(door(body="?", isBase64Encoded=True), 2)
+
+
+@doors
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_body_over_the_limit_is_not_decoded(door, encoded):
+    with pytest.raises(hf.PayloadTooLarge, match="over 6 bytes"):
+        body_of(door(body="?" * 13, isBase64Encoded=encoded), 6)
 
 
 @doors

@@ -16,6 +16,7 @@ from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, usable
 from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
+from holdfast.http.connections import MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, ConnectionLimits
 from holdfast.http.network import is_loopback_host
 
 TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"
@@ -46,8 +47,34 @@ BACKLOG: Final = 2048
     show_default=True,
     help="How long requests may take to finish when it is stopped.",
 )
+@click.option(
+    "--connections",
+    metavar="N",
+    type=click.IntRange(1),
+    default=MOST_CONNECTIONS,
+    show_default=True,
+    help="How many connections there may be at once.",
+)
+@click.option(
+    "--per-address",
+    metavar="N",
+    type=click.IntRange(1),
+    default=MOST_CONNECTIONS_OF_ADDRESS,
+    show_default=True,
+    help="How many of them from one address; behind a proxy all come from its address.",
+)
 @on_home
-def serve(session: Session, *, host: str, port: int, work: bool, tokens: Path | None, grace: float) -> None:
+def serve(
+    session: Session,
+    *,
+    host: str,
+    port: int,
+    work: bool,
+    tokens: Path | None,
+    grace: float,
+    connections: int,
+    per_address: int,
+) -> None:
     """Serve the app over HTTP until SIGTERM or Ctrl-C.
 
     On the loopback address it serves this machine without asking who calls; on any other address it needs tokens.
@@ -75,7 +102,8 @@ def serve(session: Session, *, host: str, port: int, work: bool, tokens: Path | 
             click.echo(as_json(told) if session.json else text, err=not session.json)
 
         api = app.asgi(authenticate=authenticate, worker=work)
-        if not served_by_uvicorn(api, listener, grace_seconds=grace, announce=announce):
+        limits = ConnectionLimits(total=connections, per_address=per_address)
+        if not served_by_uvicorn(api, listener, grace_seconds=grace, limits=limits, announce=announce):
             raise ConfigurationError("the server did not start: the lines above say why")
 
 

@@ -22,9 +22,9 @@ LARGEST_EXACT: Final = 2**53
 """Up to here every whole number is a float, and no two of them are the same one."""
 
 _WHOLE_FLOAT: Final = re.compile(rb"\d\.0\b|\d[eE]")
-_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
-_STRING: Final = re.compile(rb'"[^"]*"')
 _NO_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_NO_SEPARATORS: Final = bytes(set(range(256)) - set(b'[{:,"'))
+_BEGINS_VALUE: Final = (b"[", b"{", b":", b",")
 _AS_LISTS: Final = bytes.maketrans(b"{}", b"[]")
 
 
@@ -132,14 +132,29 @@ def nests_too_deep(data: bytes) -> bool:
     """
     if len(data) <= 2 * NESTING_LIMIT_LEVELS or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT_LEVELS:
         return False
-    if b"\\" in data:
-        data = _ESCAPE.sub(b"", data)
-    brackets = data.translate(_AS_LISTS, _NO_STRUCTURE).replace(b'""', b"")
-    if b'"' in brackets:
-        brackets = _STRING.sub(b"", brackets)
+    brackets = _outside_text(data, _NO_STRUCTURE).translate(_AS_LISTS)
     # Each round strips the innermost level; a text is as deep as the rounds it takes. All loops run in C.
     for _ in range(NESTING_LIMIT_LEVELS):
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"")
     return bool(brackets)
+
+
+def holds_more_values(data: bytes, most: int) -> bool:
+    """Whether this JSON text may hold more than so many values in lists and objects, at all levels; keys count too.
+
+    >>> holds_more_values(b'{"a": [1, ","]}', 4), holds_more_values(b'{"a": [1, 2]}', 3)
+    (False, True)
+    """
+    if sum(map(data.count, _BEGINS_VALUE)) <= most:
+        return False  # as nearly always, without a look at what is text
+    return len(_outside_text(data, _NO_SEPARATORS)) > most
+
+
+def _outside_text(data: bytes, but: bytes) -> bytes:
+    """What is not inside strings in this JSON text, ``but`` some bytes. All loops run in C."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = data.translate(None, but).replace(b'""', b"")
+    return b"".join(left.split(b'"')[::2]) if b'"' in left else left

@@ -35,6 +35,15 @@ MARKS: Final = (BLOB_MARK, SEAL_MARK)
 THREAD_BYTES: Final = 256 * 1024
 """More than this is packed and unpacked in a thread, so that the event loop goes on."""
 
+PIECE_BYTES: Final = 2**20
+"""So much of a compressed blob is unpacked at a time."""
+
+LARGEST_WHOLE_BYTES: Final = 256 * 2**20
+"""A larger body is not read whole into memory; one of an app with a large ``limit_bytes`` may be."""
+
+VALUES_IN_BODY: Final = 64
+"""So many of the largest values an app allows at least fit into a body that it can read."""
+
 COMPRESSION_LEVEL: Final = 1
 """Of zlib: JSON shrinks to a third or so at any level, and this one is several times as fast as the rest."""
 
@@ -85,20 +94,30 @@ async def offload(body: bytes, blobs: Blobs, now_ms: int) -> Reference:
     return reference
 
 
-async def fetch(reference: Reference, blobs: Blobs) -> bytes:
-    """The body that was offloaded. Raises ``StoreUnusable`` if it is missing or damaged."""
+async def fetch(reference: Reference, blobs: Blobs, most_bytes: int = LARGEST_WHOLE_BYTES) -> bytes:
+    """The body that was offloaded. Raises ``StoreUnusable`` if it is missing or damaged, or over ``most_bytes``."""
+    if reference.size_bytes > most_bytes:
+        raise StoreUnusable(
+            f"blob {reference.digest} takes {reference.size_bytes:,} bytes, and a body that is read whole takes "
+            f"{most_bytes:,} at most. An app with a larger limit_bytes reads larger ones"
+        )
     return b"".join([chunk async for chunk in stream(reference, blobs)])
 
 
 async def stream(reference: Reference, blobs: Blobs) -> AsyncIterator[bytes]:
-    """The body piece by piece, never whole in memory. Damage may show only at the end: it raises ``StoreUnusable``."""
-    unpacker = zlib.decompressobj() if reference.compressed else None
+    """The body piece by piece, never whole in memory. Damage may show only at the end: it raises ``StoreUnusable``.
+
+    No piece is larger than what the blobs answer or ``PIECE_BYTES``, and nothing comes beyond the size that the
+    reference tells, whatever a compressed blob would become.
+    """
     digest, size_bytes = hashlib.sha256(), 0
+    packed = blobs.read(reference.digest)
     try:
-        async for packed in blobs.read(reference.digest):
-            piece = packed if unpacker is None else await _aside(len(packed), partial(unpacker.decompress, packed))
+        async for piece in _unpacked(packed) if reference.compressed else packed:
             digest.update(piece)
             size_bytes += len(piece)
+            if size_bytes > reference.size_bytes:
+                raise _damaged(reference)
             yield piece
     except zlib.error as error:
         raise _damaged(reference) from error
@@ -106,6 +125,17 @@ async def stream(reference: Reference, blobs: Blobs) -> AsyncIterator[bytes]:
         raise BlobMissing(f"blob {reference.digest} is missing. Restore it from a backup of the home")
     if size_bytes != reference.size_bytes or digest.hexdigest() != reference.digest:
         raise _damaged(reference)
+
+
+async def _unpacked(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What compressed bytes hold, in pieces of at most ``PIECE_BYTES``: a megabyte can become a gigabyte."""
+    unpacker = zlib.decompressobj()
+    async for packed in pieces:
+        left, piece = packed, b""
+        while left or len(piece) == PIECE_BYTES:  # a full piece may have left more behind in the unpacker
+            piece = await _aside(len(left), partial(unpacker.decompress, left, PIECE_BYTES))
+            yield piece
+            left = unpacker.unconsumed_tail
 
 
 def _pack(body: bytes) -> tuple[Reference, bytes]:
@@ -125,11 +155,12 @@ async def _aside(size_bytes: int, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
-def roomy(home: Home, clock: Clock) -> Home:
-    """The same home, but its items take bodies of any size."""
+def roomy(home: Home, clock: Clock, limit_bytes: int = 0) -> Home:
+    """The same home, but its items take large bodies, of values of up to ``limit_bytes`` each."""
     if home.blobs is None:
         return home
-    store = OffloadingStore(home.store, home.blobs, clock, home.inline_bytes, packs=home.packs)
+    most_bytes = max(LARGEST_WHOLE_BYTES, VALUES_IN_BODY * limit_bytes)
+    store = OffloadingStore(home.store, home.blobs, clock, home.inline_bytes, packs=home.packs, most_bytes=most_bytes)
     sequencer = None if home.sequencer is None else OffloadingSequencer(home.sequencer, store)
     return replace(home, store=store, sequencer=sequencer)
 
@@ -137,8 +168,18 @@ def roomy(home: Home, clock: Clock) -> Home:
 class OffloadingStore:
     """A store whose bodies may be of any size, made of one whose items are small and a place for blobs."""
 
-    def __init__(self, store: Store, blobs: Blobs, clock: Clock, inline_bytes: int, *, packs: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        clock: Clock,
+        inline_bytes: int,
+        *,
+        packs: bool = False,
+        most_bytes: int = LARGEST_WHOLE_BYTES,
+    ) -> None:
         self._packs = packs
+        self._most_bytes = most_bytes
         self._store = store
         self._blobs = blobs
         self._clock = clock
@@ -233,7 +274,7 @@ class OffloadingStore:
 
     async def _whole(self, item: Item) -> Item:
         reference = reference_in(item.body)
-        return item if reference is None else replace(item, body=await fetch(reference, self._blobs))
+        return item if reference is None else replace(item, body=await fetch(reference, self._blobs, self._most_bytes))
 
 
 class OffloadingSequencer:

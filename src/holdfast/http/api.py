@@ -62,11 +62,15 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """What one request may take. A request over a limit is refused, but for ``wait_seconds``: who asks to wait longer
     waits that long.
 
-    ``body_seconds`` is how long a body may take to arrive; ``headers_bytes`` counts names and values.
+    ``body_seconds`` is how long a body may take to arrive; ``body_values`` how many values its JSON may hold, at every
+    level; ``bodies_bytes`` is for the bodies of all requests under way together. ``headers_bytes`` counts names and
+    values.
     """
 
     body_bytes: int = 4 * 1024 * 1024
     body_seconds: float = 30.0
+    body_values: int = 100_000
+    bodies_bytes: int = 64 * 1024 * 1024
     wait_seconds: float = 25.0
     headers: int = 100
     headers_bytes: int = 32 * 1024
@@ -187,6 +191,13 @@ class Call:
         self.names = names
         self._limits = limits
         self._patience = patience
+        self._callback: CallbackHandle | None = None
+
+    def callback(self) -> CallbackHandle:
+        """The callback whose token is in the path: the one handle, which knows that its token was verified."""
+        if self._callback is None:
+            self._callback = self.app.callback(self.names["token"])
+        return self._callback
 
     def query(self, *known: str) -> Query:
         """The parameters of the query, which are some of these."""

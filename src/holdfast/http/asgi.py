@@ -6,7 +6,6 @@ core needs no framework, and this is all that is left.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -14,14 +13,12 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
-from holdfast.http.api import HttpLimits, Options, Patience, Served
-from holdfast.http.exchange import Receive, Scope, Send, read_whole, send_response
+from holdfast.http.api import Options, Patience, Served
+from holdfast.http.bodies import ArrivingBody, Room
+from holdfast.http.exchange import Receive, Scope, Send, send_response
 from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
 from holdfast.http.network import is_loopback_address
-from holdfast.http.problems import Problem
-from holdfast.http.respond import check_body_size, respond
-
-LONGEST_LENGTH_DIGITS: Final = 18
+from holdfast.http.respond import respond
 
 FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
 """Headers by which a proxy says that the request comes from elsewhere."""
@@ -47,6 +44,7 @@ class AsgiApi:
         self._options = options
         self._works = works
         self._serving: set[Patience] = set()
+        self._room = Room(options.limits.bodies_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -67,24 +65,19 @@ class AsgiApi:
             patience.server_stops()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            body = await read_body(scope, receive, self._options.limits)
-        except Problem as problem:
-            await _send_to_client(problem.response(), send, ("connection", "close"))
-            return
-        if body is None:
-            return
         patience = Patience()
+        body = ArrivingBody(scope, receive, self._options.limits, self._room, patience)
         self._serving.add(patience)
-        watch = asyncio.ensure_future(_watch(receive, patience))
         try:
-            response = await respond(self._app, request_of(scope, body), self._options, patience=patience)
+            response = await respond(
+                self._app, request_of(scope), self._options, patience=patience, read_body=body.read
+            )
         finally:
             self._serving.discard(patience)
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+            await body.close()
         if not patience.client_has_left:
-            await _send_to_client(response, send)
+            # What is still to come of a body is not read to find the next request behind it.
+            await _send_to_client(response, send, *((("connection", "close"),) if body.outstanding else ()))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -101,30 +94,14 @@ class AsgiApi:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-async def read_body(scope: Scope, receive: Receive, limits: HttpLimits) -> bytes | None:
-    """The whole body; ``None`` if the client goes away. Raises ``Problem`` if it is too large, or takes too long."""
-    for name, value in scope["headers"]:
-        if name.lower() == b"content-length" and value.isdigit():
-            check_body_size(int(value[:LONGEST_LENGTH_DIGITS]), limits)
-    limit = asyncio.timeout(limits.body_seconds)
-    try:
-        async with limit:
-            return await read_whole(receive, lambda size_bytes: check_body_size(size_bytes, limits))
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise Problem(408, "too_slow", f"the body did not arrive within {limits.body_seconds} s") from None
-
-
-def request_of(scope: Scope, body: bytes) -> Request:
-    """A request as ASGI tells it."""
+def request_of(scope: Scope) -> Request:
+    """A request as ASGI tells it, before its body is there."""
     headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
     return Request(
         method=scope["method"],
         path=_path(scope),
         query=scope.get("query_string", b"").decode("latin-1"),
         headers=headers,
-        body=body,
         source=_source(scope, {name for name, _ in headers}),
     )
 
@@ -143,13 +120,6 @@ def _source(scope: Scope, headers: set[str]) -> Source:
     if all(end is not None and is_loopback_address(str(end[0])) for end in ends) and not headers & FORWARDED:
         return Loopback()
     return REMOTE
-
-
-async def _watch(receive: Receive, patience: Patience) -> None:
-    """Find out that the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    patience.client_leaves()
 
 
 async def _send_to_client(response: Response, send: Send, *more: tuple[str, str]) -> None:

@@ -8,10 +8,15 @@ from holdfast.http.api import Call
 from holdfast.http.messages import Response, empty_response
 
 
+async def verify(call: Call) -> None:
+    """Refuse a token that is not genuine. Nothing of the body is read before."""
+    await call.callback().verify()
+
+
 async def complete(call: Call) -> Response:
     """Answer with a value: the body, any JSON."""
     call.query()
-    await call.app.callback(call.names["token"]).complete(call.value())
+    await call.callback().complete(call.value())
     return empty_response()
 
 
@@ -26,12 +31,12 @@ async def fail(call: Call) -> Response:
     """Answer with a failure: the workflow sees ``StepFailed`` with this type and message."""
     call.query()
     failure = call.fields(Failure)
-    await call.app.callback(call.names["token"]).fail(failure.message, error_type=failure.type)
+    await call.callback().fail(failure.message, error_type=failure.type)
     return empty_response()
 
 
 async def heartbeat(call: Call) -> Response:
     """Say that the work goes on."""
     call.query()
-    await call.app.callback(call.names["token"]).heartbeat()
+    await call.callback().heartbeat()
     return empty_response()

@@ -5,11 +5,13 @@ See the ASGI specification, "HTTP & WebSocket ASGI Message Format".
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 from holdfast.errors import HoldfastError, PayloadTooLarge
 from holdfast.http.messages import Response
+from holdfast.http.problems import Problem
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,8 +28,31 @@ Refuse = Callable[[HoldfastError, Send], Awaitable[None]]
 """Sends an error as a response."""
 
 
-async def read_whole(receive: Receive, check_size: Callable[[int], None]) -> bytes | None:
-    """The body of a request; ``None`` if the client goes away. ``check_size`` raises if it has become too large."""
+LONGEST_LENGTH_DIGITS: Final = 18
+"""Of a ``Content-Length``; what is longer is as much too large."""
+
+BODY_SECONDS: Final = 30.0
+"""So long a body may take to arrive, unless it is said otherwise."""
+
+
+async def read_whole(
+    receive: Receive, check_size: Callable[[int], None], timeout_seconds: float = BODY_SECONDS
+) -> bytes | None:
+    """The body of a request; ``None`` if the client goes away. ``check_size`` raises if it has become too large.
+
+    Raises ``Problem`` if it takes too long.
+    """
+    limit = asyncio.timeout(timeout_seconds)
+    try:
+        async with limit:
+            return await _read_whole(receive, check_size)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Problem(408, "too_slow", f"the body did not arrive within {timeout_seconds} s") from None
+
+
+async def _read_whole(receive: Receive, check_size: Callable[[int], None]) -> bytes | None:
     chunks: list[bytes] = []
     size_bytes = 0
     while True:
@@ -39,6 +64,12 @@ async def read_whole(receive: Receive, check_size: Callable[[int], None]) -> byt
         check_size(size_bytes)
         if not message.get("more_body", False):
             return b"".join(chunks)
+
+
+def announced_bytes(scope: Scope) -> int:
+    """How large the body is going to be, as far as the headers say so."""
+    lengths = (value.strip() for name, value in scope["headers"] if name.lower() == b"content-length")
+    return max((int(each[:LONGEST_LENGTH_DIGITS]) for each in lengths if each.isdigit()), default=0)
 
 
 async def send_response(response: Response, send: Send, *more: tuple[str, str]) -> None:
@@ -70,12 +101,15 @@ class Exchange:
 
     @classmethod
     async def read(cls, scope: Scope, receive: Receive, send: Send, limit_bytes: int) -> Exchange | None:
-        """Read the whole request; ``None`` if the client goes away. Raises ``PayloadTooLarge``."""
+        """Read the whole request; ``None`` if the client goes away. Raises ``PayloadTooLarge``, and ``Problem`` if it
+        takes too long.
+        """
 
         def check(size_bytes: int) -> None:
             if size_bytes > limit_bytes:
                 raise PayloadTooLarge(f"the request is over {limit_bytes} bytes, and would have to be compared whole")
 
+        check(announced_bytes(scope))
         body = await read_whole(receive, check)
         return None if body is None else cls(scope, body, receive, send, limit_bytes)
 

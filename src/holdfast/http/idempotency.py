@@ -23,7 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.http.exchange import Exchange, Receive, Scope, Send, send_response
 from holdfast.http.messages import Response, header_id
-from holdfast.http.problems import problem_of
+from holdfast.http.problems import Problem, problem_of
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.keys import key_text
@@ -98,15 +98,18 @@ class IdempotentRequests:
             await self._asgi(scope, receive, send)
             return
         try:
+            parsed = header_id("Idempotency-Key", [each.decode("latin-1") for each in keys])
+            key = key_text([f"caller {self._caller(scope)}", parsed], "the request")
             exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes)
             if exchange is None:  # the client has gone
                 return
-            parsed = header_id("Idempotency-Key", [each.decode("latin-1") for each in keys])
-            key = key_text([f"caller {self._caller(scope)}", parsed], "the request")
             begun = await self._attempts.begin(self._place(scope, key, exchange.body))
             if isinstance(begun, Ended):
                 await _replay(begun, send)
                 return
+        except Problem as problem:
+            await send_response(problem.response(), send, ("connection", "close"))
+            return
         except HoldfastError as error:
             await send_problem(error, send)
             return

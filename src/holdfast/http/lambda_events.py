@@ -20,7 +20,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, PayloadTooLarge
 from holdfast.http.messages import REMOTE, Pairs, Request, Response, Source, Vouched
 
 Event = Mapping[str, Any]
@@ -54,7 +54,7 @@ def shape_of(event: Any) -> Shape | None:
 
 
 def to_request(event: Any) -> Request | None:
-    """The request in an event; ``None`` if the event is no HTTP request. Raises ``InvalidInput`` for a broken body.
+    """The request in an event, without its body; ``None`` if the event is no HTTP request.
 
     Whom the front door has authenticated by IAM is told in ``source``; ``iam_caller`` is who takes that for enough.
     """
@@ -67,7 +67,7 @@ def to_request(event: Any) -> Request | None:
             path, query, headers = _path_of_v2(event), str(event.get("rawQueryString") or ""), _headers_of_v2(event)
         case Shape.V1:
             method, path = str(event["httpMethod"]), _escaped(event["path"])
-            query, headers = urlencode(_pairs(event, "queryStringParameters")), _headers(event)
+            query, headers = urlencode(_pairs(event, "queryStringParameters"), errors="replace"), _headers(event)
         case Shape.ALB | Shape.ALB_MULTI_VALUE:
             method, path = str(event["httpMethod"]), str(event["path"])
             pairs = _pairs(event, "queryStringParameters")
@@ -77,7 +77,6 @@ def to_request(event: Any) -> Request | None:
         path=path,
         query=query,
         headers=headers,
-        body=_body(event),
         source=_iam_caller(event) or REMOTE,
     )
 
@@ -115,12 +114,12 @@ def _path_of_v2(event: Event) -> str:
     stage = context.get("stage")
     if stage not in {None, "", DEFAULT_STAGE} and raw.startswith(f"/{stage}/"):
         raw = raw.removeprefix(f"/{stage}")
-    return quote(raw)  # an HTTP API has decoded it
+    return quote(raw, errors="replace")  # an HTTP API has decoded it
 
 
 def _escaped(path: str) -> str:
     """A path that an HTTP API with payload format 1.0 may have decoded. A REST API's holds nothing to escape."""
-    return quote(path, safe="/%:@!$&'()*+,;=~")
+    return quote(path, safe="/%:@!$&'()*+,;=~", errors="replace")
 
 
 def _headers_of_v2(event: Event) -> Pairs:
@@ -140,15 +139,22 @@ def _pairs(event: Event, name: str) -> list[tuple[str, str]]:
     """The pairs of a field that has a twin for several values of one name, of which one may be missing."""
     multi = _mapping(event.get(f"multiValue{name[0].upper()}{name[1:]}"))
     if multi:
-        return [(str(each), str(value)) for each, values in multi.items() for value in values or ()]
+        return [(str(each), str(value)) for each, values in multi.items() for value in _listing(values)]
     return [(str(each), str(value)) for each, value in _mapping(event.get(name)).items()]
 
 
-def _body(event: Event) -> bytes:
+def body_of(event: Event, limit_bytes: int) -> bytes:
+    """The body of the request in an event. It is not decoded before this is called.
+
+    Raises ``PayloadTooLarge`` if it is over the limit, ``InvalidInput`` if it is broken.
+    """
     body = event.get("body")
     if not isinstance(body, str):
         return b""
-    if not event.get("isBase64Encoded"):
+    encoded = bool(event.get("isBase64Encoded"))
+    if (len(body) * 3 // 4 - 2 if encoded else len(body)) > limit_bytes:
+        raise PayloadTooLarge(f"the body is over {limit_bytes} bytes")
+    if not encoded:
         return body.encode("utf-8", "surrogatepass")
     try:
         return base64.b64decode(body, validate=True)
@@ -163,6 +169,10 @@ def _iam_caller(event: Event) -> Source | None:
     by_v1 = _mapping(context.get("identity")).get("userArn")
     arn = by_v2 or by_v1
     return Vouched(arn) if isinstance(arn, str) and arn else None
+
+
+def _listing(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> Event:

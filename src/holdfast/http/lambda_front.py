@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from holdfast.http import actors
-from holdfast.http.api import Options, Patience, Served
-from holdfast.http.lambda_events import Shape, shape_of, to_request, to_response
+from holdfast.http.api import HttpLimits, Options, Patience, Served
+from holdfast.http.lambda_events import Shape, body_of, shape_of, to_request, to_response
 from holdfast.http.messages import Request
 from holdfast.http.problems import Problem
-from holdfast.http.respond import respond
+from holdfast.http.respond import check_size, respond
 from holdfast.http.routes import find
 
 CALLS: Final = (actors.call_method, actors.read)
@@ -25,27 +26,42 @@ class HttpFront:
         self._options = options
 
     def take(self, event: Any) -> Asked | None:
-        """The request in an event; ``None`` if there is none. Raises ``InvalidInput`` for a broken body."""
+        """The request in an event; ``None`` if there is none. Its body is decoded once its caller is let in."""
         shape, request = shape_of(event), to_request(event)
         if shape is None or request is None:
             return None
-        return Asked(self._app, request, shape, self._options)
+        limit_bytes = self._options.limits.body_bytes
+
+        async def read_body() -> bytes:
+            return body_of(event, limit_bytes)
+
+        return Asked(self._app, request, shape, self._options, read_body)
 
 
 class Asked:
     """One request. ``waits`` says whether its answer waits for work."""
 
-    def __init__(self, app: Served, request: Request, shape: Shape, options: Options) -> None:
+    def __init__(
+        self,
+        app: Served,
+        request: Request,
+        shape: Shape,
+        options: Options,
+        read_body: Callable[[], Awaitable[bytes]],
+    ) -> None:
         self._app = app
         self._request = request
         self._shape = shape
         self._options = options
+        self._read_body = read_body
         self._patience = Patience()
-        self.waits = _waits(request)
+        self.waits = _waits(request, options.limits)
 
     async def answer(self) -> dict[str, Any]:
         """The response, as the front door wants it."""
-        response = await respond(self._app, self._request, self._options, patience=self._patience)
+        response = await respond(
+            self._app, self._request, self._options, patience=self._patience, read_body=self._read_body
+        )
         return to_response(response, self._shape)
 
     def hurry(self) -> None:
@@ -53,8 +69,9 @@ class Asked:
         self._patience.server_stops()
 
 
-def _waits(request: Request) -> bool:
+def _waits(request: Request, limits: HttpLimits) -> bool:
     try:
+        check_size(request, limits)
         found = find(request.method, request.path)
     except Problem:
         return False

@@ -12,7 +12,7 @@
 | 422 | the id belongs to another input; or an actor refused with an error that it declares (``raises=``) |
 | 429 | the mailbox is full; ``Retry-After`` |
 | 500 | user code raised what it does not declare; or something here is wrong |
-| 503 | the store does not answer; ``Retry-After`` |
+| 503 | the store does not answer; or there is too much to do here now; ``Retry-After`` |
 | 504 | the wait is over, and what was waited for goes on |
 """
 
@@ -91,6 +91,11 @@ class Problem(Exception):
         """The problem as a response. Callback tokens are masked in it."""
         told = {"title": self.code.replace("_", " "), "status": self.status, "detail": masked(self.detail)}
         return json_response(self.status, {**told, "code": self.code, **self.more}, *self.headers, kind=PROBLEM_JSON)
+
+
+def overloaded(detail: str) -> Problem:
+    """There is too much to do here now."""
+    return Problem(503, "overloaded", detail, ("retry-after", str(RETRY_AFTER_SECONDS)))
 
 
 def problem_of(error: HoldfastError) -> Problem:

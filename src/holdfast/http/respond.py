@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec.structs import replace
+
+from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
+from holdfast.codec.jsontext import holds_more_values
 from holdfast.containment import contained
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
+from holdfast.http.exchange import LONGEST_LENGTH_DIGITS
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, problem_of
 from holdfast.http.routes import Found, find
@@ -21,12 +27,19 @@ _logger = logging.getLogger("holdfast")
 
 
 async def respond(
-    app: Served, request: Request, options: Options | None = None, *, patience: Patience | None = None
+    app: Served,
+    request: Request,
+    options: Options | None = None,
+    *,
+    patience: Patience | None = None,
+    read_body: Callable[[], Awaitable[bytes]] | None = None,
 ) -> Response:
     """The response to a request. Never raises an error.
 
-    ``app`` is open. Through ``patience`` a server tells that the client has left, or that it wants to stop: what waits
-    then gives up; what writes goes on.
+    ``app`` is open. With ``read_body`` the request has come without its body, which is read by it once the caller has
+    been let in, and not at all otherwise; callers are known by what a request has besides its body. Through
+    ``patience`` a server tells that the client has left, or that it wants to stop: what waits then gives up; what
+    writes goes on.
 
     Telemetry hears ``http_answered`` with the route, the status, the caller and what the request was about; tokens and
     payloads are in no log and no event.
@@ -37,20 +50,28 @@ async def respond(
     try:
         check_size(request, chosen.limits)
         found = find(request.method, request.path)
-        if found.route.right is not None:
-            known = await contained(caller_of(request, chosen.authenticate))
+        route = found.route
+        head = replace(request, body=b"")
+        if route.right is not None:
+            known = await contained(caller_of(head, chosen.authenticate))
             caller = known.name
-            check_right(known, found.route.right)
-        call = Call(app, request, found.names, chosen.limits, patience or Patience())
-        response = await found.route.handle(call)
+            check_right(known, route.right)
+        call = Call(app, head, found.names, chosen.limits, patience or Patience())
+        if route.verify is not None:
+            await route.verify(call)
+        if route.reads_body:
+            body = request.body if read_body is None else await read_body()
+            check_body(body, chosen.limits)
+            call.request = replace(request, body=body)
+        response = await route.handle(call)
     except ClientGone:
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a response
         response = _problem(error, found).response()
-    route = "none" if found is None else str(found.route)
+    named = "none" if found is None else str(found.route)
     # The paths of callbacks hold their tokens, and their callers are not known.
     target = "" if found is None or not caller else " ".join(found.names.values())
-    app.telemetry.emit("http_answered", route=route, status=response.status, caller=caller, target=target)
+    app.telemetry.emit("http_answered", route=named, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
 
 
@@ -80,9 +101,24 @@ def check_size(request: Request, limits: HttpLimits) -> None:
         raise Problem(
             431, "headers_too_large", f"over {limits.headers} headers, or over {limits.headers_bytes} bytes of them"
         )
-    check_body_size(len(request.body), limits)
+    check_body_size(max(len(request.body), _announced_bytes(request)), limits)
     if any(value.strip().lower() not in {"", "identity"} for value in request.header_values("content-encoding")):
         raise Problem(415, "compressed_body", "a body is sent as it is, not compressed")
+
+
+def _announced_bytes(request: Request) -> int:
+    """How large the body is going to be, as far as the headers say so."""
+    lengths = (value.strip() for value in request.header_values("content-length"))
+    return max((int(each[:LONGEST_LENGTH_DIGITS]) for each in lengths if each.isascii() and each.isdigit()), default=0)
+
+
+def check_body(body: bytes, limits: HttpLimits) -> None:
+    """Raise ``Problem`` if a body is larger than allowed, or holds more values, or numbers with one hash."""
+    check_body_size(len(body), limits)
+    if holds_more_values(body, limits.body_values):
+        raise Problem(413, "payload_too_large", f"the body holds over {limits.body_values} values")
+    if numbers_collide(body):
+        raise Problem(400, "invalid_input", f"the body holds over {MOST_ALIKE} numbers that have one hash")
 
 
 def check_body_size(size_bytes: int, limits: HttpLimits) -> None:

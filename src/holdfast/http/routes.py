@@ -15,15 +15,24 @@ from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
 
 Handler = Callable[[Call], Awaitable[Response]]
+Verify = Callable[[Call], Awaitable[None]]
 
 
 class Route(Struct, frozen=True):
-    """One method of one path. ``right`` is what its caller needs; ``None``: it is open to everybody."""
+    """One method of one path. ``right`` is what its caller needs; ``None``: it is open to everybody, or to those whom
+    ``verify`` lets in, by what the path holds.
+    """
 
     method: str
     path: str
     right: Right | None
     handle: Handler
+    verify: Verify | None = None
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether a body is looked at. What is open to everybody takes none."""
+        return self.right is not None or self.verify is not None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -64,9 +73,9 @@ ROUTES: Final = (
     Route("POST", f"{_EXECUTION}/retry", Right.CONTROL, executions.retry),
     Route("POST", f"{_EXECUTION}/retry-now", Right.CONTROL, executions.retry_now),
     Route("POST", f"{_EXECUTION}/fork", Right.CONTROL, executions.fork),
-    Route("POST", _CALLBACK, None, callbacks.complete),
-    Route("POST", f"{_CALLBACK}/fail", None, callbacks.fail),
-    Route("POST", f"{_CALLBACK}/heartbeat", None, callbacks.heartbeat),
+    Route("POST", _CALLBACK, None, callbacks.complete, callbacks.verify),
+    Route("POST", f"{_CALLBACK}/fail", None, callbacks.fail, callbacks.verify),
+    Route("POST", f"{_CALLBACK}/heartbeat", None, callbacks.heartbeat, callbacks.verify),
     Route("GET", _METHOD, Right.READ, actors.read),
     Route("POST", _METHOD, Right.WRITE, actors.call_method),
     Route("POST", f"{_METHOD}/send", Right.WRITE, actors.send),

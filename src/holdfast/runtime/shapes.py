@@ -98,10 +98,24 @@ command_of: Final[Callable[[bytes | str], Command]] = msgspec.json.Decoder(Comma
 ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
 
+SHOWN_CHARACTERS: Final = 200
+"""So much of an event that is not understood is told in the message."""
+
+
 def recognised(event: Any) -> Work:
     """What an event asks for. Raises ``InvalidInput`` that names the keys of one that nobody here knows, and
     ``ConfigurationError`` for an HTTP request, which a front would have taken.
     """
+    try:
+        return _recognised(event)
+    except (AttributeError, KeyError, TypeError, UnicodeError) as error:
+        told = f"{type(error).__name__}: {error}"[:SHOWN_CHARACTERS]
+        raise InvalidInput(
+            f"this event looks like one that this function knows, and has another form ({told})"
+        ) from None
+
+
+def _recognised(event: Any) -> Work:
     if isinstance(event, dict):
         known = cast("dict[str, Any]", event)
         if "holdfast" in known:
@@ -117,7 +131,9 @@ def recognised(event: Any) -> Work:
             )
         if LETTER_KEY in known:
             return Heard(_letter(msgspec.json.encode(known)))
-        raise InvalidInput(f"this function knows no event with the keys {', '.join(sorted(map(str, known)))}")
+        raise InvalidInput(
+            f"this function knows no event with the keys {', '.join(sorted(map(str, known)))[:SHOWN_CHARACTERS]}"
+        )
     raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
 
 
@@ -139,7 +155,7 @@ def _command(event: dict[str, Any]) -> Command:
     try:
         return command_of(msgspec.json.encode(event))
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"the command {event['holdfast']!r} is not understood: {error}") from None
+        raise InvalidInput(f"the command {repr(event['holdfast'])[:60]} is not understood: {error}") from None
 
 
 def _batch(records: list[dict[str, Any]]) -> Work:

@@ -90,6 +90,10 @@ class Address(Struct, frozen=True, kw_only=True):
         return S3Blobs(Objects(connection, self.bucket, random=Random(new_seed())), self.prefix)
 
 
+LONGEST_SHOWN: Final = 200
+"""So many characters of a URL are told in a message."""
+
+
 def parse_address(url: str) -> Address:
     """Read ``aws://<prefix>?region=…&bucket=…``; its options are the fields of ``Address``.
 
@@ -98,7 +102,10 @@ def parse_address(url: str) -> Address:
     >>> parse_address("aws://shop?region=eu-west-1").table
     'shop-holdfast'
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{url[:LONGEST_SHOWN]!r} is no URL: {error}") from None
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/"):
         raise ConfigurationError(

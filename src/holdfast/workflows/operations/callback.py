@@ -152,11 +152,11 @@ def make_token(partition: str, run: int, op: str, secret: str) -> str:
 def token_scope(token: str) -> TokenScope:
     """What the token says it is for. Check it with ``verify_token`` before believing that."""
     given: Any = token  # whatever its annotation says
-    if not isinstance(given, str):
+    if not isinstance(given, str) or len(given) > LONGEST_TOKEN_CHARACTERS or not given.isascii():
         raise invalid_token()
     try:
         version, scope, _ = token.split(".")
-        if version != TOKEN_VERSION or len(token) > LONGEST_TOKEN_CHARACTERS:
+        if version != TOKEN_VERSION:
             raise invalid_token()
         padded = scope + "=" * (-len(scope) % 4)
         return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=TokenScope)

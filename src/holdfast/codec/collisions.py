@@ -1,0 +1,51 @@
+"""Numbers that were chosen to have one hash: a set or a dict of them takes the square of their count to build.
+
+Python draws the hash of text anew for each process, but that of a number is the number modulo
+``sys.hash_info.modulus``: whoever knows that can make as many numbers with one hash as he likes. Whole numbers of 64
+bits and floats are too few for it; longer ones, decimals and UUIDs, which are numbers of 128 bits, are not.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+MOST_ALIKE: Final = 100
+"""So many different numbers of one hash are taken; by chance there are hardly ever two."""
+
+_LONG_NUMBER: Final = re.compile(rb"[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}|[-+0-9.eE]{17,}")
+_ESCAPED: Final = re.compile(rb"\\u00(3[0-9]|2[bBdDeE]|[46][1-6])")
+"""A character of a number in the notation that JSON has for any character."""
+
+_HEXADECIMAL_DIGITS: Final = 32
+
+
+def numbers_collide(text: bytes) -> bool:
+    """Whether more than ``MOST_ALIKE`` numbers in a JSON text have one hash.
+
+    >>> numbers_collide(str([n * (2**61 - 1) for n in range(16, 200)]).encode())
+    True
+    """
+    if len(text) <= MOST_ALIKE * 17:
+        return False
+    if b"\\u00" in text:
+        text = _ESCAPED.sub(lambda found: bytes((int(found[1], 16),)), text)
+    seen: dict[int, int] = {}
+    for number in set(_LONG_NUMBER.findall(text)):
+        residue = _hash_of(number)
+        seen[residue] = count = seen.get(residue, 0) + 1
+        if count > MOST_ALIKE:
+            return True
+    return False
+
+
+def _hash_of(number: bytes) -> int:
+    digits = number.replace(b"-", b"")
+    if len(digits) == _HEXADECIMAL_DIGITS and len(number) in {_HEXADECIMAL_DIGITS, _HEXADECIMAL_DIGITS + 4}:
+        return int(digits, 16) % sys.hash_info.modulus
+    try:
+        return abs(hash(Decimal(number.decode())))
+    except InvalidOperation:
+        return hash(number)  # it is no number

@@ -1,0 +1,83 @@
+"""Bodies that arrive: none is read before its caller is let in, and all together take a bounded part of the memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from holdfast.http.api import ClientGone, HttpLimits, Patience
+from holdfast.http.exchange import Receive, Scope, read_whole
+from holdfast.http.problems import overloaded
+from holdfast.http.respond import check_body_size
+
+LENGTH: Final = b"content-length"
+CODING: Final = b"transfer-encoding"
+
+
+class Room:
+    """The memory that the bodies of all requests under way may take together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._left_bytes = limit_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """Take some of it, until it is given back. Raises ``Problem`` if there is not so much left."""
+        if size_bytes > self._left_bytes:
+            raise overloaded("the bodies of other requests take all the memory there is for them; send it again later")
+        self._left_bytes -= size_bytes
+
+    def give_back(self, size_bytes: int) -> None:
+        """Others may have it."""
+        self._left_bytes += size_bytes
+
+
+class ArrivingBody:
+    """The body of one request. Once it is there, what arrives next says that the client has left."""
+
+    def __init__(self, scope: Scope, receive: Receive, limits: HttpLimits, room: Room, patience: Patience) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._room = room
+        self._patience = patience
+        self._taken_bytes = 0
+        self._watch: asyncio.Future[None] | None = None
+        self._outstanding = any(
+            name.lower() == CODING or (name.lower() == LENGTH and value.strip(b"0 "))
+            for name, value in scope["headers"]
+        )
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether some of it is still to come."""
+        return self._outstanding
+
+    async def read(self) -> bytes:
+        """The whole body. Raises ``Problem`` if it is too large or too slow, ``ClientGone`` if the client leaves."""
+        self._outstanding = True
+        body = await read_whole(self._receive, self._grown_to, self._limits.body_seconds)
+        if body is None:
+            self._patience.client_leaves()
+            raise ClientGone
+        self._outstanding = False
+        self._watch = asyncio.ensure_future(_watch(self._receive, self._patience))
+        return body
+
+    async def close(self) -> None:
+        """The request has its response: give back what the body has taken, and look no more for its client."""
+        self._room.give_back(self._taken_bytes)
+        self._taken_bytes = 0
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+
+    def _grown_to(self, size_bytes: int) -> None:
+        check_body_size(size_bytes, self._limits)
+        self._room.take(size_bytes - self._taken_bytes)
+        self._taken_bytes = size_bytes
+
+
+async def _watch(receive: Receive, patience: Patience) -> None:
+    """Find out that the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    patience.client_leaves()
