@@ -85,7 +85,7 @@ def test_a_file_for_which_there_is_no_room_is_an_error(started, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.moving.records.os.fsync", full)
+        patch.setattr("holdfast.moving.writing.os.fsync", full)
         told = started.refusal("export", "--to", "shop.jsonl")["message"]
     assert "shop.jsonl cannot be written: No space left on device" in told
     assert not [each for each in started.folder.iterdir() if each.name.startswith("shop.jsonl")]

@@ -24,7 +24,7 @@ from holdfast.cli.entry import CommandLine
 from holdfast.cli.infra import infra
 from holdfast.cli.init import init
 from holdfast.cli.listing import ls
-from holdfast.cli.moving import export, import_
+from holdfast.cli.moving import export, import_, seal
 from holdfast.cli.outbox import outbox
 from holdfast.cli.run import run
 from holdfast.cli.serve import serve
@@ -89,6 +89,7 @@ for _command in (
     outbox,
     doctor,
     export,
+    seal,
     import_,
     cost,
     demo,
