@@ -379,6 +379,7 @@ class Home(Struct, frozen=True):
     ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
     one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
     ``salt`` was drawn when the home was made, and is no other home's; empty: ask for it when it is needed.
+    ``token`` answers what a caller on this machine has to send to the home's API, and only its owner can read.
     """
 
     url: str
@@ -399,3 +400,4 @@ class Home(Struct, frozen=True):
     bounds: Bounds | None = None
     bus: EventBus | None = None
     salt: str = ""
+    token: Callable[[], str] | None = None

@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from holdfast.cli.actor import actor
+from holdfast.cli.ask import ask
 from holdfast.cli.aws import aws
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
@@ -68,6 +69,7 @@ def main() -> None:
 for _command in (
     run,
     serve,
+    ask,
     start,
     result,
     ls,

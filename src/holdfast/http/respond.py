@@ -10,6 +10,7 @@ from holdfast.containment import contained
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
+from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, problem_of
 from holdfast.http.routes import Found, find
@@ -38,7 +39,7 @@ async def respond(
         check_size(request, chosen.limits)
         found = find(request.method, request.path)
         if found.route.right is not None:
-            known = await contained(caller_of(request, chosen.authenticate))
+            known = await contained(caller_of(request, chosen.authenticate or LocalCallers(app)))
             caller = known.name
             check_right(known, found.route.right)
         call = Call(app, request, found.names, chosen.limits, patience or Patience())
