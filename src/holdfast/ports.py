@@ -100,14 +100,6 @@ class Doorbell(Protocol):
 BLOB_MARK: Final = b"\0"
 """What a body begins with that is a reference to a blob: this, and the blob's digest. No other body does."""
 
-SEAL_MARK: Final = b"\2"
-"""What a body, or a blob, begins with that is sealed."""
-
-FIRST_SEAL_MARK: Final = b"\1"
-"""What it begins with if an earlier release has sealed it."""
-
-SEAL_MARKS: Final = (SEAL_MARK, FIRST_SEAL_MARK)
-
 INLINE_BYTES: Final = 64 * 1024
 """The largest body that stays in its item, unless the home says otherwise."""
 

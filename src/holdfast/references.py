@@ -1,4 +1,4 @@
-"""References to blobs: what an item holds where its body, or something of a user's own, was put aside."""
+"""What a body may be that is no value: a reference to a blob, where it was put aside, or sealed bytes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from msgspec import Struct
 
 from holdfast.errors import StoreUnusable
 from holdfast.ports import BLOB_MARK
+
+SEAL_MARK: Final = b"\2"
+"""What a body, or a blob, begins with that is sealed."""
+
+FIRST_SEAL_MARK: Final = b"\1"
+"""What it begins with if an earlier release has sealed it."""
+
+SEAL_MARKS: Final = (SEAL_MARK, FIRST_SEAL_MARK)
 
 KEEPS: Final = b"k"
 """What a reference ends with that stands for nothing: it keeps a blob of the user's own."""

@@ -94,7 +94,9 @@ def test_the_command_line_finds_the_token_of_a_private_database(shop):
             assert Path(said["token_file"]).samefile(shop.path("shop.db-token"))
             assert ask(said["url"], "GET", "/v1/workflows", token=token)[0] == 200
             assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
-            started = shop.invoke("ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"])
+            started = shop.invoke(
+                "ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"]
+            )
             assert json.loads(started.output)["result"] == {"payment": "pay-tok-5"}
             missing = shop.invoke("ask", "/v1/workflows/checkout/none", "--at", said["url"])
             assert missing.exit_code == 1

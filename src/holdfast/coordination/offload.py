@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import HEAD, Delete, Item, Put, Write, body_of
-from holdfast.ports import BLOB_MARK, SEAL_MARKS, Blobs, Home, Page, Sequencer, Store
-from holdfast.references import Reference, reference_in
+from holdfast.ports import BLOB_MARK, Blobs, Home, Page, Sequencer, Store
+from holdfast.references import SEAL_MARKS, Reference, reference_in
 
 T = TypeVar("T")
 

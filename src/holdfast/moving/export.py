@@ -26,8 +26,8 @@ from holdfast.moving.inventory import (
 from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved
 from holdfast.moving.writing import RecordWriter
-from holdfast.ports import SEAL_MARKS, Blobs, Home
-from holdfast.references import Reference, kept_in, reference_in
+from holdfast.ports import Blobs, Home
+from holdfast.references import SEAL_MARKS, Reference, kept_in, reference_in
 
 ITEMS_PER_BREATH: Final = 500
 

@@ -24,7 +24,8 @@ from holdfast.coordination.sealing import Envelope, envelope_for, sealed
 from holdfast.coordination.sealing.store import SealedStore
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, Item, Put
-from holdfast.ports import BLOB_MARK, FIRST_SEAL_MARK, Home, Store
+from holdfast.ports import BLOB_MARK, Home, Store
+from holdfast.references import FIRST_SEAL_MARK
 from holdfast.testing.conformance import StoreConformance
 
 

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import Delete, Item, Put, Write
-from holdfast.ports import BLOB_MARK, FIRST_SEAL_MARK, SEAL_MARK, Seal
-from holdfast.references import keeper, kept_in
+from holdfast.ports import BLOB_MARK, Seal
+from holdfast.references import FIRST_SEAL_MARK, SEAL_MARK, keeper, kept_in
 
 T = TypeVar("T")
 

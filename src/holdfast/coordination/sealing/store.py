@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from holdfast.coordination.sealing.envelope import Envelope, sealed_name
 from holdfast.items import HEAD, Item, Write
-from holdfast.ports import FIRST_SEAL_MARK, Blobs, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
+from holdfast.ports import Blobs, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
+from holdfast.references import FIRST_SEAL_MARK
 
 T = TypeVar("T")
 
