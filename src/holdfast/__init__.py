@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.coordination.document.handle import Document as Document
     from holdfast.coordination.document.record import Versioned as Versioned
     from holdfast.coordination.schedule import Missed as Missed
+    from holdfast.coordination.sealing.envelope import SealedOnly as SealedOnly
     from holdfast.coordination.stream.collection import Streams as Streams
     from holdfast.coordination.stream.fold import Fold as Fold
     from holdfast.coordination.stream.handle import Stream as Stream
@@ -139,6 +140,7 @@ _HOMES = {
     **dict.fromkeys(("DocumentPage", "Documents"), "coordination.document.collection"),
     "Document": "coordination.document.handle",
     "Versioned": "coordination.document.record",
+    "SealedOnly": "coordination.sealing.envelope",
     "Missed": "coordination.schedule",
     "Transaction": "patterns.atomic",
     "Projection": "patterns.projection",
@@ -253,6 +255,7 @@ __all__ = [
     "Retry",
     "Right",
     "Seal",
+    "SealedOnly",
     "Sent",
     "SerializationError",
     "Session",

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
@@ -17,7 +18,7 @@ from holdfast.actors.model import Actors
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.offload import roomy
-from holdfast.coordination.sealing import sealed
+from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
 from holdfast.executions import Executions
@@ -74,7 +75,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         limits: Limits | None = None,
         limit_bytes: int = LIMIT_BYTES,
         clock: Clock | None = None,
-        seal: Seal | None = None,
+        seal: Seal | SealedOnly | None = None,
         parts: Sequence[App] = (),
     ) -> None:
         check_name("app", name)
@@ -89,6 +90,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
         self._seal = seal
+        self.envelope = None if seal is None else envelope_for(seal)
         self._access: Access | None = None
         self._actor_access: ActorAccess | None = None
         self._shared = Shared()
@@ -252,7 +254,12 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                     if callable(self._home)
                     else open_home(url, clock=self._clock, tell=tell, published=self.published)
                 )
-                home = roomy(bare if self._seal is None else sealed(bare, self._seal), self._clock, self._limit_bytes)
+                enlarge = partial(roomy, clock=self._clock, limit_bytes=self._limit_bytes)
+                home = (
+                    enlarge(bare)
+                    if self.envelope is None
+                    else sealed(bare, self.envelope, partial(enlarge, refused=()))
+                )
                 access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
                 self._actor_access = ActorAccess(
                     Opened(home, self._clock, self._limit_bytes, tell),
@@ -293,9 +300,11 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
 
     def _open_shared(self) -> Shared:
         if callable(self._cache):
-            return self._cache()
-        url = self._cache or os.environ.get(CACHE_VARIABLE)
-        return Shared() if url is None else open_shared(url, self.name)
+            shared = self._cache()
+        else:
+            url = self._cache or os.environ.get(CACHE_VARIABLE)
+            shared = Shared() if url is None else open_shared(url, self.name)
+        return shared if self.envelope is None else sealed_shared(shared, self.envelope)
 
     def _heard(self, partition: str | None) -> None:
         access = self._access

@@ -100,9 +100,6 @@ class Doorbell(Protocol):
 BLOB_MARK: Final = b"\0"
 """What a body begins with that is a reference to a blob: this, and the blob's digest. No other body does."""
 
-SEAL_MARK: Final = b"\1"
-"""What a body, or a blob, begins with that is sealed."""
-
 INLINE_BYTES: Final = 64 * 1024
 """The largest body that stays in its item, unless the home says otherwise."""
 
@@ -374,6 +371,7 @@ class Home(Struct, frozen=True):
     ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
     one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
     ``salt`` was drawn when the home was made, and is no other home's; empty: ask for it when it is needed.
+    ``token`` answers what a caller on this machine has to send to the home's API, and only its owner can read.
     """
 
     url: str
@@ -394,3 +392,4 @@ class Home(Struct, frozen=True):
     bounds: Bounds | None = None
     bus: EventBus | None = None
     salt: str = ""
+    token: Callable[[], str] | None = None

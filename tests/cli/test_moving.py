@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
 from contextlib import closing
 
 import apsw
@@ -85,7 +86,73 @@ def test_a_file_for_which_there_is_no_room_is_an_error(started, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.moving.records.os.fsync", full)
+        patch.setattr("holdfast.moving.writing.os.fsync", full)
         told = started.refusal("export", "--to", "shop.jsonl")["message"]
     assert "shop.jsonl cannot be written: No space left on device" in told
     assert not [each for each in started.folder.iterdir() if each.name.startswith("shop.jsonl")]
+
+
+VAULT = '''
+import hashlib
+import hmac
+
+import holdfast as hf
+
+
+class Mask:
+    """No cipher, but enough of one for a test."""
+
+    def seal(self, data, place):
+        return hmac.digest(b"key", place + data, "sha256") + bytes(each ^ 0x55 for each in data)
+
+    def unseal(self, sealed, place):
+        data = bytes(each ^ 0x55 for each in sealed[32:])
+        if not hmac.compare_digest(sealed[:32], hmac.digest(b"key", place + data, "sha256")):
+            raise ValueError("another place")
+        return data
+
+
+app = hf.App("shop", home="sqlite:///shop.db", seal=hf.SealedOnly(Mask()))
+
+
+@app.workflow
+async def approval(cents: int) -> str:
+    return await hf.signal("decision", str)
+'''
+
+
+@pytest.fixture
+def vault(started, monkeypatch):
+    """The same home, whose app has a seal now."""
+    started.path("vault.py").write_text(VAULT)
+    monkeypatch.delitem(sys.modules, "vault", raising=False)
+    return started
+
+
+def answered(shop, *arguments):
+    result = shop.invoke(*arguments, "--json", app="vault:app")
+    return result.exit_code, json.loads(result.stdout or result.stderr)
+
+
+def test_a_home_is_sealed_and_moves_in_a_sealed_file(vault):
+    status, refusal = answered(vault, "show", "approval", "a")
+    assert (status, "holdfast seal" in refusal["message"]) == (1, True)
+    status, sealed = answered(vault, "seal")
+    assert (status, sealed["left_behind"], sealed["home"]) == (0, [], "sqlite:///shop.db")
+    assert sealed["counts"]["items"] > 0
+    assert answered(vault, "export", "--to", "shop.jsonl")[0] == 0
+    assert "approval" not in vault.path("shop.jsonl").read_text()
+    assert "-a MODULE:APP" in vault.refusal("import", "--home", "sqlite:///new.db", "--from", "shop.jsonl")["message"]
+    status, _ = answered(vault, "import", "--home", "sqlite:///new.db", "--from", "shop.jsonl")
+    assert status == 0
+    status, examined = answered(vault, "doctor", "--home", "sqlite:///new.db")
+    assert status == 0
+    assert not [finding for finding in examined["findings"] if finding["level"] == "fail"]
+
+
+def test_an_app_without_a_seal_seals_nothing(started):
+    assert "has no seal" in started.refusal("seal")["message"]
+
+
+def test_a_home_in_use_is_not_sealed(vault, worker):
+    assert "Stop every worker" in answered(vault, "seal")[1]["message"]

@@ -9,9 +9,11 @@ import socket
 import subprocess
 import sys
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.strangers import given_away
 
 TOKEN = "t" * 32
 WRONG = "x" * 32
@@ -45,6 +47,64 @@ def test_a_port_that_is_taken_is_told(shop):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"port {port}" in shop.refusal("serve", "--port", port)["message"]
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_of_tokens_that_others_may_write_is_refused_by_name(shop, mode):
+    shop.path("tokens").write_text(f"till {TOKEN}\n")
+    shop.path("tokens").chmod(mode)
+    message = shop.refusal("serve", "--tokens", "tokens")["message"]
+    assert "tokens can be written by other users" in message
+    assert "chmod go-w" in message
+
+
+@pytest.mark.parametrize("theirs", ["tokens", "link"])
+def test_a_file_of_tokens_of_another_user_is_refused_by_name(shop, monkeypatch, theirs):
+    shop.path("tokens").write_text(f"till {TOKEN}\n")
+    shop.path("link").symlink_to("tokens")
+    given_away(shop.path(theirs), monkeypatch)
+    message = shop.refusal("serve", "--tokens", theirs)["message"]
+    assert theirs in message
+    assert "of the user" in message or "belongs to the user" in message
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.7:8080", "https://127.0.0.1:8080", "http://127.0.0.1.evil.example"])
+def test_the_token_is_asked_with_on_this_machine_only(shop, url):
+    assert "not on this machine" in shop.refusal("ask", "/v1/workflows", "--at", url)["message"]
+
+
+def test_a_server_that_is_not_there_is_told(shop):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert "holdfast serve" in shop.refusal("ask", "/v1/health", "--at", f"http://127.0.0.1:{port}")["message"]
+
+
+@pytest.mark.process
+def test_the_command_line_finds_the_token_of_a_private_database(shop):
+    """Started without tokens: who can read the file beside the database is let in."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    command = [sys.executable, "-m", "holdfast.cli", "serve", "-a", "shop:app", "--port", "0", "--work", "--json"]
+    with subprocess.Popen(
+        command, cwd=shop.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            said = json.loads(server.stdout.readline())
+            token = Path(said["token_file"]).read_text().split()[-1]
+            assert Path(said["token_file"]).samefile(shop.path("shop.db-token"))
+            assert ask(said["url"], "GET", "/v1/workflows", token=token)[0] == 200
+            assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
+            started = shop.invoke(
+                "ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"]
+            )
+            assert json.loads(started.output)["result"] == {"payment": "pay-tok-5"}
+            missing = shop.invoke("ask", "/v1/workflows/checkout/none", "--at", said["url"])
+            assert missing.exit_code == 1
+            assert "not_found" in missing.output
+        finally:
+            server.send_signal(signal.SIGTERM)
+            out, err = server.communicate(timeout=PATIENCE_SECONDS)
+    assert (out, err) == ("", "")
 
 
 @pytest.mark.process

@@ -31,7 +31,8 @@ INTERNAL = {
     "backends.sqlite.connection.WAL_LIMIT_BYTES": "when the log is cut back",
     "codec.parameters.INPUT_LIMIT_BYTES": "the same as app.LIMIT_BYTES",
     "codec.shapes.KEY_LIMIT_CHARACTERS": "what a message quotes",
-    "moving.records.LONGEST_LINE_BYTES": "a line of an export, which Holdfast writes itself",
+    "token_file.LONGEST_BYTES": "the file of a token, which Holdfast writes itself",
+    "moving.reading.LONGEST_LINE_BYTES": "a line of an export, which Holdfast writes itself",
     "patterns.cached.LONGEST_KEY_CHARACTERS": "longer arguments are represented by their digest",
 }
 """Sizes that refuse nothing of a user's, and why."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tests.http.conftest import Connection
 
+from holdfast.http.local import LocalCallers
+
 PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 BLOCK = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"\$\(cat (\w+)\)")
@@ -42,7 +44,9 @@ async def perform(api, command):
             case "-d":
                 body = words.pop(0)
             case "-H":
-                name, _, value = words.pop(0).partition(": ")
+                header = words.pop(0)
+                text = Path(header[1:]).read_text().strip() if header.startswith("@") else header
+                name, _, value = text.partition(": ")
                 headers.append((name.lower().encode(), value.encode()))
             case url:
                 assert not url.startswith("-"), f"curl's option {url} is not known here"
@@ -61,6 +65,7 @@ async def test_the_commands_of_the_page_get_the_answers_it_shows(tmp_path, monke
     spec.loader.exec_module(shop)
     count = 0
     async with shop.app.worker():
+        LocalCallers(shop.app).prepare()  # as a server does when it starts
         for command, shown in curls():
             if "$(cat token)" in command:
                 await eventually(lambda: Path("token").exists() and Path("token").read_text())

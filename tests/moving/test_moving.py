@@ -20,7 +20,8 @@ from holdfast.errors import InvalidInput, InvalidState
 from holdfast.items import ABSENT, HEAD, Delete, Item, Put, Update
 from holdfast.moving import Counts, Moved, Step, export_home, import_home
 from holdfast.moving.inventory import IMPORT_PARTITION, everything
-from holdfast.moving.records import End, read_records, verify
+from holdfast.moving.reading import Filed
+from holdfast.moving.records import End
 from holdfast.testing import FaultCounts, FaultsAt, faulty_home
 from holdfast.testing.faults import FailBefore, LoseAnswer
 from holdfast.workflows.record import partition_of
@@ -376,7 +377,7 @@ async def test_answers_that_are_lost_do_no_harm(tmp_path):
 
 async def test_what_worked_on_the_home_too_early_is_told(tmp_path):
     _, path = await exported(tmp_path, 3)
-    end = verify(path)
+    end = Filed(path).verify()
     async with opened(Memory()) as home:
         mark = Item(IMPORT_PARTITION, status="IMPORTING", body=end.sha256.encode())
         await home.store.write(Put(mark, ABSENT), Put(Item("p001", status="RUNNING")))
@@ -386,7 +387,7 @@ async def test_what_worked_on_the_home_too_early_is_told(tmp_path):
 
 async def test_what_somebody_else_adds_meanwhile_is_told(tmp_path):
     _, path = await exported(tmp_path, 3)
-    end = verify(path)
+    end = Filed(path).verify()
     async with opened(Memory()) as home:
         mark = Item(IMPORT_PARTITION, status="IMPORTING", body=end.sha256.encode())
         await home.store.write(Put(mark, ABSENT), Put(Item("stranger")))
@@ -472,4 +473,4 @@ async def test_a_file_is_lines_of_json(tmp_path):
     _, path = await exported(tmp_path, 1)
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
     assert kinds == ["header", "item", "item", "end"]
-    assert len(list(read_records(path))) == 4
+    assert len(list(Filed(path).records())) == 4

@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from holdfast.cli.actor import actor
+from holdfast.cli.ask import ask
 from holdfast.cli.aws import aws
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
@@ -24,7 +25,7 @@ from holdfast.cli.entry import CommandLine
 from holdfast.cli.infra import infra
 from holdfast.cli.init import init
 from holdfast.cli.listing import ls
-from holdfast.cli.moving import export, import_
+from holdfast.cli.moving import export, import_, seal
 from holdfast.cli.outbox import outbox
 from holdfast.cli.run import run
 from holdfast.cli.serve import serve
@@ -68,6 +69,7 @@ def main() -> None:
 for _command in (
     run,
     serve,
+    ask,
     start,
     result,
     ls,
@@ -89,6 +91,7 @@ for _command in (
     outbox,
     doctor,
     export,
+    seal,
     import_,
     cost,
     demo,

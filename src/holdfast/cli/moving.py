@@ -1,4 +1,4 @@
-"""``holdfast export`` and ``holdfast import``: everything of one home into a file, and into another."""
+"""``holdfast export``, ``import`` and ``seal``: everything of one home into a file, into another, and sealed anew."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.cli.output import plain
 from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, check_home_is_there, examples, on_home
 from holdfast.errors import ConfigurationError
-from holdfast.moving import Moved, Step, export_home, import_home
+from holdfast.moving import Moved, Step, export_home, import_home, seal_home
 from holdfast.opening import open_home
 from holdfast.ports import Home
 
@@ -32,14 +32,15 @@ from holdfast.ports import Home
 def export(session: Session, *, path: Path) -> None:
     """Write everything of a home into a new file, while nothing runs on it. The home stays as it is.
 
-    The file holds all that the home does, secrets included; only you can read it. What could not be carried is named,
-    and then the exit status is 1.
+    The file holds all that the home does, secrets included; only you can read it. With an app that has a seal (-a), the
+    file is sealed too. What could not be carried is named, and then the exit status is 1.
     """
-    url = session.any_app().home_url
-    check_home_is_there(url)
+    app = session.any_app(prefer_code=True)
     with Ticker(quiet=session.json) as ticker:
-        moved = _with_home(url, lambda home: export_home(home, path, tell=partial(_tick, ticker)))
-    _tell(session, moved, "exported", home=url, file=path)
+        tell = partial(_tick, ticker)
+        moved = _with_home(app.home_url, lambda home: export_home(home, path, tell=tell, envelope=app.envelope))
+    url = app.home_url
+    _tell(session, moved, "exported", home=url, file=str(path))
 
 
 @click.command(
@@ -60,9 +61,31 @@ def import_(session: Session, *, path: Path) -> None:
     url = session.home_url()
     if url.startswith("memory:"):
         raise ConfigurationError(f"{url} lives in the memory of one process: what a command put there would be gone")
+    envelope = None if session.app_name is None else session.app().envelope
     with Ticker(quiet=session.json) as ticker:
-        moved = _with_home(url, lambda home: import_home(home, path, tell=partial(_tick, ticker)))
-    _tell(session, moved, "imported", home=url, file=path)
+        tell = partial(_tick, ticker)
+        moved = _with_home(url, lambda home: import_home(home, path, tell=tell, envelope=envelope))
+    _tell(session, moved, "imported", home=url, file=str(path))
+
+
+@click.command("seal", epilog=examples("holdfast seal -a shop:app"))
+@on_home
+def seal(session: Session) -> None:
+    """Seal every value that the app's home holds with the first key of the app's seal, while nothing runs on it.
+
+    For a home that was used before it had a seal, and for a new key. It can be repeated. What does not open is named,
+    and stays as it is; the exit status is 1 then. An export into a new home leaves behind what the old files still have
+    in places that are not used any more.
+    """
+    app = session.app()
+    if app.envelope is None:
+        raise ConfigurationError(f"the app {app.name!r} has no seal to seal with: hf.App(..., seal=...)")
+    check_home_is_there(app.home_url)
+    envelope = app.envelope
+    with Ticker(quiet=session.json) as ticker:
+        tell = partial(_tick, ticker)
+        moved = _with_home(app.home_url, lambda home: seal_home(home, envelope, tell=tell))
+    _tell(session, moved, "sealed", home=app.home_url)
 
 
 def _tick(ticker: Ticker, step: Step) -> None:
@@ -82,14 +105,12 @@ def _with_home(url: str, work: Callable[[Home], Coroutine[Any, Any, Moved]]) -> 
     return asyncio.run(opened())
 
 
-def _tell(session: Session, moved: Moved, verb: str, *, home: str, file: Path) -> None:
+def _tell(session: Session, moved: Moved, verb: str, **about: str) -> None:
     counts = moved.counts
     told = [
         f"{verb} {counts.items} items of {counts.partitions} partitions, and {counts.blobs} blobs",
         *(f"left behind: {plain(each)}" for each in moved.left_behind),
     ]
-    session.answer(
-        {"home": home, "file": str(file), "counts": counts, "left_behind": list(moved.left_behind)}, "\n".join(told)
-    )
+    session.answer({**about, "counts": counts, "left_behind": list(moved.left_behind)}, "\n".join(told))
     if moved.left_behind:
         raise click.exceptions.Exit(EXIT_ERROR)

@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from holdfast.cli.ask import token_file_of
 from holdfast.cli.output import as_json
 from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
@@ -18,6 +19,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
 from holdfast.http.connections import MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, ConnectionLimits
 from holdfast.http.network import is_loopback_host
+from holdfast.ownership import complaint_of, complaint_of_links
 
 TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"
 BACKLOG: Final = 2048
@@ -77,12 +79,14 @@ def serve(
 ) -> None:
     """Serve the app over HTTP until SIGTERM or Ctrl-C.
 
-    On the loopback address it serves this machine without asking who calls; on any other address it needs tokens.
-    There is no TLS: put a proxy in front, or a load balancer.
+    On the loopback address it serves this machine's user, by a token that lies beside the database; on any other
+    address it needs tokens. There is no TLS: put a proxy in front, or a load balancer.
     """
     app = session.app()
     text = os.environ.get(TOKENS_VARIABLE, "")
     if tokens is not None:
+        if complaint := complaint_of_links(tokens) or complaint_of(tokens.resolve()):
+            raise ConfigurationError(complaint)
         with usable(tokens, "read"):
             text = tokens.read_text(encoding="utf-8")
     authenticate = BearerTokens.read(text) if text.strip() or tokens is not None else None
@@ -99,6 +103,9 @@ def serve(
         def announce() -> None:
             told = {"event": "serving", "url": url, "home": app.home_url, "pid": os.getpid()}
             text = f"holdfast: serving {url} on {app.home_url}; Ctrl-C or SIGTERM stops it"
+            if authenticate is None and (token := token_file_of(app.home_url)) is not None:
+                told["token_file"] = str(token)
+                text += f"\nholdfast: whoever calls sends the token in {token}: curl -H @{token} {url}/v1/workflows"
             click.echo(as_json(told) if session.json else text, err=not session.json)
 
         api = app.asgi(authenticate=authenticate, worker=work)

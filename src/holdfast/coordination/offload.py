@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from functools import partial
 from typing import Final, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import HEAD, Delete, Item, Put, Write, body_of
-from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Sequencer, Store
+from holdfast.ports import BLOB_MARK, Blobs, Home, Page, Sequencer, Store
+from holdfast.references import SEAL_MARKS, Reference, reference_in
 
 T = TypeVar("T")
 
@@ -29,8 +29,6 @@ GRACE_MS: Final = 24 * 3600 * 1000
 
 PAGE_BYTES: Final = 4 * 2**20
 """A page ends once its bodies are together larger than this."""
-
-MARKS: Final = (BLOB_MARK, SEAL_MARK)
 
 THREAD_BYTES: Final = 256 * 1024
 """More than this is packed and unpacked in a thread, so that the event loop goes on."""
@@ -47,41 +45,13 @@ VALUES_IN_BODY: Final = 64
 COMPRESSION_LEVEL: Final = 1
 """Of zlib: JSON shrinks to a third or so at any level, and this one is several times as fast as the rest."""
 
-DIGEST_CHARACTERS: Final = 64
-
 
 class BlobMissing(StoreUnusable):
     """What a reference refers to is not there."""
 
 
-class Reference(Struct, frozen=True):
-    """Where a body is. ``size_bytes`` is that of the body itself; a blob is compressed if that makes it smaller."""
-
-    digest: str
-    size_bytes: int
-    compressed: bool
-
-    def encode(self) -> bytes:
-        """The body that stands in for it: the mark, the digest, how it is packed, and its size."""
-        return b"%b%b%b%d" % (BLOB_MARK, self.digest.encode(), b"z" if self.compressed else b"-", self.size_bytes)
-
-
-def reference_in(body: bytes) -> Reference | None:
-    """The reference that a body is; ``None`` if it is a body like any other. Raises ``StoreUnusable`` for a sealed one:
-    if the app knew the seal, it would have been unsealed before.
-    """
-    if not body.startswith(MARKS):
-        return None
-    if body.startswith(SEAL_MARK):
-        raise StoreUnusable("the values of this home are sealed: open it with an app that has the seal (-a MODULE:APP)")
-    digest_end = len(BLOB_MARK) + DIGEST_CHARACTERS
-    try:
-        digest, size_bytes = body[len(BLOB_MARK) : digest_end].decode(), int(body[digest_end + 1 :])
-    except ValueError as error:
-        raise StoreUnusable(
-            f"a reference to a blob is damaged ({error}). Restore it from a backup of the home"
-        ) from error
-    return Reference(digest, size_bytes, body[digest_end : digest_end + 1] == b"z")
+class SealedValue(StoreUnusable):
+    """A body is sealed, and this app has no seal."""
 
 
 async def offload(body: bytes, blobs: Blobs, now_ms: int) -> Reference:
@@ -155,12 +125,21 @@ async def _aside(size_bytes: int, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
-def roomy(home: Home, clock: Clock, limit_bytes: int = 0) -> Home:
-    """The same home, but its items take large bodies, of values of up to ``limit_bytes`` each."""
+def roomy(home: Home, clock: Clock, limit_bytes: int = 0, refused: tuple[bytes, ...] = SEAL_MARKS) -> Home:
+    """The same home, but its items take large bodies, of values of up to ``limit_bytes`` each. One that begins with
+    what is ``refused`` is not handed out: nobody above could read it.
+    """
     if home.blobs is None:
         return home
-    most_bytes = max(LARGEST_WHOLE_BYTES, VALUES_IN_BODY * limit_bytes)
-    store = OffloadingStore(home.store, home.blobs, clock, home.inline_bytes, packs=home.packs, most_bytes=most_bytes)
+    store = OffloadingStore(
+        home.store,
+        home.blobs,
+        clock,
+        home.inline_bytes,
+        packs=home.packs,
+        most_bytes=max(LARGEST_WHOLE_BYTES, VALUES_IN_BODY * limit_bytes),
+        refused=refused,
+    )
     sequencer = None if home.sequencer is None else OffloadingSequencer(home.sequencer, store)
     return replace(home, store=store, sequencer=sequencer)
 
@@ -177,9 +156,12 @@ class OffloadingStore:
         *,
         packs: bool = False,
         most_bytes: int = LARGEST_WHOLE_BYTES,
+        refused: tuple[bytes, ...] = SEAL_MARKS,
     ) -> None:
         self._packs = packs
         self._most_bytes = most_bytes
+        self._refused = refused
+        self._marks = (BLOB_MARK, *refused)
         self._store = store
         self._blobs = blobs
         self._clock = clock
@@ -221,11 +203,11 @@ class OffloadingStore:
         try:
             items = await answer
         except Refused as refused:
-            if refused.item is None or not refused.item.body.startswith(MARKS):
+            if refused.item is None or not refused.item.body.startswith(self._marks):
                 raise
             raise Refused(refused.index, await self._whole(refused.item)) from None
         for item in items:
-            if item is not None and item.body.startswith(MARKS):
+            if item is not None and item.body.startswith(self._marks):
                 return [None if each is None else await self._whole(each) for each in items]
         return items
 
@@ -234,12 +216,12 @@ class OffloadingStore:
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
         """See ``Store.get``."""
         item = await self._store.get(partition, sort)
-        return item if item is None or not item.body.startswith(MARKS) else await self._whole(item)
+        return item if item is None or not item.body.startswith(self._marks) else await self._whole(item)
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.query``. The page ends early if its bodies are large."""
         page = await self._store.query(partition, prefix=prefix, after=after, limit=limit)
-        if not any(item.body.startswith(MARKS) for item in page.items):
+        if not any(item.body.startswith(self._marks) for item in page.items):
             return page
         items: list[Item] = []
         size_bytes = 0
@@ -267,14 +249,19 @@ class OffloadingStore:
     async def _whole_if_found(self, item: Item) -> Item:
         try:
             return await self._whole(item)
+        except SealedValue:
+            raise
         except StoreUnusable:
-            if item.body.startswith(SEAL_MARK):
-                raise
             return item
 
     async def _whole(self, item: Item) -> Item:
         reference = reference_in(item.body)
-        return item if reference is None else replace(item, body=await fetch(reference, self._blobs, self._most_bytes))
+        whole = item if reference is None else replace(item, body=await fetch(reference, self._blobs, self._most_bytes))
+        if whole.body.startswith(self._refused):
+            raise SealedValue(
+                "the values of this home are sealed: open it with an app that has the seal (-a MODULE:APP)"
+            )
+        return whole
 
 
 class OffloadingSequencer:

@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.http.api import Options, Patience, Served
 from holdfast.http.bodies import ArrivingBody, Room
 from holdfast.http.exchange import Receive, Scope, Send, send_response
+from holdfast.http.local import LocalCallers
 from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
 from holdfast.http.network import is_loopback_address
 from holdfast.http.respond import respond
@@ -84,6 +85,8 @@ class AsgiApi:
         stage = "startup"
         try:
             async with self._app.worker() if self._works else self._app:
+                if self._options.authenticate is None:
+                    LocalCallers(self._app).prepare()
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
                 stage = "shutdown"

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from holdfast.errors import ConfigurationError
 from holdfast.http.messages import Loopback, Remote, Request, Vouched
-from holdfast.http.network import is_loopback_host
 from holdfast.http.problems import Problem
 
 SHORTEST_TOKEN_CHARACTERS: Final = 32
@@ -43,8 +42,6 @@ Named = Caller | str | None
 
 Authenticate = Callable[[Request], Named | Awaitable[Named]]
 
-LOCAL: Final = Caller("loopback")
-
 
 class BearerTokens:
     """Callers by the token that they send: ``Authorization: Bearer <token>``.
@@ -71,11 +68,7 @@ class BearerTokens:
 
     def __call__(self, request: Request) -> Caller | None:
         """Whose token a request brings."""
-        given = request.header_values("authorization")
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if scheme.lower() != "bearer":
-            return None
-        digest = _digest(token.strip().encode("latin-1", "replace"))
+        digest = _digest(bearer_token(request))
         found: Caller | None = None
         for known, caller in self._callers:
             if hmac.compare_digest(known, digest):
@@ -99,6 +92,13 @@ class BearerTokens:
         if not tokens:
             raise ConfigurationError("there is no token; write a line for each caller: name token [rights]")
         return cls(tokens, rights=rights)
+
+
+def bearer_token(request: Request) -> bytes:
+    """The token that a request brings; empty if it brings none."""
+    given = request.header_values("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return token.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
 
 
 def _check_token(name: str, token: str) -> None:
@@ -135,10 +135,8 @@ def iam_caller(request: Request) -> str | None:
             return None
 
 
-async def caller_of(request: Request, authenticate: Authenticate | None) -> Caller:
+async def caller_of(request: Request, authenticate: Authenticate) -> Caller:
     """Who sends a request. Raises ``Problem`` if nobody knows."""
-    if authenticate is None:
-        return _caller_without_authentication(request)
     named = authenticate(request)
     found = await named if inspect.isawaitable(named) else named
     match found:
@@ -148,24 +146,6 @@ async def caller_of(request: Request, authenticate: Authenticate | None) -> Call
             return Caller(found)
         case _:
             raise unauthenticated("who calls? Send a token that is known here: Authorization: Bearer ...")
-
-
-def _caller_without_authentication(request: Request) -> Caller:
-    """Whoever is on this machine may do everything; but not the web pages that its browsers show."""
-    match request.source:
-        case Loopback():
-            pass
-        case Remote() | Vouched():
-            raise unauthenticated(
-                "this server knows no callers, so it serves this machine only: give it authenticate=..., or tokens"
-            )
-    hosts = request.header_values("host")
-    if len(hosts) != 1 or not is_loopback_host(hosts[0]):
-        raise Problem(403, "forbidden", "without authentication this server is called by its loopback address only")
-    for origin in request.header_values("origin"):
-        if origin.partition("://")[2] != hosts[0]:
-            raise Problem(403, "forbidden", "without authentication this server takes nothing from other sites' pages")
-    return LOCAL
 
 
 def unauthenticated(detail: str) -> Problem:

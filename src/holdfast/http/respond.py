@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
 from holdfast.http.exchange import LONGEST_LENGTH_DIGITS
+from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, problem_of
 from holdfast.http.routes import Found, find
@@ -53,7 +54,7 @@ async def respond(
         route = found.route
         head = replace(request, body=b"")
         if route.right is not None:
-            known = await contained(caller_of(head, chosen.authenticate))
+            known = await contained(caller_of(head, chosen.authenticate or LocalCallers(app)))
             caller = known.name
             check_right(known, route.right)
         call = Call(app, head, found.names, chosen.limits, patience or Patience())

@@ -9,8 +9,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.coordination.offload import Reference, reference_in, stream
+from holdfast.coordination.offload import stream
 from holdfast.coordination.salt import kept_salt
+from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidState, StoreUnusable
 from holdfast.items import HEAD, Item
 from holdfast.moving.inventory import (
@@ -23,13 +24,17 @@ from holdfast.moving.inventory import (
     take_stock,
 )
 from holdfast.moving.progress import Progress, Tell, untold
-from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved, RecordWriter
-from holdfast.ports import SEAL_MARK, Blobs, Home
+from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved
+from holdfast.moving.writing import RecordWriter
+from holdfast.ports import Blobs, Home
+from holdfast.references import SEAL_MARKS, Reference, kept_in, reference_in
 
 ITEMS_PER_BREATH: Final = 500
 
 
-async def export_home(home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold) -> Moved:
+async def export_home(
+    home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold, envelope: Envelope | None = None
+) -> Moved:
     """Write everything that ``home`` holds into a new file, and answer how much that was. The home stays as it is.
 
     Everything is carried as it is: executions, actors, timers, messages, events that wait, what the state patterns
@@ -39,15 +44,16 @@ async def export_home(home: Home, path: Path, clock: Clock | None = None, tell: 
 
     Raises ``InvalidState`` if another process has the home open, or holds a lease and may be alive, and if the home
     changed meanwhile; then there is no file. A blob that is missing or damaged is named in ``left_behind``, and so is
-    what lies in the same place and is not Holdfast's. ``tell`` hears how far it is.
+    what lies in the same place and is not Holdfast's. ``tell`` hears how far it is. With an ``envelope``, such as
+    ``app.envelope``, the whole file is sealed.
     """
     clock = clock or SystemClock()
     check_nobody_is_there(home)
     if await home.store.get(IMPORT_PARTITION, HEAD) is not None:
         raise InvalidState(f"an import into {home.url} was interrupted: repeat it, before anything is exported")
     now_ms = clock.now_ms()
-    with RecordWriter(path) as writer:
-        writer.write(Header(FORMAT, home.url, now_ms, home.salt or await kept_salt(home.store)))
+    with RecordWriter(path, envelope) as writer:
+        writer.begin(Header(FORMAT, home.url, now_ms, home.salt or await kept_salt(home.store)))
         export = _Export(home, writer, now_ms)
         taken, progress = StockTaker(), Progress(tell, "exported")
         async for item in everything(home):
@@ -91,10 +97,8 @@ class _Export:
 
     def _reference_in(self, item: Item) -> Reference | None:
         try:
-            return reference_in(item.body)
+            return kept_in(item.body) or reference_in(item.body)
         except StoreUnusable as error:
-            if item.body.startswith(SEAL_MARK):
-                raise
             self.left_behind.append(f"{error} ({item.partition!r} / {item.sort!r} is carried as it is)")
             return None
 
@@ -122,7 +126,7 @@ class _Export:
 
 async def _is_sealed(reference: Reference, blobs: Blobs) -> bool:
     async for piece in blobs.read(reference.digest):
-        return piece.startswith(SEAL_MARK)
+        return piece.startswith(SEAL_MARKS)
     return False
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.coordination.offload import GRACE_MS
+from holdfast.coordination.sealing import Envelope
 from holdfast.errors import ConfigurationError, InvalidState, Refused
 from holdfast.items import ABSENT, ALWAYS, HEAD, Delete, Item, Put
 from holdfast.moving.inventory import (
@@ -22,7 +23,8 @@ from holdfast.moving.inventory import (
     take_stock,
 )
 from holdfast.moving.progress import Progress, Tell, untold
-from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved, header_of, read_records, verify
+from holdfast.moving.reading import Filed
+from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved
 from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import Home
 
@@ -34,7 +36,9 @@ BATCH_ITEMS: Final = 200
 BATCH_BYTES: Final = 8 * 2**20
 
 
-async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold) -> Moved:
+async def import_home(
+    home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold, envelope: Envelope | None = None
+) -> Moved:
     """Write everything of a file that ``export_home`` made into ``home``, and answer how much that was.
 
     The file is read and checked as a whole before anything is written. Every item is written only where nothing is, so
@@ -43,20 +47,22 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
 
     Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, or holds what this home cannot;
     and ``InvalidState`` for a home that is not empty, that somebody has open, or that somebody else writes to
-    meanwhile. ``tell`` hears how far it is. A home that holds what the file does already is left as it is.
+    meanwhile. ``tell`` hears how far it is. A home that holds what the file does already is left as it is. A file that
+    is sealed needs the ``envelope`` of the app that exported it, ``app.envelope``.
     """
     clock = clock or SystemClock()
-    end = verify(path, inventory_of(home).check_fits)
+    file = Filed(path, envelope)
+    end = file.verify(inventory_of(home).check_fits)
     if end.counts.blobs and home.blobs is None:
         raise ConfigurationError(
             f"the file has {end.counts.blobs} blobs, and the home {home.url} no place for them. On AWS name a bucket: "
             "?bucket=… in its URL"
         )
     check_nobody_is_there(home)
-    if await _is_done(home, path, clock):
+    if await _is_done(home, file, clock):
         return Moved(end.counts)
     await _begin(home, end)
-    carried = await _Import(home, path, clock).run(Progress(tell, "imported", end.counts.items))
+    carried = await _Import(home, file, clock).run(Progress(tell, "imported", end.counts.items))
     found = await take_stock(home, Progress(tell, "looked at again", end.counts.items))
     if not found.is_same(carried, clock.now_ms()):
         raise InvalidState(
@@ -64,7 +70,7 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
             f"{end.counts.items:,} in {end.counts.partitions:,}, and they are not the same: somebody else wrote to it. "
             "Do not use it; import into another, with nothing at work on it"
         )
-    if salt := header_of(path).salt:
+    if salt := file.header().salt:
         await inventory_of(home).adopt(salt)
     await write_until_known(home.store, Delete(IMPORT_PARTITION, HEAD, ALWAYS), ours=lambda _there: False)
     return Moved(end.counts)
@@ -73,16 +79,16 @@ async def import_home(home: Home, path: Path, clock: Clock | None = None, tell: 
 class _Import:
     """A file on its way into a home: blobs first, then the items that may refer to them, some at a time."""
 
-    def __init__(self, home: Home, path: Path, clock: Clock) -> None:
+    def __init__(self, home: Home, file: Filed, clock: Clock) -> None:
         self._home = home
-        self._path = path
+        self._file = file
         self._clock = clock
         self._pieces: list[bytes] = []
 
     async def run(self, progress: Progress) -> Stock:
         """Write all of it; answers what there is now, unless somebody else writes there too."""
         taker = StockTaker()
-        for batch in _batches(self._path):
+        for batch in _batches(self._file):
             blobs = [blob for record in batch if isinstance(record, BlobPiece) and (blob := self._whole(record))]
             await asyncio.gather(*(self._store_blob(*blob) for blob in blobs))
             items = [record.item() for record in batch if isinstance(record, ItemRecord)]
@@ -105,7 +111,7 @@ class _Import:
         await self._home.blobs.put(digest, data, self._clock.now_ms() + GRACE_MS)
 
 
-async def _is_done(home: Home, path: Path, clock: Clock) -> bool:
+async def _is_done(home: Home, file: Filed, clock: Clock) -> bool:
     """Whether the home holds what the file does: the last answer of an import before was lost.
 
     Raises ``InvalidState`` for one that holds something else, and is not marked as being imported into.
@@ -115,7 +121,7 @@ async def _is_done(home: Home, path: Path, clock: Clock) -> bool:
     if (first := await _first_partition(home)) is None:
         return False
     filed = StockTaker()
-    for record in read_records(path):
+    for record in file.records():
         if isinstance(record, ItemRecord):
             filed.note(record.item())
     found = await take_stock(home, Progress(untold, ""), at_most=filed.items)
@@ -157,11 +163,11 @@ async def _store(home: Home, item: Item) -> None:
         ) from refused
 
 
-def _batches(path: Path) -> Iterator[list[BlobPiece | ItemRecord]]:
+def _batches(file: Filed) -> Iterator[list[BlobPiece | ItemRecord]]:
     """The records in their order, some at a time."""
     batch: list[BlobPiece | ItemRecord] = []
     size_bytes = 0
-    for record in read_records(path):
+    for record in file.records():
         if isinstance(record, BlobPiece | ItemRecord):
             batch.append(record)
             size_bytes += len(record.data if isinstance(record, BlobPiece) else record.body)

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.coordination.offload import BlobMissing, Reference, offload, stream
+from holdfast.coordination.offload import BlobMissing, offload, stream
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput, NotFound
 from holdfast.items import ABSENT, ALWAYS, HEAD, AnyOf, Delete, Expired, Item, Put
 from holdfast.opened import Opened
 from holdfast.persist import write_for_caller
 from holdfast.ports import Blobs
+from holdfast.references import Reference, keeper
 
 PARTITION_PREFIX: Final = "blob#"
 
@@ -48,7 +49,7 @@ class BlobShelf:
         reference = await offload(given, blobs, now)
         expires_at = None if keep is None else now + milliseconds(keep)
         longer = ALWAYS if expires_at is None else AnyOf((ABSENT, Expired(expires_at)))
-        item = Item(PARTITION_PREFIX + reference.digest, body=reference.encode(), expires_at=expires_at)
+        item = Item(PARTITION_PREFIX + reference.digest, body=keeper(reference), expires_at=expires_at)
         await write_for_caller(opened.home.store, Put(item, longer), ours=lambda _kept_for_longer: True)
         return Blob(reference.digest, reference.size_bytes, reference.compressed)
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
-from holdfast.coordination.offload import reference_in
 from holdfast.items import HEAD, Item, Write, place
 from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Page
+from holdfast.references import reference_in
 from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
 from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.launch import gave_up

@@ -387,6 +387,15 @@ class TestStrangers:
         assert other.read_text() == "mine"
 
 
+COMPLAINTS = {
+    "mode": r"written by other users \(mode 0770\).*chmod go-w",
+    "link": "is a symbolic link",
+    "file": "this user alone",
+    "owner": "belongs to the user 12345",
+}
+"""How a folder is told to be no good, by what is wrong with it."""
+
+
 class TestFolder:
     def test_it_is_beside_the_file(self, short) -> None:
         found = bell_folder.bell_folder(short)
@@ -427,7 +436,7 @@ class TestFolder:
         with pytest.raises(StoreUnusable, match=r"Operation not supported.*local file system"):
             Bell(short)
 
-    @pytest.mark.parametrize("spoil", ["mode", "link", "file", "owner"])
+    @pytest.mark.parametrize("spoil", COMPLAINTS)
     async def test_a_folder_that_others_could_change_is_refused(self, tmp_path, short, spoil, monkeypatch) -> None:
         folder = bell_folder.bell_folder(short)
         folder.rmdir()
@@ -443,8 +452,9 @@ class TestFolder:
             folder.mkdir(mode=0o700)
             theirs = os.stat_result((0o40700, *[0] * 3, 12345, *[0] * 5))
             monkeypatch.setattr(Path, "lstat", lambda _: theirs)
-        with pytest.raises(StoreUnusable, match="this user alone"):
+        with pytest.raises(StoreUnusable, match=COMPLAINTS[spoil]) as raised:
             bell_folder.bell_folder(short)
+        assert str(folder) in str(raised.value)
         with pytest.raises(StoreUnusable):
             Bell(short)
 

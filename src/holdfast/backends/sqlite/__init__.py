@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
 from holdfast.backends.sqlite.inventory import SqliteInventory
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.ports import Home
+from holdfast.token_file import token_beside
 
 
 async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
@@ -37,6 +39,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         sequencer=store,
         inventory=SqliteInventory(store),
         salt=store.salt(),
+        token=partial(token_beside, store.path),
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import StoreUnusable
+from holdfast.ownership import complaint_of
 
 ADDRESS_BYTES: Final = 100
 """The longest path of a socket: the kernel's limit is 108 bytes on Linux and 104 on macOS (unix(7))."""
@@ -123,7 +124,6 @@ def bell_folder(path: str) -> Path:
     Raises ``StoreUnusable`` if another user could put sockets there, or take ours away, and ``FileNotFoundError`` if
     something removed it meanwhile: try again.
     """
-    owner = Path(path).stat().st_uid
     folder = beside(path)
     try:
         folder.mkdir(mode=0o700)
@@ -136,11 +136,9 @@ def bell_folder(path: str) -> Path:
         msg = f"{folder} cannot be created: {error.strerror}. Processes on one database meet there; make room for it"
         raise StoreUnusable(msg) from error
     found = folder.lstat()  # of the folder itself: a symbolic link is not one
-    if (
-        not stat.S_ISDIR(found.st_mode)
-        or stat.S_IMODE(found.st_mode) & 0o077
-        or found.st_uid not in {os.geteuid(), owner}
-    ):
+    if complaint := complaint_of(folder, found):
+        raise StoreUnusable(complaint)
+    if not stat.S_ISDIR(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o077:
         msg = f"{folder} must be a folder of this user alone (mode 0700). Remove it; it is made anew"
         raise StoreUnusable(msg)
     return folder

@@ -20,6 +20,7 @@ from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.schema import APPLICATION_ID, COUNT_TABLES, MIGRATIONS, SCHEMA_VERSION
 from holdfast.clock import elapsed_seconds
 from holdfast.errors import InvalidInput, StoreUnusable
+from holdfast.ownership import complaint_of, complaint_of_links
 
 FIRST_SOUND_SQLITE: Final = (3, 51, 3)
 """3.7.0 to 3.51.2 can corrupt a WAL file when one process checkpoints while another commits ("WAL-reset bug",
@@ -36,6 +37,9 @@ CHECKPOINT_PAGES: Final = 1000
 
 WAL_LIMIT_BYTES: Final = 16 * 2**20
 """A log that once grew beyond this is cut back at the next reset (https://sqlite.org/pragma.html)."""
+
+COMPANIONS: Final = ("", "-wal", "-shm", "-journal")
+"""The file and what SQLite believes beside it: a log that it finds becomes part of the file."""
 
 STATEMENT_CACHE: Final = 256
 """More than the shapes of statement the store ever uses at once."""
@@ -76,6 +80,7 @@ def open_connections(path: str | os.PathLike[str]) -> tuple[str, Database, Datab
             # Appended at once, so that it is closed whatever fails after it.
             opened.append(_connect(real_path))
             _prepare(opened[-1], real_path, pragmas)
+        _check_ownership(Path(real_path))  # of what was opened: it may have been put there just before
     except BaseException as error:
         for connection in opened:
             connection.close(force=True)
@@ -113,7 +118,10 @@ def _create(path: str | os.PathLike[str]) -> str:
     if not named or named == ":memory:":
         msg = f"{named!r} is not a file. For a store without one use memory://"
         raise InvalidInput(msg)
+    if complaint := complaint_of_links(named):
+        raise StoreUnusable(complaint)
     real = Path(os.path.realpath(named))
+    _check_ownership(real)
     try:
         _create_directory(real.parent)
         # O_EXCL: a file that is already there keeps its mode. SQLite gives -wal and -shm the mode of the file itself
@@ -129,6 +137,13 @@ def _create(path: str | os.PathLike[str]) -> str:
     finally:
         os.close(descriptor)
     return str(real)
+
+
+def _check_ownership(path: Path) -> None:
+    """Refuse a file, or a log of it, that another user owns or may write: what it says would be that user's word."""
+    for suffix in COMPANIONS:
+        if complaint := complaint_of(f"{path}{suffix}"):
+            raise StoreUnusable(complaint)
 
 
 def _create_directory(directory: Path) -> None:

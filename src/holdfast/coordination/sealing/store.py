@@ -1,95 +1,31 @@
-"""Sealing: every body is encrypted, or transformed in another way of the user's own, before it leaves the process.
-
-What a body holds are the values: inputs, results, messages, states, errors. The header stays readable, for conditions
-are made of it: ids, keys, names, statuses, times. So does a reference to a blob, while the blob itself is sealed; it is
-compressed before. A home may have bodies from before it was sealed: those are read as they are.
-"""
+"""A store, and what belongs to it, that sees sealed bodies only."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.errors import Refused, StoreUnusable
-from holdfast.items import HEAD, Delete, Item, Put, Write
-from holdfast.ports import BLOB_MARK, SEAL_MARK, Blobs, Home, Page, Seal, Sequencer, SqlCursor, SqlTransactions, Store
+from holdfast.coordination.sealing.envelope import Envelope, sealed_name
+from holdfast.items import HEAD, Item, Write
+from holdfast.ports import Blobs, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
+from holdfast.references import FIRST_SEAL_MARK
 
 T = TypeVar("T")
 
 
-def sealed(home: Home, seal: Seal) -> Home:
-    """The same home, in which every body is sealed."""
-    envelope = Envelope(seal)
+def sealed(home: Home, envelope: Envelope, roomy: Callable[[Home], Home]) -> Home:
+    """The same home, in which every body is sealed. ``roomy`` makes one that takes bodies of any size, sealed too."""
+    blobs = home.blobs
+    beneath = roomy(home if blobs is None else replace(home, blobs=EarlierBlobs(blobs, envelope)))
     return replace(
-        home,
-        store=SealedStore(home.store, envelope),
-        blobs=None if home.blobs is None else SealedBlobs(home.blobs, envelope),
+        beneath,
+        store=SealedStore(beneath.store, envelope),
+        blobs=None if blobs is None else SealedBlobs(blobs, envelope),
         transactions=None if home.transactions is None else SealedTransactions(home.transactions, envelope),
-        sequencer=None if home.sequencer is None else SealedSequencer(home.sequencer, envelope),
+        sequencer=None if beneath.sequencer is None else SealedSequencer(beneath.sequencer, envelope),
     )
-
-
-class Envelope:
-    """Seals and opens what is kept at a place. The place is part of it: what was moved elsewhere does not open."""
-
-    __slots__ = ("_seal",)
-
-    def __init__(self, seal: Seal) -> None:
-        self._seal = seal
-
-    def close(self, data: bytes, place: str) -> bytes:
-        """The body that is stored. Empty ones and references are as they were."""
-        return self.seal(data, place) if data and not data.startswith(BLOB_MARK) else data
-
-    def seal(self, data: bytes, place: str) -> bytes:
-        """Any bytes, sealed."""
-        return SEAL_MARK + self._seal.seal(data, place.encode())
-
-    def open(self, data: bytes, place: str) -> bytes:
-        """What was sealed. Raises ``StoreUnusable`` if it does not open."""
-        if not data.startswith(SEAL_MARK):
-            return data
-        try:
-            return self._seal.unseal(data[len(SEAL_MARK) :], place.encode())
-        except Exception as error:
-            raise StoreUnusable(
-                f"what is stored at {place} does not unseal ({type(error).__name__}): it was sealed with a key that is "
-                "not here, or it was changed"
-            ) from error
-
-    def of_write(self, write: Write) -> Write:
-        """The write as it is stored."""
-        match write:
-            case Put(item):
-                return replace(write, item=replace(item, body=self.close(item.body, _place(item))))
-            case Delete():
-                return write
-            case _:
-                if write.body is UNSET:
-                    return write
-                return replace(write, body=self.close(write.body, f"{write.partition}\n{write.sort}"))
-
-    def of_item(self, item: Item) -> Item:
-        """The item as it was written."""
-        if not item.body.startswith(SEAL_MARK):
-            return item
-        return replace(item, body=self.open(item.body, _place(item)))
-
-    async def of_answer(self, answer: Awaitable[T]) -> T:
-        """The answer of a write, or its refusal, with the item as it was written."""
-        try:
-            return await answer
-        except Refused as refused:
-            if refused.item is None:
-                raise
-            raise Refused(refused.index, self.of_item(refused.item)) from None
-
-
-def _place(item: Item) -> str:
-    return f"{item.partition}\n{item.sort}"
 
 
 class SealedStore:
@@ -134,7 +70,10 @@ class SealedStore:
 
 
 class SealedBlobs:
-    """Blobs that are sealed as a whole: reading one needs it in memory."""
+    """Blobs that a user names by the digest of their content, sealed as a whole: reading one needs it in memory.
+
+    They have other names in the store, so that what is there from before the seal is never taken for it.
+    """
 
     def __init__(self, blobs: Blobs, envelope: Envelope) -> None:
         self._blobs = blobs
@@ -142,13 +81,40 @@ class SealedBlobs:
 
     async def put(self, digest: str, data: bytes, keep_until: int) -> None:
         """See ``Blobs.put``."""
-        await self._blobs.put(digest, self._envelope.seal(data, digest), keep_until)
+        await self._blobs.put(sealed_name(digest), self._envelope.seal(data, _blob_place(digest)), keep_until)
 
     async def read(self, digest: str) -> AsyncIterator[bytes]:
         """See ``Blobs.read``."""
-        data = b"".join([piece async for piece in self._blobs.read(digest)])
-        if data:
+        if data := b"".join([piece async for piece in self._blobs.read(sealed_name(digest))]):
+            yield self._envelope.open(data, _blob_place(digest))
+            return
+        if data := b"".join([piece async for piece in self._blobs.read(digest)]):
             yield self._envelope.open(data, digest)
+
+
+class EarlierBlobs:
+    """Blobs of bodies. Those that an earlier release sealed for their names are opened here; others as bodies are."""
+
+    def __init__(self, blobs: Blobs, envelope: Envelope) -> None:
+        self._blobs = blobs
+        self._envelope = envelope
+
+    async def put(self, digest: str, data: bytes, keep_until: int) -> None:
+        """See ``Blobs.put``."""
+        await self._blobs.put(digest, data, keep_until)
+
+    async def read(self, digest: str) -> AsyncIterator[bytes]:
+        """See ``Blobs.read``."""
+        pieces = [piece async for piece in self._blobs.read(digest)]
+        if not (pieces and pieces[0].startswith(FIRST_SEAL_MARK)):
+            for piece in pieces:
+                yield piece
+            return
+        yield self._envelope.open(b"".join(pieces), digest)
+
+
+def _blob_place(digest: str) -> str:
+    return f"\nblob\n{digest}"
 
 
 class SealedTransactions:
@@ -179,9 +145,11 @@ class SealedSequencer:
         self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
     ) -> Awaitable[Sequence[Item | None]]:
         """See ``Sequencer.write_after``."""
+        # A large body that is put aside is decided again, and must be the same bytes then.
+        envelope = self._envelope.repeatable()
 
         def sealing(there: Item | None) -> Sequence[Write]:
-            writes = decide(None if there is None else self._envelope.of_item(there))
-            return [*map(self._envelope.of_write, writes)]
+            writes = decide(None if there is None else envelope.of_item(there))
+            return [*map(envelope.of_write, writes)]
 
         return self._envelope.of_answer(self._sequencer.write_after(partition, sort, sealing))

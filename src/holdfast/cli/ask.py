@@ -1,0 +1,70 @@
+"""``holdfast ask``: one request to an app that is served on this machine, with the token of its database."""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import click
+
+from holdfast.cli.entry import EXIT_ERROR
+from holdfast.cli.output import plain
+from holdfast.cli.session import Session, examples, on_home
+from holdfast.errors import ConfigurationError
+from holdfast.http.network import is_loopback_host
+from holdfast.token_file import token_beside, token_file
+
+SERVED_AT: Final = "http://127.0.0.1:8080"
+ANSWER_SECONDS: Final = 60.0
+FIRST_ERROR_STATUS: Final = 400
+
+
+@click.command(
+    "ask",
+    epilog=examples(
+        "holdfast ask -a shop:app /v1/workflows",
+        "holdfast ask -a shop:app /v1/workflows/checkout/order-17?wait=10s --data '[\"tok\"]'",
+        "holdfast ask --home sqlite:///shop.db --method DELETE /v1/workflows/checkout/order-17",
+    ),
+)
+@click.argument("path")
+@click.option("--at", "url", metavar="URL", default=SERVED_AT, show_default=True, help="Where it is served.")
+@click.option("--method", metavar="METHOD", help="By default GET, and POST with --data.")
+@click.option("--data", metavar="JSON", help="The body.")
+@on_home
+def ask(session: Session, *, path: str, url: str, method: str | None, data: str | None) -> None:
+    """Send a request to `holdfast serve` on this machine, and print the answer.
+
+    The token of the database is found by itself. It is sent to this machine's own addresses only. The exit status is 1
+    if the answer is an error.
+    """
+    where = urlsplit(url)
+    if where.scheme != "http" or where.hostname is None or not is_loopback_host(where.netloc):
+        raise ConfigurationError(f"{url} is not on this machine: write {SERVED_AT}")
+    file = token_file_of(session.home_url())
+    headers = (
+        {}
+        if file is None or not file.exists()
+        else {"Authorization": f"Bearer {token_beside(str(file).removesuffix('-token'))}"}
+    )
+    connection = HTTPConnection(where.hostname, where.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request(method or ("GET" if data is None else "POST"), path, data, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode("utf-8", "replace")
+    except (OSError, HTTPException) as error:
+        raise ConfigurationError(f"nobody answers at {url} ({error}): start it with holdfast serve") from error
+    finally:
+        connection.close()
+    if text:
+        click.echo(plain(text))
+    if answer.status >= FIRST_ERROR_STATUS:
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+def token_file_of(home_url: str) -> Path | None:
+    """Where the token of a home is, if it is a file."""
+    path = home_url.removeprefix("sqlite:///")
+    return None if path == home_url else token_file(str(Path(path).resolve()))

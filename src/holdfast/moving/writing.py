@@ -1,0 +1,123 @@
+"""Writing the file of an export."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.coordination.sealing import Envelope
+from holdfast.errors import InvalidInput, InvalidState
+from holdfast.moving.records import (
+    SEALED_FORMAT,
+    Counts,
+    End,
+    Header,
+    Record,
+    SealedRecord,
+    encode,
+    place_in_file,
+)
+
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a file is opened in a folder where others may have put something before."""
+
+
+class RecordWriter:
+    """Writes a file that nobody sees before it is whole: ``with RecordWriter(path) as writer``. With an ``envelope``
+    all of it is sealed but what the file is.
+
+    It takes no file for its own that somebody else has put there, nor one behind a link. Raises ``InvalidState`` if the
+    file is there, and ``InvalidInput`` if it cannot be made or written. Left without ``finish``, nothing stays.
+    """
+
+    def __init__(self, path: Path, envelope: Envelope | None = None) -> None:
+        self._path = path
+        self._envelope = envelope
+        self._name = ids.new_id()
+        with self._writing():
+            if os.path.lexists(path):
+                raise self._is_there()
+        self._part = path.with_name(f"{path.name}.{self._name[:12]}.part")
+        self._sha256 = hashlib.sha256()
+        self._lines = 0
+
+    def __enter__(self) -> Self:
+        with self._writing():
+            self._file = os.fdopen(os.open(self._part, NEW_FILE, 0o600), "wb")
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # what is left in its buffer belongs to a file that is thrown away, or is written
+            self._file.close()
+        with suppress(FileNotFoundError):
+            self._part.unlink()
+
+    def begin(self, header: Header) -> None:
+        """Write the first line."""
+        if self._envelope is None:
+            self._add(encode(header))
+            return
+        header = replace(header, format=SEALED_FORMAT, sealed=self._name)
+        self._add(encode(replace(header, salt="")))
+        self.write(header)
+
+    def write(self, record: Record) -> None:
+        """Add a record."""
+        line = encode(record)
+        if self._envelope is not None:
+            line = encode(SealedRecord(self._envelope.seal(line, place_in_file(self._name, self._lines + 1))))
+        self._add(line)
+
+    def finish(self, counts: Counts) -> None:
+        """Write the last line; when this returns the file is durable, and under its name."""
+        self.write(End(counts, self._sha256.hexdigest()))
+        with self._writing():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._give_name()
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def _add(self, text: bytes) -> None:
+        line = text + b"\n"
+        self._sha256.update(line)
+        self._lines += 1
+        with self._writing():
+            self._file.write(line)
+
+    def _give_name(self) -> None:
+        """A link is never in place of what is there, as a renamed file would be."""
+        try:
+            os.link(self._part, self._path, follow_symlinks=False)
+        except FileExistsError:
+            raise self._is_there() from None
+        except OSError:  # not every file system has links
+            if os.path.lexists(self._path):
+                raise self._is_there() from None
+            self._part.rename(self._path)
+
+    def _is_there(self) -> InvalidState:
+        return InvalidState(f"{self._path} is there already; name another file, or remove it")
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InvalidInput(
+                f"{self._path} cannot be written: {error.strerror or error}. Name a file in a folder that is there, "
+                "that can be written and has room, and export again"
+            ) from error
