@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.app import App
 from holdfast.bulk import Changed, Chosen, Verb, cancelling, deleting, retrying, terminating
 from holdfast.cli.entry import EXIT_ERROR
-from holdfast.cli.output import plain
+from holdfast.cli.output import echo, plain
 from holdfast.cli.progress import Ticker
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, handle_on, on_home
@@ -130,7 +130,7 @@ def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *,
         session.run(lambda _app: _change(session, chosen, verb, tally), app)
     except (HoldfastError, KeyboardInterrupt):
         if tally.cursor is not None:
-            click.echo(f"{tally.changed:,} {verb.done} so far; to go on: --after {tally.cursor}", err=True)
+            echo(f"{tally.changed:,} {verb.done} so far; to go on: --after {tally.cursor}", err=True)
         raise
     lines = [f"{tally.changed:,} {verb.done}"]
     lines += [f"not {verb.done}: {each.workflow} {plain(each.id)}: {plain(each.message)}" for each in tally.failed]

@@ -10,6 +10,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from holdfast.cli.output import echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.errors import ConfigurationError
 from holdfast.infra import EventRule, Fabric, Function, local_code, template, uploaded_code
@@ -125,7 +126,7 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
         _check_no_function()
     of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
     function = None if code is None else Function(code=_code(code), **of_function)
-    click.echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
+    echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
 
 
 def _check_no_function() -> None:

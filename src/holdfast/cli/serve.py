@@ -10,13 +10,14 @@ from typing import Final
 
 import click
 
-from holdfast.cli.output import as_json
+from holdfast.cli.output import as_json, echo
 from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, usable
 from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
 from holdfast.http.network import is_loopback_host
+from holdfast.texts import told_url
 
 TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"
 BACKLOG: Final = 2048
@@ -71,8 +72,8 @@ def serve(session: Session, *, host: str, port: int, work: bool, tokens: Path | 
 
         def announce() -> None:
             told = {"event": "serving", "url": url, "home": app.home_url, "pid": os.getpid()}
-            text = f"holdfast: serving {url} on {app.home_url}; Ctrl-C or SIGTERM stops it"
-            click.echo(as_json(told) if session.json else text, err=not session.json)
+            text = f"holdfast: serving {url} on {told_url(app.home_url)}; Ctrl-C or SIGTERM stops it"
+            echo(as_json(told) if session.json else text, err=not session.json)
 
         api = app.asgi(authenticate=authenticate, worker=work)
         if not served_by_uvicorn(api, listener, grace_seconds=grace, announce=announce):

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from holdfast.app import HOME_VARIABLE, App
 from holdfast.cli.loading import load_app
-from holdfast.cli.output import as_json
+from holdfast.cli.output import as_json, echo
 from holdfast.errors import ConfigurationError
 from holdfast.workflows.definition import Workflow
 from holdfast.workflows.handle import Handle
@@ -85,7 +85,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     def answer(self, data: Any, text: str, *, exact: bool = False) -> None:
         """Print the answer: ``data`` with ``--json``, else ``text``."""
-        click.echo(as_json(data, exact=exact) if self.json else text)
+        echo(as_json(data, exact=exact) if self.json else text)
 
 
 def check_home_is_there(url: str) -> None:

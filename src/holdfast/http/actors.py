@@ -14,7 +14,8 @@ from holdfast.actors.sending import send as send_message
 from holdfast.errors import CallFailed, HoldfastError, SerializationError, UnknownName, WaitTimeout
 from holdfast.http.api import Call, arguments
 from holdfast.http.messages import Response, json_response
-from holdfast.http.problems import Problem
+from holdfast.http.problems import Problem, fault
+from holdfast.secret import redacted_json
 
 REQUEST_ID: Final = "Request-Id"
 GRACE_SECONDS: Final = 1.0
@@ -46,7 +47,7 @@ async def _called(call: Call, given: bytes, wait_seconds: float) -> Response:
         if isinstance(error, HoldfastError):
             raise
         raise WaitTimeout(f"{bound!r} did not answer within {wait_seconds} s") from None
-    return json_response(200, {"result": Raw(bound.method.signature.result.encode(result))})
+    return json_response(200, {"result": Raw(redacted_json(bound.method.signature.result.encode(result)))})
 
 
 async def _performed(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -55,20 +56,14 @@ async def _performed(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str
     try:
         return await bound(*args, **kwargs)
     except declared as error:
-        raise _refused(422, error) from error
+        name = type(error).__name__
+        raise Problem(422, CallFailed.code, f"{name}: {error}", error_type=name) from error
     except SerializationError as error:  # of what the actor has or answers: the arguments were checked before
         raise Problem(500, error.code, str(error)) from error
-    except CallFailed as error:
-        raise Problem(500, error.code, str(error), error_type=error.error_type.rpartition(".")[2]) from error
     except HoldfastError:
         raise
     except Exception as error:
-        raise _refused(500, error) from error
-
-
-def _refused(status: int, error: Exception) -> Problem:
-    name = type(error).__name__
-    return Problem(status, CallFailed.code, f"{name}: {error}", error_type=name)
+        raise fault(error, bound, CallFailed.code) from error
 
 
 async def send(call: Call) -> Response:

@@ -16,7 +16,8 @@ from holdfast.codec import jsontext
 from holdfast.errors import HoldfastError, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
 from holdfast.http.messages import Response, json_response
-from holdfast.http.problems import Problem
+from holdfast.http.problems import OWN_WORDS, fault
+from holdfast.secret import redacted_json
 from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.callback import masked
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result, partition_of
@@ -49,7 +50,7 @@ async def start(call: Call) -> Response:
     head = await launch(access.home, access.host, workflow, order, access.clock)
     if wait_seconds and head.status not in ENDED:
         head = await _ended_or_now(call, head.partition, wait_seconds)
-    return _told(head)
+    return _told(call, head)
 
 
 async def look(call: Call) -> Response:
@@ -61,7 +62,7 @@ async def look(call: Call) -> Response:
     head = await call.app.access().head(partition)
     if wait_seconds and head.status not in ENDED:
         head = await _ended_or_now(call, partition, wait_seconds)
-    return json_response(200, _execution(head))
+    return json_response(200, _execution(call, head))
 
 
 async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item:
@@ -74,30 +75,39 @@ async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item
     return await access.head(partition)
 
 
-def _told(head: Item) -> Response:
+def _told(call: Call, head: Item) -> Response:
     status = status_of(head)
     place = f"/v1/workflows/{quote(status.workflow, safe='')}/{quote(status.id, safe='')}"
-    return json_response(200 if head.status in ENDED else 202, _execution(head), ("location", place))
+    return json_response(200 if head.status in ENDED else 202, _execution(call, head), ("location", place))
 
 
-def _execution(head: Item) -> dict[str, Any]:
+def _execution(call: Call, head: Item) -> dict[str, Any]:
     """An execution as callers see it: its status, and its result as it was recorded if there is one."""
-    told = _plain(status_of(head))
+    told = _plain(call, status_of(head))
     result = decode_result(head.body).result
-    return told if result == NO_VALUE else told | {"result": Raw(bytes(result))}
+    return told if result == NO_VALUE else told | {"result": Raw(redacted_json(bytes(result)))}
 
 
-def _plain(status: Status) -> dict[str, Any]:
-    error = None if status.error is None else masked(status.error)
+def _plain(call: Call, status: Status) -> dict[str, Any]:
+    """What an execution failed with is told by its type, and in full if the app has declared that."""
+    error = status.error
+    if error is not None:
+        type = status.error_type or ""
+        declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
+        error = masked(error) if declared else _type_of(error)
     told: dict[str, Any] = msgspec.to_builtins(replace(status, error=error))
     return told
+
+
+def _type_of(error: str) -> str:
+    return error.partition(":")[0]
 
 
 async def history(call: Call) -> Response:
     """What has happened in an execution's current run, without payloads."""
     call.query()
     events = await _handle(call).history()
-    told = [event if event.error is None else replace(event, error=masked(event.error)) for event in events]
+    told = [event if event.error is None else replace(event, error=_type_of(event.error)) for event in events]
     return json_response(200, {"events": told})
 
 
@@ -125,7 +135,7 @@ async def list_all(call: Call) -> Response:
         raise WaitTimeout(
             "too much had to be read to find these: ask for fewer, or for one workflow or status"
         ) from None
-    return json_response(200, {"executions": [_plain(each) for each in page.executions], "cursor": page.cursor})
+    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": page.cursor})
 
 
 async def ask(call: Call) -> Response:
@@ -134,13 +144,11 @@ async def ask(call: Call) -> Response:
     handle, name = _handle(call), call.names["name"]
     try:
         answer = await handle.query(name)
-        return json_response(200, {"value": Raw(jsontext.encode(answer))})
+        return json_response(200, {"value": Raw(redacted_json(jsontext.encode(answer)))})
     except HoldfastError:
         raise
     except Exception as error:
-        raise Problem(
-            500, "query_failed", f"query {name!r} failed: {error}", error_type=type(error).__name__
-        ) from error
+        raise fault(error, f"query {name!r}", "query_failed") from error
 
 
 async def signal(call: Call) -> Response:
@@ -219,7 +227,7 @@ async def fork(call: Call) -> Response:
     call.query()
     wanted = call.fields(Fork)
     made = await _handle(call).fork(wanted.id, before=wanted.before)
-    return _told(await call.app.access().head(partition_of(made.workflow, made.id)))
+    return _told(call, await call.app.access().head(partition_of(made.workflow, made.id)))
 
 
 async def _change(call: Call, action: str, change: Coroutine[Any, Any, None], status: int = 200) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from typing import Final
 
 from holdfast.containment import contained
@@ -11,8 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import caller_of, check_right
 from holdfast.http.messages import Request, Response
-from holdfast.http.problems import Problem, problem_of
+from holdfast.http.problems import Problem, fault, problem_of
 from holdfast.http.routes import Found, find
+from holdfast.texts import frames_of
 
 CLIENT_GONE: Final = 499
 """The status that nobody hears, for telemetry."""
@@ -56,18 +56,16 @@ async def respond(
 
 def _problem(error: Exception, found: Found | None) -> Problem:
     """What a caller is told of an error. What is no fault of his goes to the log."""
+    told = "a request" if found is None else found.route
     match error:
         case Problem():
             return error
         case HoldfastError():
-            problem = problem_of(error)
+            problem = problem_of(error, told)
         case _:
-            problem = Problem(500, "internal", "something is wrong here; the log of the server says more")
-    if problem.status == 500:
-        # Where it came from, and not what it says, which may hold what the request held.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        told = "a request" if found is None else found.route
-        _logger.error("%s failed with %s:\n%s", told, type(error).__name__, frames)
+            return fault(error, told)
+    if problem.status == 500 and "error_id" not in problem.more:
+        _logger.error("%s failed with %s:\n%s", told, type(error).__name__, frames_of(error))
     return problem
 
 
