@@ -74,6 +74,7 @@ PUBLIC_NAMES = [
     "Right",
     "Sent",
     "Seal",
+    "Secret",
     "SerializationError",
     "Session",
     "SqlCursor",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator
 from typing import Any, Final, cast
 
 import msgspec
@@ -56,8 +55,8 @@ class Secret(Struct, frozen=True, eq=False, rename={"_text": MARK}):
     def __format__(self, _spec: str) -> str:
         return HIDDEN
 
-    def __rich_repr__(self) -> Iterator[str]:
-        yield HIDDEN
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("text", HIDDEN)]
 
 
 def redacted(tree: Any) -> Any:

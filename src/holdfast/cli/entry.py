@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -13,7 +14,7 @@ import click
 
 from holdfast.cli.output import as_json, echo, plain
 from holdfast.errors import HoldfastError
-from holdfast.texts import printable_lines, told_url
+from holdfast.texts import told_url
 from holdfast.workflows.operations.callback import masked
 
 EXIT_ERROR: Final = 1
@@ -66,8 +67,9 @@ def _tell_usage(error: click.ClickException, *, for_machines: bool) -> None:
     if for_machines:
         _tell("usage", error.format_message(), retryable=False, for_machines=True)
     else:
-        error.message = printable_lines(told_url(error.message))
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        echo(told_url(told.getvalue().removesuffix("\n")), err=True)
 
 
 def _tell(code: str, message: str, *, retryable: bool, for_machines: bool) -> None:

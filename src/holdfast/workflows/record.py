@@ -75,14 +75,10 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
     given: Any = tags  # whatever its annotation says
     if not isinstance(given, dict):
         raise InvalidInput(f"tags are a dict of text to text, not {given!r}")
-    return {_check_tag("the name of a tag", name): _check_tag(f"tag {name!r}", value) for name, value in tags.items()}
-
-
-def _check_tag(what: str, text: str) -> str:
-    """Tags are for people, in lists and on terminals: they hold nothing that a terminal acts on."""
-    if not check_text(what, text).isprintable():
-        raise InvalidInput(f"{what} holds characters that cannot be printed: {text[:60]!r}")
-    return text
+    for name, value in given.items():
+        keys.check_printable("the name of a tag", check_text("the name of a tag", name))
+        keys.check_printable(f"tag {name!r}", check_text(f"tag {name!r}", value))
+    return dict(tags)
 
 
 def partition_of(workflow: str, id: str) -> str:
