@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Raw
 
 from holdfast.actors.definition import Kind
-from holdfast.actors.lookup import kind_named, method_named
-from holdfast.actors.record import HIDDEN_MARK
+from holdfast.actors.lookup import method_named, shown_kind_named
 from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.actors.sending import send as send_message
-from holdfast.errors import CallFailed, HoldfastError, SerializationError, UnknownName, WaitTimeout
-from holdfast.http.api import Call, arguments
+from holdfast.errors import CallFailed, HoldfastError, SerializationError, WaitTimeout
+from holdfast.http.api import Call, Served, arguments
+from holdfast.http.authentication import Right
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem, fault
 from holdfast.secret import redacted_json
@@ -88,10 +89,14 @@ async def request_status(call: Call) -> Response:
 
 
 def _kind(call: Call) -> Kind:
-    name = call.names["actor"]
-    if name.startswith(HIDDEN_MARK):
-        raise UnknownName(f"the app has no actor {name!r}")
-    return kind_named(call.app.actors, name)
+    return shown_kind_named(call.app.actors, call.names["actor"])
+
+
+def right_of(app: Served, names: Mapping[str, str]) -> Right:
+    """What a caller needs to call a method by POST: one that only reads is read, however it is called."""
+    kind = app.actors.get(names["actor"])
+    method = None if kind is None else kind.methods.get(names["method"])
+    return Right.READ if method is not None and method.reads else Right.WRITE
 
 
 def _method(call: Call, request_id: str | None = None, timeout: float | None = None) -> BoundMethod:

@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from holdfast.workflows.handle import Handle
 
 LISTED: Final = 100
+TOLD_TO_WRITERS: Final = frozenset({"workflow", "id", "status", "version", "run", "created_at", "ended_at", "due_at"})
+"""What a caller hears of what it started that may not read: neither a result, nor why there is none."""
 
 
 async def start(call: Call) -> Response:
     """Start an execution, or find the one that was started with this id and input (G1, G11)."""
     app, query = call.app, call.query("wait", "timeout", "tag", "delay", "at")
     workflow, access = app.registry.workflow(call.names["workflow"]), app.access()
-    given = call.names.get("id") or call.own_id(IDEMPOTENCY_KEY)
+    given = call.names.get("id") or call.own_place(call.own_id(IDEMPOTENCY_KEY))
     options = start_options(
         id=given,
         tags=query.tags("tag"),
@@ -45,7 +47,7 @@ async def start(call: Call) -> Response:
     )
     input = arguments(workflow.signature, call.request.body, access.limit_bytes)
     now = access.clock.now_ms()
-    order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
+    order = options.order(input, now, new_id=call.tenant + ids.new_ordered_id(now), tags={})
     wait_seconds = call.wait_seconds(query, 0.0)
     head = await launch(access.home, access.host, workflow, order, access.clock)
     if wait_seconds and head.status not in ENDED:
@@ -77,8 +79,11 @@ async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item
 
 def _told(call: Call, head: Item) -> Response:
     status = status_of(head)
+    told = _execution(call, head)
+    if not call.may_read:
+        told = {name: value for name, value in told.items() if name in TOLD_TO_WRITERS}
     place = f"/v1/workflows/{quote(status.workflow, safe='')}/{quote(status.id, safe='')}"
-    return json_response(200 if head.status in ENDED else 202, _execution(call, head), ("location", place))
+    return json_response(200 if head.status in ENDED else 202, told, ("location", place))
 
 
 def _execution(call: Call, head: Item) -> dict[str, Any]:
@@ -125,6 +130,7 @@ async def list_all(call: Call) -> Response:
         tags=query.tags("tag"),
         parent=query.execution("parent"),
         root=query.execution("root"),
+        beginning=call.tenant,
     )
     listing = list_executions(
         call.app.access(), selection, after=query.one("after"), limit=query.count("limit", LISTED)
@@ -226,6 +232,7 @@ async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
     wanted = call.fields(Fork)
+    call.own_place(wanted.id)
     made = await _handle(call).fork(wanted.id, before=wanted.before)
     return _told(call, await call.app.access().head(partition_of(made.workflow, made.id)))
 

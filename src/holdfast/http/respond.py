@@ -8,10 +8,11 @@ from typing import Final
 from holdfast.containment import contained
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
-from holdfast.http.authentication import caller_of, check_right
+from holdfast.http.authentication import Caller, caller_of, check_right
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
 from holdfast.http.routes import Found, find
+from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
 
 CLIENT_GONE: Final = 499
@@ -37,11 +38,14 @@ async def respond(
     try:
         check_size(request, chosen.limits)
         found = find(request.method, request.path)
-        if found.route.right is not None:
+        known: Caller | None = None
+        right = found.route.right_in(app, found.names)
+        if right is not None:
             known = await contained(caller_of(request, chosen.authenticate))
             caller = known.name
-            check_right(known, found.route.right)
-        call = Call(app, request, found.names, chosen.limits, patience or Patience())
+            check_right(known, right)
+            check_tenant(known, found.names)
+        call = Call(app, request, found.names, chosen.limits, patience or Patience(), known)
         response = await found.route.handle(call)
     except ClientGone:
         response = Response(CLIENT_GONE)
