@@ -113,6 +113,13 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 )
 @click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The topic of SNS that alarms go to.")
 @click.option(
+    "--tenant",
+    "tenants",
+    metavar="PREFIX",
+    multiple=True,
+    help="Make a policy that reads what begins with this prefix, such as acme/, and nothing else; may be repeated.",
+)
+@click.option(
     "--keep-data/--delete-data", default=True, show_default=True, help="What becomes of it when the stack is deleted."
 )
 @json_option
