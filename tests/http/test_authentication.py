@@ -8,6 +8,7 @@ import pytest
 from tests.http.conftest import Api, read
 
 import holdfast as hf
+from holdfast.coordination.audit import rows_since
 from holdfast.http import authentication
 from holdfast.http.messages import Loopback, Remote, Vouched
 from holdfast.http.network import is_loopback_host
@@ -311,3 +312,23 @@ def test_names_of_this_machine(host):
 @pytest.mark.parametrize("host", ["10.0.0.1", "[::]:80", "[::1", "localhost.evil.example", "", ":80"])
 def test_names_of_others(host):
     assert not is_loopback_host(host)
+
+
+# ── The audit ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("action", [*CONTROLS, "delete"])
+async def test_every_change_by_control_is_kept_in_the_audit_and_nothing_else_is(memory_shop, action):
+    ann, bob = hf.Caller("ann"), hf.Caller("bob", frozenset({hf.Right.READ, hf.Right.WRITE}))
+    async with memory_shop.working(authenticate=lambda request: bob if request.header_values("x-bob") else ann) as api:
+        await api.post("/v1/workflows/approval/a", [1])
+        await api.get("/v1/workflows/approval/a")
+        await api.post("/v1/workflows/approval/a/signals/other", 1)
+        method, path = ("DELETE", "") if action == "delete" else ("POST", f"/{action}")
+        refused = await status_of(api, method, f"/v1/workflows/approval/a{path}", **{"x-bob": "1"})
+        status, _ = await status_of(api, method, f"/v1/workflows/approval/a{path}")
+        access = api.app.access()
+        (row,) = await rows_since(access.home.store, access.clock, 0, 10)
+    assert refused[0] == 403
+    assert (row.who, row.action, row.what) == ("ann", action, "approval a")
+    assert (row.outcome == "done") == (status < 400)

@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from holdfast.cli.actor import actor
+from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
@@ -88,6 +89,7 @@ for _command in (
     dlq,
     outbox,
     doctor,
+    audit,
     export,
     import_,
     cost,

@@ -6,12 +6,13 @@ import logging
 from typing import Final
 
 from holdfast.containment import contained
+from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
-from holdfast.http.authentication import Caller, caller_of, check_right
+from holdfast.http.authentication import Caller, Right, caller_of, check_right
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
-from holdfast.http.routes import Found, find
+from holdfast.http.routes import Found, Route, find
 from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
 
@@ -46,7 +47,7 @@ async def respond(
             check_right(known, right)
             check_tenant(known, found.names)
         call = Call(app, request, found.names, chosen.limits, patience or Patience(), known)
-        response = await found.route.handle(call)
+        response = await _handled(call, found.route, known)
     except ClientGone:
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a response
@@ -56,6 +57,17 @@ async def respond(
     target = "" if found is None or not caller else " ".join(found.names.values())
     app.telemetry.emit("http_answered", route=route, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
+
+
+async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
+    """What the route answers. Whatever somebody controls leaves a row in the audit."""
+    if route.right is not Right.CONTROL or caller is None:
+        return await route.handle(call)
+    access, last = call.app.access(), route.parts[-1]
+    action = route.method.lower() if last.startswith("{") else last
+    what = " ".join(call.names.values())
+    async with audited(access.home.store, access.clock, caller.name, action, what):
+        return await route.handle(call)
 
 
 def _problem(error: Exception, found: Found | None) -> Problem:
