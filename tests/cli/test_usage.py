@@ -33,6 +33,7 @@ def test_all_commands_are_there() -> None:
         "actor send",
         "actor show",
         "actor unpark",
+        "audit",
         "aws clean-up",
         "aws create-table",
         "bulk cancel",

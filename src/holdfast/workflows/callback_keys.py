@@ -38,7 +38,7 @@ def read_keys(text: str) -> dict[str, str]:
     ['2027', '2026']
     """
     found: dict[str, str] = {}
-    for number, each in enumerate(filter(None, map(str.strip, text.split(","))), start=1):
+    for number, each in enumerate((each.strip() for each in text.split(",") if each.strip()), start=1):
         read = _KEY.fullmatch(each)
         if read is None or len(read["key"]) < SHORTEST_KEY_CHARACTERS or read["id"] in found:
             raise ConfigurationError(
