@@ -37,7 +37,7 @@ BACKLOG: Final = 2048
     "--tokens",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help=f"Who may call: a line for each, name token [read,write,control]; or in ${TOKENS_VARIABLE}.",
+    help=f"Who may call: a line for each, name token [read,write,control] [tenant=PREFIX]; or in ${TOKENS_VARIABLE}.",
 )
 @click.option(
     "--grace",
