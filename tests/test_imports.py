@@ -75,6 +75,7 @@ PUBLIC_NAMES = [
     "Sent",
     "Seal",
     "SealedOnly",
+    "Secret",
     "SerializationError",
     "Session",
     "SqlCursor",

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from holdfast.retry import Jitter as Jitter
     from holdfast.retry import Retry as Retry
     from holdfast.runtime.metrics import write_metrics as write_metrics
+    from holdfast.secret import Secret as Secret
     from holdfast.workflows.definition import Step as Step
     from holdfast.workflows.definition import Workflow as Workflow
     from holdfast.workflows.handle import Handle as Handle
@@ -163,6 +164,7 @@ _HOMES = {
     "Jitter": "retry",
     "Retry": "retry",
     "write_metrics": "runtime.metrics",
+    "Secret": "secret",
     "Step": "workflows.definition",
     "Workflow": "workflows.definition",
     "Handle": "workflows.handle",
@@ -256,6 +258,7 @@ __all__ = [
     "Right",
     "Seal",
     "SealedOnly",
+    "Secret",
     "Sent",
     "SerializationError",
     "Session",

@@ -82,6 +82,11 @@ class Chosen:
         self._connect = connect
         self._handle_of = handle_of
 
+    @property
+    def selection(self) -> Selection:
+        """What was asked for."""
+        return self._selection
+
     async def pages(self, *, after: str | None = None) -> AsyncIterator[StatusPage]:
         """All of them, a page at a time."""
         async for page in _pages(self._connect(), self._selection, after):

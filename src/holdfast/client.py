@@ -51,7 +51,9 @@ class StatusPage(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one."""
+    """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
+    is what the ids begin with.
+    """
 
     workflow: str | None = None
     status: str | None = None
@@ -61,11 +63,13 @@ class Selection(Struct, frozen=True, kw_only=True):
     parent: ExecutionRef | None = None
     root: ExecutionRef | None = None
     among: tuple[str, ...] = ()
+    beginning: str = ""
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
         return (
             (not self.among or status.status in self.among)
+            and status.id.startswith(self.beginning)
             and (self.parent is None or status.parent == self.parent)
             and (self.root is None or status.root == self.root)
             and (self.since is None or status.created_at >= self.since)
@@ -83,6 +87,7 @@ def select(
     tags: dict[str, str] | None = None,
     parent: Named | None = None,
     root: Named | None = None,
+    beginning: str = "",
 ) -> Selection:
     """A selection, checked. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
@@ -103,6 +108,7 @@ def select(
         tags=check_tags(tags or {}),
         parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
         root=None if root is None else ExecutionRef(root.workflow, root.id),
+        beginning=beginning,
     )
 
 
@@ -113,7 +119,7 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
         raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
     if after is not None:
         check_text("the cursor of a page", after)
-    prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, "")
+    prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, selection.beginning)
     found: list[Status] = []
     while True:
         page = await access.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))

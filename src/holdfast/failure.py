@@ -80,6 +80,7 @@ class ErrorRegistry:
 
     def __init__(self) -> None:
         self._classes: dict[str, type[Exception]] = {}
+        self._declared: dict[str, type[Exception]] = {}
         for namespace in (builtins, errors):
             for found in vars(namespace).values():
                 if isinstance(found, type) and issubclass(found, Exception):
@@ -100,11 +101,16 @@ class ErrorRegistry:
                 f"two error classes are called {_name_of(cls)}: records could not tell them apart. Rename one, or "
                 f"define it once at module level"
             )
+        self._declared[_name_of(cls)] = cls
 
     def take_in(self, other: ErrorRegistry) -> None:
         """Let what comes back as itself there come back as itself here, too. Raises as ``register``."""
-        for cls in other._classes.values():
+        for cls in other._declared.values():
             self.register(cls)
+
+    def declares(self, type: str) -> bool:
+        """Whether the app has named this type (``module.QualifiedName``): what such errors say is for its callers."""
+        return type in self._declared
 
     def rebuild(self, record: ErrorRecord, unknown: type[StepFailed] = StepFailed) -> Exception:
         """The error a record describes: same class, same message (G2), its causes as ``__cause__``.

@@ -38,6 +38,11 @@ class Item(Struct, frozen=True, gc=False):
     expires_at: int | None = None
     body: bytes = b""
 
+    def __repr__(self) -> str:
+        """All but the body: what is in it is nobody's business but that of code, in a traceback with locals say."""
+        told = ((name, getattr(self, name)) for name in self.__struct_fields__ if name != "body")
+        return f"Item({', '.join(f'{name}={value!r}' for name, value in told)}, body=<{len(self.body)} bytes>)"
+
 
 # ── Conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

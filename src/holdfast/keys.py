@@ -37,6 +37,12 @@ def check_id(what: str, id: str) -> str:
     return given
 
 
+def check_printable(what: str, text: str) -> None:
+    """Text for lists and terminals holds nothing that a terminal acts on. Raises ``InvalidInput``."""
+    if not text.isprintable():
+        raise InvalidInput(f"{what} holds characters that cannot be printed: {text[:60]!r}")
+
+
 def check_key(what: str, parts: Sequence[str]) -> tuple[str, ...]:
     """The parts of a key, checked: printable text without ``#``, bounded. Raises ``InvalidInput``.
 

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError
 from holdfast.ports import Home, Shared
+from holdfast.texts import told_url
 
 
 async def open_home(
@@ -33,15 +34,15 @@ async def open_home(
 
         return await open_aws_home(url, clock=clock, tell=tell, published=published)
     raise ConfigurationError(
-        f"{url!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db, aws://prefix?region=… "
-        "or memory://"
+        f"{told_url(url)!r} names no home. Write sqlite:///relative/path.db, sqlite:////absolute/path.db, "
+        "aws://prefix?region=… or memory://"
     )
 
 
 def open_shared(url: str, app: str) -> Shared:
     """The cache that a URL names: ``redis://host:port/database``, or ``rediss://`` with TLS."""
     if not url.startswith(("redis://", "rediss://", "unix://")):
-        raise ConfigurationError(f"{url!r} names no cache. Write redis://host:6379/0")
+        raise ConfigurationError(f"{told_url(url)!r} names no cache. Write redis://host:6379/0")
     try:
         from holdfast.backends.redis import open_redis  # noqa: PLC0415 - only the backend in use is loaded
     except ImportError as error:

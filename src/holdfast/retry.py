@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from holdfast.containment import origin_of
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import DeterminismError, InvalidInput, StepInterrupted, Terminal
+from holdfast.texts import frames_of
 
 PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError, AssertionError, NotImplementedError, SyntaxError)
 """Trying again does not mend these."""
@@ -98,8 +99,9 @@ class Retry:
             return True
         try:
             answer: Any = self.when(error)
-        except Exception:
-            _logger.exception("retry's `when` raised, so the attempt is not repeated: %r", self.when)
+        except Exception as raised:  # noqa: BLE001 - code of the user's, which may raise anything
+            told = "retry's `when` raised, so the attempt is not repeated: %r, %s"
+            _logger.error(told, self.when, frames_of(raised))  # noqa: TRY400 - the error may quote what was worked on
             return False
         if answer is not True and answer is not False:
             _logger.error(
@@ -114,8 +116,9 @@ class Retry:
         try:
             chosen = self.delay(error, attempt)
             return None if chosen is None else milliseconds(chosen)
-        except Exception:
-            _logger.exception("retry's `delay` failed, so the policy's own is used: %r", self.delay)
+        except Exception as raised:  # noqa: BLE001 - code of the user's, which may raise anything
+            told = "retry's `delay` failed, so the policy's own is used: %r, %s"
+            _logger.error(told, self.delay, frames_of(raised))  # noqa: TRY400 - the error may quote what was worked on
             return None
 
     def delay_seconds(self, attempt: int, random: Random) -> float:

@@ -48,6 +48,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.containment import contained_call
+from holdfast.texts import printable
 
 LOGGED: Final = {
     "fenced": logging.INFO,
@@ -110,7 +111,8 @@ class Telemetry:
         """Count one event and pass it on."""
         self.counts[event] += 1
         if event in LOGGED:
-            _logger.log(LOGGED[event], "%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
+            told = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items())
+            _logger.log(LOGGED[event], "%s %s", event, told)
         for subscriber in self._subscribers:
             try:
                 contained_call(subscriber, event, fields)

@@ -26,6 +26,7 @@ STATUS_KEYS = {
     "parent",
     "root",
     "blocked",
+    "error_type",
 }
 LINE_KEYS = {"at", "kind", "name", "outcome", "attempts", "began", "took_ms", "error"}
 CANARY = "canary-4242"

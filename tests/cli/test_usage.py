@@ -34,6 +34,7 @@ def test_all_commands_are_there() -> None:
         "actor show",
         "actor unpark",
         "ask",
+        "audit",
         "aws clean-up",
         "aws create-table",
         "bulk cancel",

@@ -14,7 +14,7 @@ import holdfast
 from holdfast.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GUIDES = ("workflows.md", "actors.md", "deploy.md")
 """The pages with tables of commands."""
 
@@ -25,6 +25,7 @@ FILE = re.compile(r"`((?:src|tests|docs|tools|benchmarks|examples)/[\w./-]+)")
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CHECKLIST_ROW = re.compile(r"^\|( \d+ \|.*)\|$", re.MULTILINE)
 SECTION = re.compile(r"^## (G\d+)\b.*$", re.MULTILINE)
 
 
@@ -49,6 +50,13 @@ def test_a_guarantee_is_proven_by_tests_that_exist(guarantee: str) -> None:
     missing = [f"{path}::{name}" for path, name in proofs if name not in functions_of(ROOT / path)]
     assert proofs, f"{guarantee} names no test"
     assert not missing
+
+
+def test_every_row_of_the_security_checklist_names_its_test() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in CHECKLIST_ROW.findall(text)]
+    assert [int(number) for number, *_ in rows] == list(range(1, 25))
+    assert [number for number, *_, proof in rows if not PROOF.search(proof)] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

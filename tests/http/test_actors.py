@@ -49,13 +49,14 @@ async def test_a_reading_method_is_read_by_get(shop):
         assert (response.status, response.header("allow")) == (405, "POST")
 
 
-async def test_what_a_method_declares_to_raise_is_its_refusal_and_all_else_a_fault(shop):
+async def test_what_a_method_declares_to_raise_is_its_refusal_and_all_else_a_fault(shop, errors_expected):
     async with shop.working() as api:
         status, problem = await api.post("/v1/actors/Cart/u1/add", ["lamp", 10])
         assert (status, problem["code"], problem["error_type"]) == (422, "call_failed", "NotEnough")
         assert problem["detail"] == "NotEnough: only 9 of lamp"
         status, problem = await api.post("/v1/actors/Cart/u1/add", ["bug"])
         assert (status, problem["code"], problem["error_type"]) == (500, "call_failed", "ZeroDivisionError")
+        assert "oops" not in str(problem) and problem["error_id"] in problem["detail"]
 
 
 async def test_a_call_that_takes_too_long_goes_on(shop, eventually):

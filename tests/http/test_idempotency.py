@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import holdfast as hf
-from holdfast.http import IdempotentRequests, exchange
+from holdfast.http import IdempotentRequests, anybody, exchange
 
 
 @dataclass
@@ -50,7 +50,8 @@ async def request(
 ) -> Answer:
     """One request, its body in two pieces."""
     keys = [key] if isinstance(key, str) else key or []
-    sent = [("Idempotency-Key", each) for each in keys] + list(headers.items())
+    headers = {"Authorization": "Bearer tester"} | headers
+    sent = [("Idempotency-Key", each) for each in keys] + [(name, value) for name, value in headers.items() if value]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -291,7 +292,7 @@ async def test_a_request_that_never_comes_to_its_end_is_dropped(memory_world):
     async def refuse(*_: Any) -> None:
         raise AssertionError("nobody is there")
 
-    scope = {"type": "http", "method": "POST", "headers": [(b"idempotency-key", b"k")]}
+    scope = {"type": "http", "method": "POST", "headers": [(b"idempotency-key", b"k"), (b"authorization", b"x")]}
     async with app:
         await IdempotentRequests(refuse, app)(scope, gone, refuse)
     assert not memory_world.data.partitions
@@ -426,7 +427,7 @@ async def test_no_body_is_read_for_a_request_that_is_refused_by_its_head(memory_
             sent.append(message)
 
         scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
-        await IdempotentRequests(None, app)(scope, receive, send)
+        await IdempotentRequests(None, app, caller=anybody)(scope, receive, send)
         assert (sent[0]["status"], asked) == (status, [])
 
 
@@ -440,5 +441,43 @@ async def test_a_body_that_does_not_come_to_its_end_in_time_is_given_up(memory_w
 
         headers = [(b"idempotency-key", b"k")]
         scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
-        await IdempotentRequests(None, app)(scope, asyncio.Event().wait, send)
+        await IdempotentRequests(None, app, caller=anybody)(scope, asyncio.Event().wait, send)
         assert sent[0]["status"] == 408
+
+
+# ── Whose key it is ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("headers", [{}, {"Cookie": "session=ann"}, {"X-Api-Key": "ann"}])
+async def test_a_key_of_nobody_that_is_known_is_refused_before_the_body_is_read(shop, headers):
+    async with shop.app:
+        answer = await request(shop.asgi, Authorization="", **headers)
+    assert (answer.status, answer.json["code"]) == (401, "unauthenticated")
+    assert shop.runs == []
+
+
+async def test_whom_an_authentication_before_it_has_found_is_its_caller(memory_world):
+    class User:
+        is_authenticated = True
+
+        def __init__(self, name: str) -> None:
+            self.identity = name
+
+    shop = Shop(memory_world.app())
+
+    async def as_user(name: str) -> Answer:
+        async def authenticated(scope: Any, receive: Any, send: Any) -> None:
+            await shop.asgi(scope | {"user": User(name)}, receive, send)
+
+        return await request(authenticated, Authorization="", Cookie=f"session={name}")
+
+    async with shop.app:
+        first, other, again = await as_user("ann"), await as_user("bob"), await as_user("ann")
+    assert [each.replayed for each in (first, other, again)] == [False, False, True]
+
+
+async def test_all_callers_are_one_only_if_that_is_said(memory_world):
+    shop = Shop(memory_world.app(), caller=anybody)
+    async with shop.app:
+        await request(shop.asgi, Authorization="")
+        assert (await request(shop.asgi)).replayed

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 import pytest
 from tests.infra.fabrics import ALL, DATA_ONLY, KEY, OTHERWISE, PLAIN, TOPIC, WITHOUT_ORDER, of_type, resources
 
+from holdfast.actors.record import partition_of as actor_partition_of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
 from holdfast.errors import ConfigurationError
 from holdfast.infra import EventRule, Fabric, Function, UploadedCode, local_code, template, uploaded_code
 from holdfast.infra.permissions import BROAD
 from holdfast.telemetry import Telemetry
+from holdfast.workflows.record import partition_of
 
 each_fabric = pytest.mark.parametrize("fabric", ALL.values(), ids=ALL)
 
@@ -116,6 +119,28 @@ def test_stars_stand_only_where_names_are_made_later():
 
 def actions(fabric: Fabric, policy: str) -> set[str]:
     return {action for name, statement in statements(fabric) if name == policy for action in statement["Action"]}
+
+
+def test_a_tenants_policy_reads_its_own_rows_alone():
+    fabric = Fabric(prefix="shop", tenants=("acme/", "beta/"))
+    policy = resources(fabric)["Tenant1ReaderPolicy"]["Properties"]["PolicyDocument"]
+    (rows,) = policy["Statement"]
+    assert set(rows["Action"]) == {"dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"}
+    assert rows["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"}  # a request without a key is refused
+    patterns = rows["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+
+    def matches(partition: str) -> bool:
+        return any(fnmatchcase(partition, pattern) for pattern in patterns)
+
+    for make in (partition_of, actor_partition_of):
+        assert matches(make("checkout", "acme/1"))
+        assert not any(matches(make("checkout", id)) for id in ("beta/1", "acme", "acme2/1", "x/acme/1", "ACME/1"))
+
+
+@pytest.mark.parametrize("tenant", ["acme", "", "a*/", "a?/", "${aws:userid}/", "a/b/"])
+def test_tenants_that_would_match_more_than_they_say(tenant):
+    with pytest.raises(ConfigurationError, match="no prefix of ids"):
+        Fabric(prefix="shop", tenants=(tenant,))
 
 
 def test_each_policy_is_no_larger_than_its_task():

@@ -20,6 +20,16 @@ def kind_named(kinds: Mapping[str, Kind], actor: str) -> Kind:
     return kind
 
 
+def shown_kind_named(kinds: Mapping[str, Kind], actor: str) -> Kind:
+    """A class of actors that may be called from outside: consumers are actors, too, and are called by events alone.
+
+    Raises ``UnknownName`` that names those there are.
+    """
+    if actor.startswith(HIDDEN_MARK):
+        raise UnknownName(f"the app has no actor {actor!r}")
+    return kind_named(kinds, actor)
+
+
 def method_named(
     kind: Kind, key: str, method: str, *, request_id: str | None = None, timeout: Duration | None = None
 ) -> BoundMethod:

@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
+from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
@@ -90,6 +91,7 @@ for _command in (
     dlq,
     outbox,
     doctor,
+    audit,
     export,
     seal,
     import_,

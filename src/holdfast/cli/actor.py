@@ -157,7 +157,7 @@ def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
         await status_of(app, name, key)
         await app.actor(name, key).delete(timeout=timeout)
 
-    session.run(end, app)
+    session.change("actor delete", f"{name} {key}", end, app)
     _done(session, name, key, "delete", "deleted")
 
 
@@ -187,7 +187,7 @@ def unpark(session: Session, *, name: str, key: str, place: str, args: str | Non
         await check_parked(app, name, key, place)
         await app.actor(name, key).unpark(place, args=None if args is None else Raw(args.encode()))
 
-    session.run(mend, app)
+    session.change("actor unpark", f"{name} {key}", mend, app)
     _done(session, name, key, "unpark", "the message goes through the inbox again", place=place)
 
 
@@ -208,7 +208,7 @@ def discard(session: Session, *, name: str, key: str, place: str) -> None:
         await check_parked(app, name, key, place)
         await app.actor(name, key).discard(place)
 
-    session.run(mend)
+    session.change("actor discard", f"{name} {key}", mend)
     _done(session, name, key, "discard", "the message is dropped", place=place)
 
 
@@ -223,7 +223,7 @@ def discard(session: Session, *, name: str, key: str, place: str) -> None:
 @on_home
 def resume(session: Session, *, name: str, key: str) -> None:
     """Let an actor that has halted try its message again."""
-    session.run(_on_halted(name, key, lambda app: app.actor(name, key).resume()))
+    session.change("actor resume", f"{name} {key}", _on_halted(name, key, lambda app: app.actor(name, key).resume()))
     _done(session, name, key, "resume", "tries its message again")
 
 
@@ -242,7 +242,7 @@ def park(session: Session, *, name: str, key: str) -> None:
     For the hidden actor of a consumer it needs the app's code.
     """
     app = mending_app(session, with_code=name.startswith(HIDDEN_MARK))
-    session.run(_on_halted(name, key, lambda app: app.actor(name, key).park()), app)
+    session.change("actor park", f"{name} {key}", _on_halted(name, key, lambda app: app.actor(name, key).park()), app)
     _done(session, name, key, "park", "has set its message aside and goes on")
 
 

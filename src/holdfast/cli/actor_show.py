@@ -20,6 +20,7 @@ from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
+from holdfast.secret import redacted
 from holdfast.workflows.operations.callback import masked
 
 STATUSES: Final = (*CLAIMABLE, HALTED, DELETED)
@@ -178,7 +179,7 @@ def _lines(shown: Shown) -> Iterator[str]:
 
 def pretty(value: Any) -> Sequence[str]:
     """JSON for people, line by line."""
-    return json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+    return json.dumps(redacted(value), indent=2, ensure_ascii=False).splitlines()
 
 
 def _message_lines(title: str, messages: Sequence[Message]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.app import App
 from holdfast.bulk import Changed, Chosen, Verb, cancelling, deleting, retrying, terminating
 from holdfast.cli.entry import EXIT_ERROR
-from holdfast.cli.output import plain
+from holdfast.cli.output import as_json, echo, plain
 from holdfast.cli.progress import Ticker
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, handle_on, on_home
@@ -114,6 +114,12 @@ def delete(session: Session, *, selection: Selection, yes: bool, after: str | No
     _run(session, app, _chosen(selection, app), "delete", deleting(), yes=yes, after=after)
 
 
+def _told(selection: Selection) -> str:
+    """What was asked for, in one line."""
+    named = ((name, getattr(selection, name)) for name in selection.__struct_fields__)
+    return as_json({name: value for name, value in named if value})
+
+
 def _chosen(selection: Selection, app: App) -> Chosen:
     def handle(workflow: str, id: str) -> Handle[Any]:
         return handle_on(app, workflow, id)
@@ -127,10 +133,12 @@ def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *,
         return
     tally = Tally(cursor=after)
     try:
-        session.run(lambda _app: _change(session, chosen, verb, tally), app)
+        session.change(
+            f"bulk {action}", _told(chosen.selection), lambda _app: _change(session, chosen, verb, tally), app
+        )
     except (HoldfastError, KeyboardInterrupt):
         if tally.cursor is not None:
-            click.echo(f"{tally.changed:,} {verb.done} so far; to go on: --after {tally.cursor}", err=True)
+            echo(f"{tally.changed:,} {verb.done} so far; to go on: --after {tally.cursor}", err=True)
         raise
     lines = [f"{tally.changed:,} {verb.done}"]
     lines += [f"not {verb.done}: {each.workflow} {plain(each.id)}: {plain(each.message)}" for each in tally.failed]

@@ -16,7 +16,7 @@ from holdfast.chaos.play import Outcome, Story, play
 from holdfast.chaos.stories import STORIES
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import as_json as as_json_text
-from holdfast.cli.output import bold, coloured, plain, table
+from holdfast.cli.output import bold, coloured, echo, plain, table
 from holdfast.cli.session import debug_option, examples, json_option
 
 ALL: Final = "all"
@@ -40,9 +40,9 @@ def chaos() -> None:
 def ls(*, as_json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is read at the root
     """List the stories."""
     if as_json:
-        click.echo(as_json_text([{"story": story.name, "about": story.about} for story in STORIES]))
+        echo(as_json_text([{"story": story.name, "about": story.about} for story in STORIES]))
     else:
-        click.echo("\n".join(table(("STORY", "WHAT GOES WRONG"), [(story.name, story.about) for story in STORIES])))
+        echo("\n".join(table(("STORY", "WHAT GOES WRONG"), [(story.name, story.about) for story in STORIES])))
 
 
 @chaos.command(
@@ -71,9 +71,9 @@ def run(*, name: str, seed: int, keep: bool, as_json: bool, debug: bool) -> None
     ok = all(outcome.ok for outcome, _ in played)
     if as_json:
         stories = [_as_data(outcome, folder) for outcome, folder in played]
-        click.echo(as_json_text({"ok": ok, "seed": seed, "stories": stories}))
+        echo(as_json_text({"ok": ok, "seed": seed, "stories": stories}))
     elif name == ALL:
-        click.echo("\n".join(_summary([outcome for outcome, _ in played])))
+        echo("\n".join(_summary([outcome for outcome, _ in played])))
     if not ok:
         raise click.exceptions.Exit(EXIT_ERROR)
 
@@ -83,10 +83,10 @@ def _play(story: Story, seed: int, *, keep: bool, quiet: bool) -> tuple[Outcome,
 
     def tell(text: str) -> None:
         if not quiet:
-            click.echo(f"  {plain(text)}")
+            echo(f"  {plain(text)}")
 
     if not quiet:
-        click.echo(f"{bold(story.name)}: {story.about}")
+        echo(f"{bold(story.name)}: {story.about}")
     folder = Path(tempfile.mkdtemp(prefix="holdfast-chaos-")).resolve()
     try:
         outcome = asyncio.run(play(story, seed, folder, tell))
@@ -96,7 +96,7 @@ def _play(story: Story, seed: int, *, keep: bool, quiet: bool) -> tuple[Outcome,
             shutil.rmtree(folder)
     kept = folder if keep else None
     if not quiet:
-        click.echo("\n".join(_as_lines(outcome, seed, kept)))
+        echo("\n".join(_as_lines(outcome, seed, kept)))
     return outcome, kept
 
 

@@ -45,7 +45,7 @@ def signal(session: Session, *, workflow: str, id: str, name: str, value: Any, s
 @on_home
 def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
     """Ask an execution to stop: its clean-up and its sagas run first."""
-    session.run(lambda app: handle_on(app, workflow, id).cancel(reason))
+    session.change("cancel", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).cancel(reason))
     _done(session, workflow, id, "cancel", "asked to stop")
 
 
@@ -56,7 +56,7 @@ def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
 @on_home
 def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
     """End an execution at once, without clean-up or compensation. Prefer cancel."""
-    session.run(lambda app: handle_on(app, workflow, id).terminate(reason))
+    session.change("terminate", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).terminate(reason))
     _done(session, workflow, id, "terminate", "terminated")
 
 
@@ -64,7 +64,7 @@ def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
 @on_home
 def pause(session: Session, *, workflow: str, id: str) -> None:
     """Start no new steps of an execution until it is resumed; running ones finish."""
-    session.run(lambda app: handle_on(app, workflow, id).pause())
+    session.change("pause", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).pause())
     _done(session, workflow, id, "pause", "paused")
 
 
@@ -72,7 +72,7 @@ def pause(session: Session, *, workflow: str, id: str) -> None:
 @on_home
 def resume(session: Session, *, workflow: str, id: str) -> None:
     """Go on with a paused execution, or with one that was parked because its processes died."""
-    session.run(lambda app: handle_on(app, workflow, id).resume())
+    session.change("resume", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).resume())
     _done(session, workflow, id, "resume", "resumed")
 
 
@@ -80,7 +80,7 @@ def resume(session: Session, *, workflow: str, id: str) -> None:
 @on_home
 def delete(session: Session, *, workflow: str, id: str) -> None:
     """Delete an execution that has ended, with all it has stored; its id is free then."""
-    session.run(lambda app: handle_on(app, workflow, id).delete())
+    session.change("delete", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).delete())
     _done(session, workflow, id, "delete", "deleted")
 
 
@@ -91,7 +91,7 @@ def move(session: Session, *, workflow: str, id: str) -> None:
 
     Needs the app's code, which has to be that of the workers.
     """
-    session.run(lambda app: app.handle(workflow, id).move(), session.app())
+    session.change("move", f"{workflow} {id}", lambda app: app.handle(workflow, id).move(), session.app())
     _done(session, workflow, id, "move", "goes on with this code")
 
 
@@ -109,10 +109,10 @@ def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
     has not ended, and needs no code: steps that wait for their next attempts make them at once.
     """
     if at_once:
-        session.run(lambda app: handle_on(app, workflow, id).retry_now())
+        session.change("retry", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).retry_now())
         _done(session, workflow, id, "retry-now", "steps in back-off are tried now")
         return
-    session.run(lambda app: app.handle(workflow, id).retry(), session.app())
+    session.change("retry", f"{workflow} {id}", lambda app: app.handle(workflow, id).retry(), session.app())
     _done(session, workflow, id, "retry", "goes on from where it failed")
 
 
@@ -122,6 +122,6 @@ def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
 @on_home
 def fork(session: Session, *, workflow: str, id: str, new_id: str, before: str | None) -> None:
     """Start a new execution with another one's input and its history up to an operation."""
-    session.run(lambda app: handle_on(app, workflow, id).fork(new_id, before=before))
+    session.change("fork", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).fork(new_id, before=before))
     answer = {"workflow": workflow, "id": new_id, "action": "fork", "forked_from": id}
     session.answer(answer, f"{workflow} {new_id}: forked from {id}")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from holdfast.cli.cost_trial import actor, workflow
-from holdfast.cli.output import as_json, bold, dollars, table
+from holdfast.cli.output import as_json, bold, dollars, echo, table
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cost.prices import US_EAST_1
 from holdfast.cost.tables import PRINTED_OTHERWISE, Table, tables
@@ -34,7 +34,7 @@ def tables_(*, as_json: bool, debug: bool) -> None:
     Beside a cell that was printed with another figure than follows from the formulas, that figure is shown.
     """
     del debug  # nothing here fails
-    click.echo(_tables_as_json() if as_json else "\n".join(_tables_as_lines()))
+    echo(_tables_as_json() if as_json else "\n".join(_tables_as_lines()))
 
 
 def _tables_as_lines() -> list[str]:

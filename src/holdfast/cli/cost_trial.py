@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.app import App
 from holdfast.cli.known import method_of
-from holdfast.cli.output import as_json, bold, dollars, table
+from holdfast.cli.output import as_json, bold, dollars, echo, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import json_text
 from holdfast.cost.bill import Bill, Compute
@@ -177,9 +177,9 @@ async def _end(app: App, name: str, id: str, options: Options) -> str:
 
 def _tell(session: Session, ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> None:
     if session.json:
-        click.echo(as_json(_as_data(ours, others, used, outcomes)))
+        echo(as_json(_as_data(ours, others, used, outcomes)))
     else:
-        click.echo("\n".join(_as_lines(ours, others, used, outcomes)))
+        echo("\n".join(_as_lines(ours, others, used, outcomes)))
 
 
 def _as_lines(ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> list[str]:

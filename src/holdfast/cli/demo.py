@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 from holdfast.app import App
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.invocation import own_command
-from holdfast.cli.output import as_json, bold, coloured
+from holdfast.cli.output import as_json, bold, coloured, echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.show import Shown, as_lines, look_at
 from holdfast.cli.values import usable
@@ -108,7 +108,7 @@ def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, d
     with _folder(keep) as folder:
         progress = Progress(quiet=as_json)
         if not as_json:
-            click.echo(INTRODUCTION)
+            echo(INTRODUCTION)
         told = asyncio.run(_perform(folder, orders, progress))
         kept = _rescued(folder) if told.problems and keep is None else keep
         _answer(told, for_machines=as_json, kept=kept)
@@ -153,9 +153,9 @@ def _interest(shown: Shown) -> tuple[bool, bool, int]:
 
 def _answer(told: Told, *, for_machines: bool, kept: Path | None) -> None:
     if for_machines:
-        click.echo(as_json(_as_data(told, kept)))
+        echo(as_json(_as_data(told, kept)))
     else:
-        click.echo("\n".join(_as_lines(told, kept)))
+        echo("\n".join(_as_lines(told, kept)))
     if told.problems:
         raise click.exceptions.Exit(EXIT_ERROR)
 

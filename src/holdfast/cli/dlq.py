@@ -155,7 +155,7 @@ def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
     async def again(handle: ActorHandle, parked: ParkedMessage) -> None:
         await handle.unpark(parked.message.place, args=None if args is None else _arguments(parked, args))
 
-    done = session.run(lambda app: _each(app, ids, actor, again), app)
+    done = session.change("dlq redrive", _named(ids, actor), lambda app: _each(app, ids, actor, again), app)
     _tell(session, "redrive", done, "goes through the inbox again")
 
 
@@ -177,7 +177,7 @@ def discard(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
     async def drop(handle: ActorHandle, parked: ParkedMessage) -> None:
         await handle.discard(parked.message.place)
 
-    done = session.run(lambda app: _each(app, ids, actor, drop))
+    done = session.change("dlq discard", _named(ids, actor), lambda app: _each(app, ids, actor, drop))
     _tell(session, "discard", done, "dropped")
 
 
@@ -229,6 +229,11 @@ async def _find(app: App, id: str) -> ParkedMessage:
         count = f"{len(page.items)}{'' if page.after is None else ' or more'}"
         there_are = f"there are {count}: see holdfast dlq ls" if page.items else "nothing is parked here"
         raise NotFound(f"{error}; {there_are}") from None
+
+
+def _named(ids: tuple[str, ...], actor: str | None) -> str:
+    """What was asked for, for the audit."""
+    return " ".join(ids) or f"all of {actor or 'all actors'}"
 
 
 def _arguments(parked: ParkedMessage, text: str) -> Any:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, Final
 
 import click
 
-from holdfast.cli.output import as_json, plain
+from holdfast.cli.output import as_json, echo, plain
 from holdfast.errors import HoldfastError
+from holdfast.texts import told_url
+from holdfast.workflows.operations.callback import masked
 
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
@@ -47,21 +52,28 @@ class CommandLine(click.Group):
             sys.exit(error.exit_code)
         except HoldfastError as error:
             if "--debug" in arguments:
+                sys.excepthook = _tell_traceback
                 raise
             _tell(error.code, str(error), retryable=error.retryable, for_machines=for_machines)
             sys.exit(EXIT_ERROR)
         sys.exit(status if isinstance(status, int) else os.EX_OK)
 
 
+def _tell_traceback(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
+    echo(told_url(masked("".join(traceback.format_exception(error)))), err=True)
+
+
 def _tell_usage(error: click.ClickException, *, for_machines: bool) -> None:
     if for_machines:
         _tell("usage", error.format_message(), retryable=False, for_machines=True)
     else:
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        echo(told_url(told.getvalue().removesuffix("\n")), err=True)
 
 
 def _tell(code: str, message: str, *, retryable: bool, for_machines: bool) -> None:
     if for_machines:
-        click.echo(as_json({"code": code, "message": message, "retryable": retryable}), err=True)
+        echo(as_json({"code": code, "message": message, "retryable": retryable}), err=True)
     else:
-        click.echo(f"holdfast: {plain(message)}", err=True)
+        echo(f"holdfast: {plain(message)}", err=True)

@@ -10,6 +10,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from holdfast.cli.output import echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.errors import ConfigurationError
 from holdfast.infra import EventRule, Fabric, Function, local_code, template, uploaded_code
@@ -112,6 +113,13 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 )
 @click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The topic of SNS that alarms go to.")
 @click.option(
+    "--tenant",
+    "tenants",
+    metavar="PREFIX",
+    multiple=True,
+    help="Make a policy that reads what begins with this prefix, such as acme/, and nothing else; may be repeated.",
+)
+@click.option(
     "--keep-data/--delete-data", default=True, show_default=True, help="What becomes of it when the stack is deleted."
 )
 @json_option
@@ -125,7 +133,7 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
         _check_no_function()
     of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
     function = None if code is None else Function(code=_code(code), **of_function)
-    click.echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
+    echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
 
 
 def _check_no_function() -> None:

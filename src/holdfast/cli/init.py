@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from holdfast.cli.output import as_json as as_json_text
+from holdfast.cli.output import echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.values import usable
 from holdfast.errors import ConfigurationError
@@ -43,10 +44,10 @@ def init(*, folder: Path, name: str | None, as_json: bool, debug: bool) -> None:
     with usable(folder, "written"):
         written = write_project(folder, _name(folder) if name is None else name)
     if as_json:
-        click.echo(as_json_text({"folder": str(folder), "files": written}))
+        echo(as_json_text({"folder": str(folder), "files": written}))
     else:
-        click.echo("\n".join(f"  {folder / each}" for each in written))
-        click.echo(f"\nNext:\n  cd {folder}\n  make test\n  make run")
+        echo("\n".join(f"  {folder / each}" for each in written))
+        echo(f"\nNext:\n  cd {folder}\n  make test\n  make run")
 
 
 def _name(folder: Path) -> str:

@@ -61,7 +61,7 @@ def resend(session: Session, *, id: str | None) -> None:
     async def again(app: App) -> int:
         return await app.outbox.resend(id)
 
-    _tell(session, session.run(again), "to be sent again")
+    _tell(session, session.change("outbox resend", id or "all", again), "to be sent again")
 
 
 @outbox.command("discard", epilog=examples("holdfast outbox discard -a shop:app web-18"))
@@ -73,7 +73,7 @@ def discard(session: Session, *, id: str) -> None:
     async def forget(app: App) -> int:
         return await app.outbox.discard(id)
 
-    _tell(session, session.run(forget), "forgotten")
+    _tell(session, session.change("outbox discard", id, forget), "forgotten")
 
 
 def _tell(session: Session, count: int, what: str) -> None:

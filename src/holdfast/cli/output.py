@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from typing import Any, Final
 import click
 import msgspec
 
+from holdfast.secret import redacted
+from holdfast.texts import printable, printable_json, printable_lines, told_url
 from holdfast.workflows.operations.callback import masked
 
 STATUS_COLOURS: Final = {
@@ -33,6 +36,9 @@ STATUS_COLOURS: Final = {
     "fail": "red",
 }
 
+OWN_COLOURS: Final = re.compile(r"\x1b\[(?:0|1|3[0-7])m")
+"""What ``click.style`` writes for the colours here. They change no more than how the text looks."""
+
 GAP: Final = "  "
 NARROWEST_COLUMNS: Final = 40
 MS_PER_SECOND: Final = 1_000
@@ -42,9 +48,17 @@ MS_PER_DAY: Final = 86_400_000
 
 
 def plain(text: str) -> str:
-    """Text from outside on one line, harmless for terminals, without callback tokens."""
-    shown = masked(text).replace("\n", " ⏎ ")
-    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in shown)
+    """Text from outside on one line, harmless for terminals, without callback tokens and passwords of URLs."""
+    return printable(told_url(masked(text)).replace("\n", " ⏎ "))
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines. Whatever a terminal may act on is escaped, but for the colours that ``coloured`` gives."""
+    if not colours_wanted():
+        click.echo(printable_lines(text), err=err)
+        return
+    pieces, colours = OWN_COLOURS.split(text), [*OWN_COLOURS.findall(text), ""]
+    click.echo("".join(printable_lines(piece) + colour for piece, colour in zip(pieces, colours, strict=True)), err=err)
 
 
 def duration(ms: float) -> str:
@@ -109,6 +123,7 @@ def bold(text: str) -> str:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
     """Aligned lines. On a terminal the last column is cut to fit; elsewhere nothing is."""
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)][:-1]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     lines: list[str] = []
@@ -122,6 +137,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str
 
 
 def as_json(value: Any, *, exact: bool = False) -> str:
-    """The value as JSON text; moments as ISO 8601 in UTC. Callback tokens are masked, unless it must be ``exact``."""
-    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-    return text if exact else masked(text)
+    """The value as JSON text; moments as ISO 8601 in UTC. Callback tokens and passwords of URLs are masked, unless it
+    must be ``exact``; secrets always are. What a terminal may act on is escaped as JSON has it.
+    """
+    text = printable_json(json.dumps(redacted(msgspec.to_builtins(value)), ensure_ascii=False))
+    return text if exact else told_url(masked(text))

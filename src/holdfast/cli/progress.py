@@ -8,6 +8,8 @@ from typing import Final, Self
 
 import click
 
+from holdfast.texts import printable
+
 LINE_EVERY: Final = 10_000
 """Without a terminal, after so many a line."""
 
@@ -34,7 +36,7 @@ class Ticker:
         if self._quiet:
             return
         if self._redraws:
-            click.echo(f"\r\033[K  {text}", nl=False, err=True)
+            click.echo(f"\r\033[K  {printable(text)}", nl=False, err=True)
             self._drawn = True
         elif number % LINE_EVERY == 0:
-            click.echo(f"  {text}", err=True)
+            click.echo(f"  {printable(text)}", err=True)

@@ -14,13 +14,14 @@ from typing import Any, Final, cast
 import click
 
 from holdfast.app import App
-from holdfast.cli.output import as_json
+from holdfast.cli.output import as_json, echo
 from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, home_option, json_option
 from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
 from holdfast.runtime.metrics import write_metrics
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
+from holdfast.texts import told_url
 
 MOST_WORKERS: Final = 256
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -190,10 +191,10 @@ async def _supervisor_gone() -> None:
 def _reporter(*, for_machines: bool) -> Report:
     def report(event: str, **fields: Any) -> None:
         if for_machines:
-            click.echo(as_json({"event": event, **fields}))
+            echo(as_json({"event": event, **fields}))
             return
-        told = {name: _listed(value) for name, value in fields.items()}
-        click.echo(f"holdfast: {TEXTS[event].format(**told)}", err=True)
+        told = {name: told_url(_listed(value)) if name == "home" else _listed(value) for name, value in fields.items()}
+        echo(f"holdfast: {TEXTS[event].format(**told)}", err=True)
 
     return report
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from holdfast.cli.ask import token_file_of
-from holdfast.cli.output import as_json
+from holdfast.cli.output import as_json, echo
 from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, usable
@@ -20,6 +20,7 @@ from holdfast.http.authentication import BearerTokens
 from holdfast.http.connections import MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, ConnectionLimits
 from holdfast.http.network import is_loopback_host
 from holdfast.ownership import complaint_of, complaint_of_links
+from holdfast.texts import told_url
 
 TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"
 BACKLOG: Final = 2048
@@ -39,7 +40,7 @@ BACKLOG: Final = 2048
     "--tokens",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help=f"Who may call: a line for each, name token [read,write,control]; or in ${TOKENS_VARIABLE}.",
+    help=f"Who may call: a line for each, name token [read,write,control] [tenant=PREFIX]; or in ${TOKENS_VARIABLE}.",
 )
 @click.option(
     "--grace",
@@ -102,11 +103,11 @@ def serve(
 
         def announce() -> None:
             told = {"event": "serving", "url": url, "home": app.home_url, "pid": os.getpid()}
-            text = f"holdfast: serving {url} on {app.home_url}; Ctrl-C or SIGTERM stops it"
+            text = f"holdfast: serving {url} on {told_url(app.home_url)}; Ctrl-C or SIGTERM stops it"
             if authenticate is None and (token := token_file_of(app.home_url)) is not None:
                 told["token_file"] = str(token)
                 text += f"\nholdfast: whoever calls sends the token in {token}: curl -H @{token} {url}/v1/workflows"
-            click.echo(as_json(told) if session.json else text, err=not session.json)
+            echo(as_json(told) if session.json else text, err=not session.json)
 
         api = app.asgi(authenticate=authenticate, worker=work)
         limits = ConnectionLimits(total=connections, per_address=per_address)

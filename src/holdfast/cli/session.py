@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
+import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -18,7 +20,8 @@ from msgspec import Struct
 
 from holdfast.app import HOME_VARIABLE, App
 from holdfast.cli.loading import load_app
-from holdfast.cli.output import as_json
+from holdfast.cli.output import as_json, echo
+from holdfast.coordination.audit import audited
 from holdfast.errors import ConfigurationError
 from holdfast.workflows.definition import Workflow
 from holdfast.workflows.handle import Handle
@@ -83,9 +86,31 @@ class Session(Struct, frozen=True, kw_only=True):
 
         return asyncio.run(opened())
 
+    def change(
+        self, action: str, what: str, work: Callable[[App], Coroutine[Any, Any, T]], app: App | None = None
+    ) -> T:
+        """As ``run``, with a row in the audit that says who did it."""
+
+        async def with_row(opened: App) -> T:
+            access = opened.access()
+            async with audited(access.home.store, access.clock, current_user(), action, what):
+                return await work(opened)
+
+        return self.run(with_row, app)
+
     def answer(self, data: Any, text: str, *, exact: bool = False) -> None:
         """Print the answer: ``data`` with ``--json``, else ``text``."""
-        click.echo(as_json(data, exact=exact) if self.json else text)
+        echo(as_json(data, exact=exact) if self.json else text)
+
+
+def current_user() -> str:
+    """Who runs this command, as the audit names him: by the word of the operating system, not of the environment."""
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = str(uid)
+    return f"cli:{name}@{socket.gethostname()}"
 
 
 def check_home_is_there(url: str) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Raw
 
 from holdfast.actors.definition import Kind
-from holdfast.actors.lookup import kind_named, method_named
-from holdfast.actors.record import HIDDEN_MARK
+from holdfast.actors.lookup import method_named, shown_kind_named
 from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.actors.sending import send as send_message
-from holdfast.errors import CallFailed, HoldfastError, SerializationError, UnknownName, WaitTimeout
-from holdfast.http.api import Call, arguments
+from holdfast.errors import CallFailed, HoldfastError, SerializationError, WaitTimeout
+from holdfast.http.api import Call, Served, arguments
+from holdfast.http.authentication import Right
 from holdfast.http.messages import Response, json_response
-from holdfast.http.problems import Problem
+from holdfast.http.problems import Problem, fault
+from holdfast.secret import redacted_json
 
 REQUEST_ID: Final = "Request-Id"
 GRACE_SECONDS: Final = 1.0
@@ -46,7 +48,7 @@ async def _called(call: Call, given: bytes, wait_seconds: float) -> Response:
         if isinstance(error, HoldfastError):
             raise
         raise WaitTimeout(f"{bound!r} did not answer within {wait_seconds} s") from None
-    return json_response(200, {"result": Raw(bound.method.signature.result.encode(result))})
+    return json_response(200, {"result": Raw(redacted_json(bound.method.signature.result.encode(result)))})
 
 
 async def _performed(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -55,20 +57,14 @@ async def _performed(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str
     try:
         return await bound(*args, **kwargs)
     except declared as error:
-        raise _refused(422, error) from error
+        name = type(error).__name__
+        raise Problem(422, CallFailed.code, f"{name}: {error}", error_type=name) from error
     except SerializationError as error:  # of what the actor has or answers: the arguments were checked before
         raise Problem(500, error.code, str(error)) from error
-    except CallFailed as error:
-        raise Problem(500, error.code, str(error), error_type=error.error_type.rpartition(".")[2]) from error
     except HoldfastError:
         raise
     except Exception as error:
-        raise _refused(500, error) from error
-
-
-def _refused(status: int, error: Exception) -> Problem:
-    name = type(error).__name__
-    return Problem(status, CallFailed.code, f"{name}: {error}", error_type=name)
+        raise fault(error, bound, CallFailed.code) from error
 
 
 async def send(call: Call) -> Response:
@@ -93,10 +89,14 @@ async def request_status(call: Call) -> Response:
 
 
 def _kind(call: Call) -> Kind:
-    name = call.names["actor"]
-    if name.startswith(HIDDEN_MARK):
-        raise UnknownName(f"the app has no actor {name!r}")
-    return kind_named(call.app.actors, name)
+    return shown_kind_named(call.app.actors, call.names["actor"])
+
+
+def right_of(app: Served, names: Mapping[str, str]) -> Right:
+    """What a caller needs to call a method by POST: one that only reads is read, however it is called."""
+    kind = app.actors.get(names["actor"])
+    method = None if kind is None else kind.methods.get(names["method"])
+    return Right.READ if method is not None and method.reads else Right.WRITE
 
 
 def _method(call: Call, request_id: str | None = None, timeout: float | None = None) -> BoundMethod:

@@ -16,7 +16,7 @@ from holdfast.codec.signature import Signature
 from holdfast.codec.typed import codec_for
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
-from holdfast.http.authentication import Authenticate
+from holdfast.http.authentication import Authenticate, Caller, Right, check_place
 from holdfast.http.messages import Request, header_id
 from holdfast.workflows.record import parse_ref
 
@@ -184,13 +184,20 @@ class Call:
     """One request to one route. ``names`` are the parts of its path, decoded."""
 
     def __init__(
-        self, app: Served, request: Request, names: Mapping[str, str], limits: HttpLimits, patience: Patience
+        self,
+        app: Served,
+        request: Request,
+        names: Mapping[str, str],
+        limits: HttpLimits,
+        patience: Patience,
+        caller: Caller | None = None,
     ) -> None:
         self.app = app
         self.request = request
         self.names = names
         self._limits = limits
         self._patience = patience
+        self._caller = caller
         self._callback: CallbackHandle | None = None
 
     def callback(self) -> CallbackHandle:
@@ -198,6 +205,22 @@ class Call:
         if self._callback is None:
             self._callback = self.app.callback(self.names["token"])
         return self._callback
+
+    @property
+    def may_read(self) -> bool:
+        """Whether the caller may look at what is there."""
+        return self._caller is not None and Right.READ in self._caller.rights
+
+    @property
+    def tenant(self) -> str:
+        """The prefix that the caller is confined to; empty if there is none."""
+        return "" if self._caller is None else self._caller.tenant
+
+    def own_place(self, given: str | None) -> str | None:
+        """An id that is not in the path, if it is one that the caller may use. Raises ``Problem``."""
+        if given is not None and self._caller is not None:
+            check_place(self._caller, given)
+        return given
 
     def query(self, *known: str) -> Query:
         """The parameters of the query, which are some of these."""

@@ -15,6 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.http.messages import Loopback, Remote, Request, Vouched
 from holdfast.http.problems import Problem
 
+TENANT_WORD: Final = "tenant="
 SHORTEST_TOKEN_CHARACTERS: Final = 32
 """As many hexadecimal digits as 128 random bits have."""
 
@@ -28,13 +29,29 @@ class Right(StrEnum):
 
 
 ALL_RIGHTS: Final = frozenset(Right)
+RESERVED_BEGINNINGS: Final = "~!"
+"""Of ids that Holdfast derives, and of actors that are hidden."""
 
 
 class Caller(Struct, frozen=True):
-    """Who calls, as telemetry names him, and what he may do."""
+    """Who calls, as telemetry names him, and what he may do.
+
+    With a ``tenant``, such as ``acme/``, he is confined to ids of executions, keys of actors and ids of events that
+    begin with it. Raises ``ConfigurationError`` for a tenant that might be the beginning of another one.
+    """
 
     name: str
     rights: frozenset[Right] = ALL_RIGHTS
+    tenant: str = ""
+
+    def __post_init__(self) -> None:
+        if self.tenant and (
+            not self.tenant.isprintable() or self.tenant[-1].isalnum() or self.tenant[0] in RESERVED_BEGINNINGS
+        ):
+            raise ConfigurationError(
+                f"the tenant {self.tenant!r} of {self.name!r} is no prefix of ids: end it with a separator, such as "
+                "acme/, or acme would see what is acme2's; it is printable, and begins with neither ~ nor !"
+            )
 
 
 Named = Caller | str | None
@@ -49,17 +66,34 @@ class BearerTokens:
         app.asgi(authenticate=BearerTokens({"till": token, "grafana": other}, rights={"grafana": ["read"]}))
 
     ``tokens`` are by the names of their callers, 32 characters or more; ``rights`` limit a caller, who may do
-    everything otherwise. Only digests are kept, and looking takes as long whichever token it is.
+    everything otherwise; ``tenants`` are prefixes of ids and keys that callers are confined to.
+
+    Only digests are kept, and looking takes as long whichever token it is.
     """
 
-    def __init__(self, tokens: Mapping[str, str], *, rights: Mapping[str, Iterable[str]] | None = None) -> None:
+    def __init__(
+        self,
+        tokens: Mapping[str, str],
+        *,
+        rights: Mapping[str, Iterable[str]] | None = None,
+        tenants: Mapping[str, str] | None = None,
+    ) -> None:
         limited: Mapping[str, Iterable[str]] = {} if rights is None else rights
-        if strangers := sorted(limited.keys() - tokens.keys()):
-            raise ConfigurationError(f"rights of callers without a token: {', '.join(strangers)}")
+        confined: Mapping[str, str] = {} if tenants is None else tenants
+        if strangers := sorted((limited.keys() | confined.keys()) - tokens.keys()):
+            raise ConfigurationError(f"rights or tenants of callers without a token: {', '.join(strangers)}")
         for name, token in tokens.items():
             _check_token(name, token)
+        _check_apart(confined)
         self._callers = tuple(
-            (_digest(token.encode()), Caller(name, _rights(name, limited[name]) if name in limited else ALL_RIGHTS))
+            (
+                _digest(token.encode()),
+                Caller(
+                    name,
+                    _rights(name, limited[name]) if name in limited else ALL_RIGHTS,
+                    _tenant(name, confined[name]) if name in confined else "",
+                ),
+            )
             for name, token in tokens.items()
         )
 
@@ -77,21 +111,43 @@ class BearerTokens:
 
     @classmethod
     def read(cls, text: str) -> BearerTokens:
-        """Tokens from configuration: a line for each caller, ``name token`` or ``name token read,write``."""
+        """Tokens from configuration: a line for each caller, ``name token``, ``name token read,write``, and behind
+        either ``tenant=acme/``.
+        """
         tokens: dict[str, str] = {}
         rights: dict[str, list[str]] = {}
+        tenants: dict[str, str] = {}
         for number, line in enumerate(text.splitlines(), start=1):
             words = line.split()
             if not words or line.lstrip().startswith("#"):
                 continue
+            if words[-1].startswith(TENANT_WORD):
+                tenants[words[0]] = words.pop().removeprefix(TENANT_WORD)
             if len(words) not in {2, 3} or words[0] in tokens:
-                raise ConfigurationError(f"line {number} of the tokens: write each caller once: name token [rights]")
+                raise ConfigurationError(
+                    f"line {number} of the tokens: write each caller once: name token [rights] [tenant=prefix]"
+                )
             tokens[words[0]] = words[1]
             if len(words) == 3:
                 rights[words[0]] = words[2].split(",")
         if not tokens:
             raise ConfigurationError("there is no token; write a line for each caller: name token [rights]")
-        return cls(tokens, rights=rights)
+        return cls(tokens, rights=rights, tenants=tenants)
+
+
+def _tenant(name: str, given: str) -> str:
+    if not given:
+        raise ConfigurationError(f"the tenant of {name!r} is empty: leave it out, or write a prefix such as acme/")
+    return given
+
+
+def _check_apart(tenants: Mapping[str, str]) -> None:
+    """One tenant within another would see what is the other's."""
+    known = set(tenants.values())
+    for inner in known:
+        for outer in known - {inner}:
+            if inner.startswith(outer):
+                raise ConfigurationError(f"the tenant {inner!r} lies within {outer!r}, whose callers would see it")
 
 
 def bearer_token(request: Request) -> bytes:
@@ -157,3 +213,9 @@ def check_right(caller: Caller, right: Right) -> None:
     """Raise ``Problem`` unless a caller may do this."""
     if right not in caller.rights:
         raise Problem(403, "forbidden", f"{caller.name} has no right to {right.value} here")
+
+
+def check_place(caller: Caller, id: str) -> None:
+    """Raise ``Problem`` unless a caller may use this id. The answer is the same whether it is there or not."""
+    if not id.startswith(caller.tenant):
+        raise Problem(403, "forbidden", f"{caller.name} is confined to ids and keys that begin with {caller.tenant!r}")

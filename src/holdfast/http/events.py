@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast import ids
 from holdfast.errors import UnknownName
 from holdfast.http.api import Call, typed_json
 from holdfast.http.messages import Response, json_response
@@ -18,6 +19,6 @@ async def publish(call: Call) -> Response:
         known = ", ".join(sorted(call.app.events)) or "none"
         raise UnknownName(f"no consumer here has declared an event {name!r}; there are: {known}")
     event: Any = typed_json(call.request.body.strip() or b"{}", kind, f"event {name}")
-    id = call.own_id("Message-Id")
+    id = call.own_place(call.own_id("Message-Id")) or (call.tenant + ids.new_id() if call.tenant else None)
     await call.app.publish(event, id=id)
     return json_response(202, {"event": name, "id": id})

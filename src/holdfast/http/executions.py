@@ -16,7 +16,8 @@ from holdfast.codec import jsontext
 from holdfast.errors import HoldfastError, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
 from holdfast.http.messages import Response, json_response
-from holdfast.http.problems import Problem
+from holdfast.http.problems import OWN_WORDS, fault
+from holdfast.secret import redacted_json
 from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.callback import masked
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result, partition_of
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from holdfast.workflows.handle import Handle
 
 LISTED: Final = 100
+TOLD_TO_WRITERS: Final = frozenset({"workflow", "id", "status", "version", "run", "created_at", "ended_at", "due_at"})
+"""What a caller hears of what it started that may not read: neither a result, nor why there is none."""
 
 
 async def start(call: Call) -> Response:
     """Start an execution, or find the one that was started with this id and input (G1, G11)."""
     app, query = call.app, call.query("wait", "timeout", "tag", "delay", "at")
     workflow, access = app.registry.workflow(call.names["workflow"]), app.access()
-    given = call.names.get("id") or call.own_id(IDEMPOTENCY_KEY)
+    given = call.names.get("id") or call.own_place(call.own_id(IDEMPOTENCY_KEY))
     options = start_options(
         id=given,
         tags=query.tags("tag"),
@@ -44,12 +47,12 @@ async def start(call: Call) -> Response:
     )
     input = arguments(workflow.signature, call.request.body, access.limit_bytes)
     now = access.clock.now_ms()
-    order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
+    order = options.order(input, now, new_id=call.tenant + ids.new_ordered_id(now), tags={})
     wait_seconds = call.wait_seconds(query, 0.0)
     head = await launch(access.home, access.host, workflow, order, access.clock)
     if wait_seconds and head.status not in ENDED:
         head = await _ended_or_now(call, head.partition, wait_seconds)
-    return _told(head)
+    return _told(call, head)
 
 
 async def look(call: Call) -> Response:
@@ -61,7 +64,7 @@ async def look(call: Call) -> Response:
     head = await call.app.access().head(partition)
     if wait_seconds and head.status not in ENDED:
         head = await _ended_or_now(call, partition, wait_seconds)
-    return json_response(200, _execution(head))
+    return json_response(200, _execution(call, head))
 
 
 async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item:
@@ -74,30 +77,42 @@ async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item
     return await access.head(partition)
 
 
-def _told(head: Item) -> Response:
+def _told(call: Call, head: Item) -> Response:
     status = status_of(head)
+    told = _execution(call, head)
+    if not call.may_read:
+        told = {name: value for name, value in told.items() if name in TOLD_TO_WRITERS}
     place = f"/v1/workflows/{quote(status.workflow, safe='')}/{quote(status.id, safe='')}"
-    return json_response(200 if head.status in ENDED else 202, _execution(head), ("location", place))
+    return json_response(200 if head.status in ENDED else 202, told, ("location", place))
 
 
-def _execution(head: Item) -> dict[str, Any]:
+def _execution(call: Call, head: Item) -> dict[str, Any]:
     """An execution as callers see it: its status, and its result as it was recorded if there is one."""
-    told = _plain(status_of(head))
+    told = _plain(call, status_of(head))
     result = decode_result(head.body).result
-    return told if result == NO_VALUE else told | {"result": Raw(bytes(result))}
+    return told if result == NO_VALUE else told | {"result": Raw(redacted_json(bytes(result)))}
 
 
-def _plain(status: Status) -> dict[str, Any]:
-    error = None if status.error is None else masked(status.error)
+def _plain(call: Call, status: Status) -> dict[str, Any]:
+    """What an execution failed with is told by its type, and in full if the app has declared that."""
+    error = status.error
+    if error is not None:
+        type = status.error_type or ""
+        declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
+        error = masked(error) if declared else _type_of(error)
     told: dict[str, Any] = msgspec.to_builtins(replace(status, error=error))
     return told
+
+
+def _type_of(error: str) -> str:
+    return error.partition(":")[0]
 
 
 async def history(call: Call) -> Response:
     """What has happened in an execution's current run, without payloads."""
     call.query()
     events = await _handle(call).history()
-    told = [event if event.error is None else replace(event, error=masked(event.error)) for event in events]
+    told = [event if event.error is None else replace(event, error=_type_of(event.error)) for event in events]
     return json_response(200, {"events": told})
 
 
@@ -115,6 +130,7 @@ async def list_all(call: Call) -> Response:
         tags=query.tags("tag"),
         parent=query.execution("parent"),
         root=query.execution("root"),
+        beginning=call.tenant,
     )
     listing = list_executions(
         call.app.access(), selection, after=query.one("after"), limit=query.count("limit", LISTED)
@@ -125,7 +141,7 @@ async def list_all(call: Call) -> Response:
         raise WaitTimeout(
             "too much had to be read to find these: ask for fewer, or for one workflow or status"
         ) from None
-    return json_response(200, {"executions": [_plain(each) for each in page.executions], "cursor": page.cursor})
+    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": page.cursor})
 
 
 async def ask(call: Call) -> Response:
@@ -134,13 +150,11 @@ async def ask(call: Call) -> Response:
     handle, name = _handle(call), call.names["name"]
     try:
         answer = await handle.query(name)
-        return json_response(200, {"value": Raw(jsontext.encode(answer))})
+        return json_response(200, {"value": Raw(redacted_json(jsontext.encode(answer)))})
     except HoldfastError:
         raise
     except Exception as error:
-        raise Problem(
-            500, "query_failed", f"query {name!r} failed: {error}", error_type=type(error).__name__
-        ) from error
+        raise fault(error, f"query {name!r}", "query_failed") from error
 
 
 async def signal(call: Call) -> Response:
@@ -218,8 +232,9 @@ async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
     wanted = call.fields(Fork)
+    call.own_place(wanted.id)
     made = await _handle(call).fork(wanted.id, before=wanted.before)
-    return _told(await call.app.access().head(partition_of(made.workflow, made.id)))
+    return _told(call, await call.app.access().head(partition_of(made.workflow, made.id)))
 
 
 async def _change(call: Call, action: str, change: Coroutine[Any, Any, None], status: int = 200) -> Response:

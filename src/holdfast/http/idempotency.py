@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from holdfast.errors import (
     LeaseLost,
     ResultNotStored,
 )
+from holdfast.http.authentication import unauthenticated
 from holdfast.http.exchange import Exchange, Receive, Scope, Send, send_response
 from holdfast.http.messages import Response, header_id
 from holdfast.http.problems import Problem, problem_of
@@ -34,20 +35,38 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEADER: Final = b"idempotency-key"
 SCOPE_KEY: Final = "holdfast.idempotency_key"
 REPLAYED: Final = ("idempotent-replayed", "true")
+NOBODY: Final = (
+    "an Idempotency-Key belongs to a caller, and this request names none: send Authorization, or let the server say "
+    "who calls: IdempotentRequests(..., caller=...)"
+)
 NOT_KEPT: Final = frozenset({408, 409, 425, 429})
 """Besides all from 500 up: responses that ask for another try, which must run then."""
 
 
 def by_authorization(scope: Scope) -> str:
-    """Who calls: a digest of the ``Authorization`` header, so that nobody is answered with somebody else's response."""
-    return ids.fingerprint(b"\n".join(value for name, value in scope["headers"] if name == b"authorization"))
+    """Who calls: whom an authentication before this one has found (``scope["user"]``, as Starlette has it), else a
+    digest of the ``Authorization`` header. Empty if neither is there: then nobody knows.
+    """
+    user: Any = scope.get("user")
+    if getattr(user, "is_authenticated", False):
+        return f"user {user.identity if hasattr(user, 'identity') else user.display_name}"
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    return ids.fingerprint(b"\n".join(given)) if given else ""
+
+
+def anybody(_scope: Scope) -> str:
+    """Take all callers for one: whoever knows a key and the request gets the response. For what holds no secrets."""
+    return "anybody"
 
 
 class IdempotentRequests:
     """ASGI middleware: requests of ``methods`` need an ``Idempotency-Key``, and run once for each.
 
     ``app`` is the Holdfast app, open while this serves. Keys belong to a ``caller``, as that function of the ASGI scope
-    names him; where callers log in by cookie, say how. Responses are kept for ``window``, but for those from 500 up and
+    names him, so that nobody is answered with somebody else's response; a request of which it says nothing is refused
+    with 401. Where callers log in by cookie, say how; where all are one, say ``caller=anybody``.
+
+    Responses are kept for ``window``, but for those from 500 up and
     those that ask for another try. With ``required=False`` a request without a key passes unprotected.
 
     What runs inside may run again, if a process dies before the response is recorded. It finds the key for what it
@@ -69,7 +88,7 @@ class IdempotentRequests:
         wait: Duration = 0,
         methods: Iterable[str] = ("POST", "PATCH"),
         required: bool = True,
-        caller: Callable[[Scope], str] = by_authorization,
+        caller: Callable[[Scope], str | None] = by_authorization,
         max_crashes: int = 5,
     ) -> None:
         check_name("handler", name)
@@ -99,7 +118,10 @@ class IdempotentRequests:
             return
         try:
             parsed = header_id("Idempotency-Key", [each.decode("latin-1") for each in keys])
-            key = key_text([f"caller {self._caller(scope)}", parsed], "the request")
+            caller = self._caller(scope)
+            if not caller:
+                raise unauthenticated(NOBODY)
+            key = key_text([f"caller {caller}", parsed], "the request")
             exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes)
             if exchange is None:  # the client has gone
                 return

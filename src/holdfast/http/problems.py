@@ -18,12 +18,18 @@
 
 from __future__ import annotations
 
+import logging
+from asyncio import CancelledError
 from typing import Any, Final
 
+from holdfast import errors, ids
 from holdfast.errors import (
+    BatchFailed,
     Busy,
     CallTimeout,
     ConfigurationError,
+    ExecutionError,
+    ExecutionTerminated,
     HoldfastError,
     IdempotencyMismatch,
     InvalidInput,
@@ -35,12 +41,15 @@ from holdfast.errors import (
     NotFound,
     PayloadTooLarge,
     Refused,
+    StepFailed,
     StoreError,
     StoreUnusable,
+    Terminal,
     UnknownName,
     WaitTimeout,
 )
 from holdfast.http.messages import Response, json_response
+from holdfast.texts import frames_of
 from holdfast.workflows.operations.callback import masked
 
 PROBLEM_JSON: Final = "application/problem+json"
@@ -76,6 +85,19 @@ HIDDEN: Final[tuple[tuple[type[HoldfastError], str], ...]] = (
 """What callers are told in place of messages that name files and tables; an empty text means the message itself."""
 
 
+QUOTING: Final = (StepFailed, ExecutionError, BatchFailed, Terminal)
+"""Errors of Holdfast's that say what user code said, which may be a password or a path."""
+
+OWN_WORDS: Final = frozenset(
+    f"{kind.__module__}.{kind.__qualname__}"
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, HoldfastError) and not issubclass(kind, QUOTING)
+) | {f"{kind.__module__}.{kind.__qualname__}" for kind in (Terminal, ExecutionTerminated, CancelledError)}
+"""Types of errors with which an execution may have ended that say what Holdfast said, or what was said to be told."""
+
+_logger = logging.getLogger("holdfast")
+
+
 class Problem(Exception):
     """A response in place of the one that was asked for. Never leaves this package."""
 
@@ -98,8 +120,20 @@ def overloaded(detail: str) -> Problem:
     return Problem(503, "overloaded", detail, ("retry-after", str(RETRY_AFTER_SECONDS)))
 
 
-def problem_of(error: HoldfastError) -> Problem:
-    """How an error of Holdfast's is told to an outside caller: no stack trace, no file, no table."""
+def fault(error: Exception, what: object, code: str = "internal", error_type: str = "") -> Problem:
+    """An error that nobody declared, for an outside caller: its type and an id. What it says may be what the request
+    held, so nobody hears that; where it came from is in the log, under the id.
+    """
+    name, id = error_type.rpartition(".")[2] or type(error).__name__, ids.new_id()[:16]
+    _logger.error("%s failed with %s, error %s:\n%s", what, name, id, frames_of(error))
+    told = f"an error that is not declared: {name}; the log of the server says where, under {id}"
+    return Problem(500, code, told, error_type=name, error_id=id)
+
+
+def problem_of(error: HoldfastError, what: object = "a request") -> Problem:
+    """How an error of Holdfast's is told to an outside caller: no stack trace, no file, no table, no quotes."""
+    if isinstance(error, QUOTING):
+        return fault(error, what, error.code, error.error_type if isinstance(error, StepFailed) else "")
     status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
     hidden = next((text for kind, text in HIDDEN if isinstance(error, kind)), "")
     after = error.retry_after_seconds if isinstance(error, Busy) else RETRY_AFTER_SECONDS

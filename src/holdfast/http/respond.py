@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -12,14 +11,17 @@ from msgspec.structs import replace
 from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
 from holdfast.codec.jsontext import holds_more_values
 from holdfast.containment import contained
+from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
-from holdfast.http.authentication import caller_of, check_right
+from holdfast.http.authentication import Caller, Right, caller_of, check_right
 from holdfast.http.exchange import LONGEST_LENGTH_DIGITS
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
-from holdfast.http.problems import Problem, problem_of
-from holdfast.http.routes import Found, find
+from holdfast.http.problems import Problem, fault, problem_of
+from holdfast.http.routes import Found, Route, find
+from holdfast.http.tenants import check_tenant
+from holdfast.texts import frames_of
 
 CLIENT_GONE: Final = 499
 """The status that nobody hears, for telemetry."""
@@ -53,18 +55,21 @@ async def respond(
         found = find(request.method, request.path)
         route = found.route
         head = replace(request, body=b"")
-        if route.right is not None:
+        known: Caller | None = None
+        right = route.right_in(app, found.names)
+        if right is not None:
             known = await contained(caller_of(head, chosen.authenticate or LocalCallers(app)))
             caller = known.name
-            check_right(known, route.right)
-        call = Call(app, head, found.names, chosen.limits, patience or Patience())
+            check_right(known, right)
+            check_tenant(known, found.names)
+        call = Call(app, head, found.names, chosen.limits, patience or Patience(), known)
         if route.verify is not None:
             await route.verify(call)
         if route.reads_body:
             body = request.body if read_body is None else await read_body()
             check_body(body, chosen.limits)
             call.request = replace(request, body=body)
-        response = await route.handle(call)
+        response = await _handled(call, route, known)
     except ClientGone:
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a response
@@ -76,20 +81,29 @@ async def respond(
     return response if request.method != "HEAD" else Response(response.status, response.headers)
 
 
+async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
+    """What the route answers. Whatever somebody controls leaves a row in the audit."""
+    if route.right is not Right.CONTROL or caller is None:
+        return await route.handle(call)
+    access, last = call.app.access(), route.parts[-1]
+    action = route.method.lower() if last.startswith("{") else last
+    what = " ".join(call.names.values())
+    async with audited(access.home.store, access.clock, caller.name, action, what):
+        return await route.handle(call)
+
+
 def _problem(error: Exception, found: Found | None) -> Problem:
     """What a caller is told of an error. What is no fault of his goes to the log."""
+    told = "a request" if found is None else found.route
     match error:
         case Problem():
             return error
         case HoldfastError():
-            problem = problem_of(error)
+            problem = problem_of(error, told)
         case _:
-            problem = Problem(500, "internal", "something is wrong here; the log of the server says more")
-    if problem.status == 500:
-        # Where it came from, and not what it says, which may hold what the request held.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        told = "a request" if found is None else found.route
-        _logger.error("%s failed with %s:\n%s", told, type(error).__name__, frames)
+            return fault(error, told)
+    if problem.status == 500 and "error_id" not in problem.more:
+        _logger.error("%s failed with %s:\n%s", told, type(error).__name__, frames_of(error))
     return problem
 
 

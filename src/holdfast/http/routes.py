@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
 from msgspec import Struct
 
 from holdfast.http import actors, callbacks, events, executions
-from holdfast.http.api import Call
+from holdfast.http.api import Call, Served
 from holdfast.http.authentication import Right
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
@@ -19,8 +19,8 @@ Verify = Callable[[Call], Awaitable[None]]
 
 
 class Route(Struct, frozen=True):
-    """One method of one path. ``right`` is what its caller needs; ``None``: it is open to everybody, or to those whom
-    ``verify`` lets in, by what the path holds.
+    """One method of one path. ``right`` is what its caller needs, unless ``ask`` says more exactly; ``None``: it is
+    open to everybody, or to those whom ``verify`` lets in, by what the path holds.
     """
 
     method: str
@@ -28,11 +28,16 @@ class Route(Struct, frozen=True):
     right: Right | None
     handle: Handler
     verify: Verify | None = None
+    ask: Callable[[Served, Mapping[str, str]], Right] | None = None
 
     @property
     def reads_body(self) -> bool:
         """Whether a body is looked at. What is open to everybody takes none."""
         return self.right is not None or self.verify is not None
+
+    def right_in(self, app: Served, names: Mapping[str, str]) -> Right | None:
+        """What its caller needs, given the parts of the path."""
+        return self.right if self.ask is None else self.ask(app, names)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -77,7 +82,7 @@ ROUTES: Final = (
     Route("POST", f"{_CALLBACK}/fail", None, callbacks.fail, callbacks.verify),
     Route("POST", f"{_CALLBACK}/heartbeat", None, callbacks.heartbeat, callbacks.verify),
     Route("GET", _METHOD, Right.READ, actors.read),
-    Route("POST", _METHOD, Right.WRITE, actors.call_method),
+    Route("POST", _METHOD, Right.WRITE, actors.call_method, ask=actors.right_of),
     Route("POST", f"{_METHOD}/send", Right.WRITE, actors.send),
     Route("GET", "/v1/actors/{actor}/{key}/requests/{id}", Right.READ, actors.request_status),
     Route("POST", "/v1/events/{event}", Right.WRITE, events.publish),

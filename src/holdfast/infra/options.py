@@ -16,6 +16,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.infra.intrinsics import here
 
 PREFIX: Final = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]|[a-z]")
+TENANT: Final = re.compile(r"[A-Za-z0-9_-]+/")
+"""Nothing in it means more than itself in a condition of IAM."""
+
 """Of twenty characters: a bucket has a name of at most 63, and account and region are in it."""
 
 BUS: Final = re.compile(r"[/.\-_A-Za-z0-9:]{1,1600}")
@@ -162,6 +165,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     most_at_once      how many invocations the doorbell may cause at the same time
     event_rules       which events of buses come to the consumers of the function
     alarm_topic_arn   where alarms go; without, they only show
+    tenants           prefixes of ids and keys; of each a policy is made that reads what begins so, and nothing else
     keep_data         deleting the stack leaves table, bucket and queues of dead letters there
 
     >>> Fabric(prefix="shop").visibility_seconds
@@ -180,6 +184,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     most_at_once: int | None = None
     event_rules: Sequence[EventRule] = ()
     alarm_topic_arn: str | None = None
+    tenants: Sequence[str] = ()
     keep_data: bool = True
 
     def __post_init__(self) -> None:
@@ -197,6 +202,12 @@ class Fabric(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "rules bring events to a function, and there is none: give it too, or leave them out"
             )
+        for tenant in self.tenants:
+            if not TENANT.fullmatch(tenant):
+                raise ConfigurationError(
+                    f"the tenant {tenant!r} is no prefix of ids: write letters, digits, - and _, and / at its end, "
+                    "such as acme/"
+                )
         for what, value, least, most in (
             ("the time-out of the function", self.timeout_seconds, 1, LONGEST_TIMEOUT_SECONDS),
             ("the window of a batch", self.batch_window_seconds, 0, LONGEST_WINDOW_SECONDS),

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.actors.record import PARTITION_PREFIX as ACTORS
 from holdfast.backends.aws.names import base
 from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
 from holdfast.infra.options import Fabric, Function
 from holdfast.infra.queues import queue_arn, which
 from holdfast.infra.storage import bucket_arn, index_arn, indexes, stream_arn, table_arn
+from holdfast.keys import SEPARATOR
+from holdfast.workflows.record import PARTITION_PREFIX as WORKFLOWS
 
 Statement = dict[str, Any]
 
 READ: Final = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan")
+READ_ROWS: Final = tuple(action for action in READ if action != "dynamodb:Scan")
 WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 """In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
 guide)."""
@@ -58,11 +62,17 @@ BROAD: Final = {
 
 
 def policies(fabric: Fabric) -> Resources:
-    """The three policies. Attach them to the roles of functions and people of your own."""
+    """The three policies, and one for each tenant. Attach them to the roles of functions and people of your own."""
     return {
         "WorkerPolicy": _policy(f"Does the work of {base(fabric.prefix)}", worker(fabric)),
         "ClientPolicy": _policy(f"Starts and calls what {base(fabric.prefix)} runs", client(fabric)),
         "ReaderPolicy": _policy(f"Looks into {base(fabric.prefix)}, and changes nothing", reader(fabric)),
+        **{
+            f"Tenant{number}ReaderPolicy": _policy(
+                f"Looks into what is {tenant}'s in {base(fabric.prefix)}", tenant_reader(fabric, tenant)
+            )
+            for number, tenant in enumerate(fabric.tenants, start=1)
+        },
     }
 
 
@@ -103,6 +113,19 @@ def reader(fabric: Fabric) -> list[Statement]:
         allow("Queues", ("sqs:GetQueueAttributes", "sqs:GetQueueUrl"), *queues),
         allow("Blobs", ("s3:GetObject",), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
+        *_key(fabric, "kms:Decrypt"),
+    ]
+
+
+def tenant_reader(fabric: Fabric, tenant: str) -> list[Statement]:
+    """What somebody may do who looks at one tenant's executions and actors ("Using IAM policy conditions for
+    fine-grained access control", DynamoDB developer guide). Scans and indexes go across all tenants, so they are left
+    out; so is the bucket of large values, whose objects are named by their content.
+    """
+    own = [f"{WORKFLOWS}*{SEPARATOR}{tenant}*", f"{ACTORS}*{SEPARATOR}{tenant}*"]
+    condition = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": own}, "Null": {"dynamodb:LeadingKeys": "false"}}
+    return [
+        allow("Rows", READ_ROWS, table_arn(fabric), condition=condition),
         *_key(fabric, "kms:Decrypt"),
     ]
 

@@ -112,13 +112,13 @@ class Instance(Generic[T]):
         try:
             well = await contained(self._check(life.value)) is not False
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is not well
-            self._tell("resource_failed", resource=self._name, error=repr(error))
+            self._tell("resource_failed", resource=self._name, error=type(error).__name__)
             return False
         self._checked_at = self._loop.time()
         return well
 
     def _ended(self, error: BaseException) -> None:
-        self._tell("resource_failed", resource=self._name, error=repr(error))
+        self._tell("resource_failed", resource=self._name, error=type(error).__name__)
 
     async def close(self) -> None:
         """Close it, if it is open; if it is being opened, that ends too."""

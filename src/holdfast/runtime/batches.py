@@ -18,6 +18,7 @@ from holdfast.messaging.arrivals import Letter
 from holdfast.ports import Ring
 from holdfast.runtime.commands import begin, call, method_of, place_of
 from holdfast.runtime.shapes import Changes, Message, Messages, Ordered, OrderedMessage, message_of, ordered_call_of
+from holdfast.texts import frames_of, printable
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -128,6 +129,9 @@ async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Comma
 
 
 def _report(id: str, error: Exception) -> None:
-    """Into the function's log, with where it was raised; but the store's silence is not its fault."""
-    traced = None if isinstance(error, (StoreUnavailable, UnknownName)) else error
-    _logger.error("message %s was not handled, and comes again: %r", id, error, exc_info=traced)
+    """Into the function's log, with where it was raised; but the store's silence is not its fault. Never with what the
+    error says: that may be what the message held.
+    """
+    name = type(error).__name__
+    told = name if isinstance(error, (StoreUnavailable, UnknownName)) else frames_of(error)
+    _logger.error("message %s was not handled, and comes again: %s", printable(id), told)

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
 
-from holdfast.actors.reference import BoundMethod, Reference
+from holdfast.actors.lookup import method_named, shown_kind_named
+from holdfast.actors.reference import BoundMethod
 from holdfast.actors.sending import send
-from holdfast.errors import UnknownName
 from holdfast.ports import Ring
 from holdfast.runtime.controls import AnyControl, Control, StatusOf, control
 from holdfast.workflows.launch import launch
@@ -185,14 +185,8 @@ async def call(bound: BoundMethod, args: Raw) -> Any:
 
 
 def method_of(app: Commanded, actor: str, key: str, method: str, request_id: str | None) -> BoundMethod:
-    """A method of an actor. Raises ``UnknownName`` that names those there are."""
-    kind = app.actors.get(actor)
-    if kind is None:
-        raise UnknownName(f"no actor is called {actor!r} here")
-    found = kind.methods.get(method)
-    if found is None:
-        raise UnknownName(f"{actor} has no method {method!r}; it has: {', '.join(kind.methods) or 'none'}")
-    return BoundMethod(Reference(kind, key, request_id, None), found)
+    """A method of an actor that may be called from outside. Raises ``UnknownName`` that names those there are."""
+    return method_named(shown_kind_named(app.actors, actor), key, method, request_id=request_id)
 
 
 def _parsed(signature: Signature, args: Raw) -> bytes:

@@ -42,6 +42,9 @@ class Ended(NamedTuple):
     status: str
     body: bytes
 
+    def __repr__(self) -> str:
+        return f"Ended({self.status!r}, <{len(self.body)} bytes>)"
+
 
 class Access:
     """An open app, as workflows see it. ``host`` is there only while the app runs a worker."""

@@ -28,6 +28,7 @@ from holdfast.kernel.entries import (
 from holdfast.kernel.host import nudge
 from holdfast.kernel.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
 from holdfast.persist import write_for_caller
+from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (
     AWAITED_MARK,
@@ -64,7 +65,7 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
         recorded.record,
         id=check_new_id(id),
         created_at=now,
-        secret=ids.new_secret(),
+        secret=new_execution_secret(),
         nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
         seed=seed_of(recorded.record) if len(kept) > len(shared) else "",
         run=0,

@@ -27,6 +27,7 @@ from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.persist import write_for_caller
+from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -168,7 +169,7 @@ def _new_head(
         input=Raw(order.input),
         fingerprint=ids.fingerprint(order.input),
         created_at=now,
-        secret=ids.new_secret(),
+        secret=new_execution_secret(),
         nonce=ids.new_nonce(),
         run=run,
         run_at=now,

@@ -75,7 +75,10 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
     given: Any = tags  # whatever its annotation says
     if not isinstance(given, dict):
         raise InvalidInput(f"tags are a dict of text to text, not {given!r}")
-    return {check_text("the name of a tag", name): check_text(f"tag {name!r}", value) for name, value in tags.items()}
+    for name, value in tags.items():
+        keys.check_printable("the name of a tag", check_text("the name of a tag", name))
+        keys.check_printable(f"tag {name!r}", check_text(f"tag {name!r}", value))
+    return dict(tags)
 
 
 def partition_of(workflow: str, id: str) -> str:

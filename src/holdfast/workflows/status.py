@@ -39,7 +39,7 @@ class Status(Struct, frozen=True, kw_only=True):
     ``due_at`` is when a worker looks at it next; of a delayed start it is when the body begins, and a parked one has
     none. ``version`` is that of its code, ``published`` the version of a function of Lambda that has it: of pinned ones
     only. ``parent`` is the execution that called this one, ``root`` the one at the top of the family: itself, if it has
-    no parent. ``blocked`` says why it is ``BLOCKED``.
+    no parent. ``blocked`` says why it is ``BLOCKED``. ``error_type`` is the error's ``module.QualifiedName``.
     """
 
     workflow: str
@@ -56,6 +56,7 @@ class Status(Struct, frozen=True, kw_only=True):
     parent: ExecutionRef | None = None
     root: ExecutionRef | None = None
     blocked: str | None = None
+    error_type: str | None = None
 
 
 def status_of(head: Item) -> Status:
@@ -82,6 +83,7 @@ def status_of(head: Item) -> Status:
         parent=None if record.parent is None else ref_of(record.parent.partition),
         root=ref_of(root_of(record, head.partition)),
         blocked=_why(head.status, record),
+        error_type=None if error is None else error.type,
     )
 
 

@@ -28,6 +28,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
 from holdfast.ports import Home, Metered, Used
+from holdfast.texts import told_url
 
 PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -109,12 +110,12 @@ def parse_address(url: str) -> Address:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/"):
         raise ConfigurationError(
-            f"{url!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, digits, - and "
-            "_; for an emulator add &endpoint=http://127.0.0.1:8000"
+            f"{told_url(url)!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, "
+            "digits, - and _; for an emulator add &endpoint=http://127.0.0.1:8000"
         )
     known = Address.__struct_fields__[1:]
     if unknown := sorted(options.keys() - set(known)):
-        raise ConfigurationError(f"{url!r} has no option {', '.join(unknown)}; there are: {', '.join(known)}")
+        raise ConfigurationError(f"{told_url(url)!r} has no option {', '.join(unknown)}; there are: {', '.join(known)}")
     return Address(prefix=parts.netloc, **{name: value for name, value in options.items() if value})
 
 
@@ -154,7 +155,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     ringer = address.bells(queue, scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
     return Home(
-        url=url,
+        url=told_url(url),
         owner=owner,
         store=store,
         inventory=store,

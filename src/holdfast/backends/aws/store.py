@@ -184,7 +184,8 @@ class DynamoStore:
             found += answer["Items"]
             last = answer.get("LastEvaluatedKey")
             after = None if last is None else cursor_of(last)
-            if len(found) > wanted:
+            if (len(found) >= wanted and after is not None) or len(found) > wanted:
+                # Not where DynamoDB has stopped, which may be at something that was not asked for.
                 found, after = found[:wanted], cursor_of(found[wanted - 1])
             if len(found) == wanted or after is None:
                 break

@@ -11,6 +11,7 @@ from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from holdfast.errors import ConfigurationError, StoreUnavailable
+from holdfast.texts import told_url
 
 CONNECT_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = 1.0
@@ -30,8 +31,9 @@ class Connection:
                 socket_timeout=ANSWER_SECONDS,
                 retry=Retry(NoBackoff(), 0),  # whoever asks decides whether to ask again
             )
-        except ValueError as error:
-            raise ConfigurationError(f"{url!r} names no Redis; write redis://host:6379/0") from error
+        except ValueError:
+            # What the URL parser says may quote the password, too.
+            raise ConfigurationError(f"{told_url(url)!r} names no Redis; write redis://host:6379/0") from None
 
     def script(self, text: str) -> AsyncScript:
         """A script to ``run``. Redis remembers it by its digest, and is told again if it has forgotten."""

@@ -177,7 +177,7 @@ class ReadThrough:
         try:
             await self._load(key, load, token, None)
         except Exception as error:  # noqa: BLE001 - nobody waits for it: it is told, and tried again by whoever asks next
-            self._tell("cache_failed", group=self._group, error=repr(error))
+            self._tell("cache_failed", group=self._group, error=type(error).__name__)
 
     # ── Loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,7 +195,7 @@ class ReadThrough:
             put(self._resting, key, self._loop.time() + AFTER_ERROR_SECONDS, self._rules.max_entries)
             if (stale := self._stand_in(key, seen)) is None:
                 raise
-            self._tell("cache_failed", group=self._group, error=repr(error))
+            self._tell("cache_failed", group=self._group, error=type(error).__name__)
             return stale
         self._resting.pop(key, None)
         fresh = self._thinned(self._rules.missing_ttl if loaded.missing else self._rules.ttl)

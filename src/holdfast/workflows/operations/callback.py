@@ -19,6 +19,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidToken, SerializationError, StepTimeout
 from holdfast.kernel.activation import Activation
 from holdfast.kernel.earlier import name_of
+from holdfast.workflows.callback_keys import MissingKey, key_id_of, signing_key
 from holdfast.workflows.operations.signal import unfit_in
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer
 from holdfast.workflows.scope import BodyScope, activation_for
@@ -26,10 +27,12 @@ from holdfast.workflows.scope import BodyScope, activation_for
 T = TypeVar("T")
 
 TOKEN_VERSION: Final = "hf1"  # noqa: S105 - a version, not a secret
+KEYED_VERSION: Final = "hf2"
+"""Of tokens that name the key by which they are signed, before their scope."""
 LONGEST_TOKEN_CHARACTERS: Final = 4_000
 MAILBOX_PREFIX: Final = "!callback/"
 
-TOKEN: Final = re.compile(r"\bhf1\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
+TOKEN: Final = re.compile(r"\bhf(?:1|2\.[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
 """What a callback token looks like: whoever has one may answer the callback, so none is ever shown."""
 
 _decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
@@ -124,7 +127,10 @@ def callback(
     activation = activation_for("hf.callback")
     op = activation.loop.current_path(name)
     scope: BodyScope = activation.context
-    token = make_token(scope.partition, scope.info.run, op, scope.secret)
+    try:
+        token = make_token(scope.partition, scope.info.run, op, scope.secret)
+    except MissingKey as missing:  # with another token the body would not go as it went
+        raise activation.break_off(str(missing)) from missing
     return Callback(activation, op, token, type, Patience(_optional(timeout), _optional(heartbeat)))
 
 
@@ -144,9 +150,13 @@ class TokenScope(Struct, frozen=True, array_like=True):
 
 
 def make_token(partition: str, run: int, op: str, secret: str) -> str:
-    """A token that only the holder of the execution's secret (192 random bits) can make."""
+    """A token that only the holder of the execution's secret (192 random bits) can make, and of the key to which it is
+    bound, if it is. Raises ``MissingKey``.
+    """
     scope = base64.urlsafe_b64encode(msgspec.json.encode(TokenScope(partition, run, op))).decode().rstrip("=")
-    return f"{TOKEN_VERSION}.{scope}.{ids.sign(secret, scope)}"
+    key = key_id_of(secret)
+    signed = f"{KEYED_VERSION}.{key}.{scope}" if key else f"{TOKEN_VERSION}.{scope}"
+    return f"{signed}.{ids.sign(signing_key(secret), signed if key else scope)}"
 
 
 def token_scope(token: str) -> TokenScope:
@@ -155,8 +165,8 @@ def token_scope(token: str) -> TokenScope:
     if not isinstance(given, str) or len(given) > LONGEST_TOKEN_CHARACTERS or not given.isascii():
         raise invalid_token()
     try:
-        version, scope, _ = token.split(".")
-        if version != TOKEN_VERSION:
+        version, *key, scope, _ = token.split(".")
+        if (version, len(key)) not in {(TOKEN_VERSION, 0), (KEYED_VERSION, 1)}:
             raise invalid_token()
         padded = scope + "=" * (-len(scope) % 4)
         return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=TokenScope)
@@ -165,9 +175,18 @@ def token_scope(token: str) -> TokenScope:
 
 
 def verify_token(token: str, secret: str) -> None:
-    """Raise ``InvalidToken`` unless the token was made with this secret. Takes the same time for every wrong one."""
-    _, scope, signature = token.split(".")
-    if not ids.signature_matches(secret, scope, signature):
+    """Raise ``InvalidToken`` unless the token was made with this secret, and with the key to which that is bound. Takes
+    the same time for every wrong one.
+    """
+    signed, _, signature = token.rpartition(".")
+    version, *key, scope = signed.split(".")
+    try:
+        signer = signing_key(secret)
+    except MissingKey:
+        raise invalid_token() from None
+    if key != [each for each in [key_id_of(secret)] if each]:
+        raise invalid_token()
+    if not ids.signature_matches(signer, signed if version == KEYED_VERSION else scope, signature):
         raise invalid_token()
 
 

@@ -1,0 +1,106 @@
+"""The audit: who changed what, when, and what came of it, as rows that stay for a while and go by themselves.
+
+A row is written before the change, so that none is missing if the process dies, and gets its outcome after it.
+``begun`` is the outcome of a change of which nobody knows the end. Rows of one month are one partition.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast import ids
+from holdfast.clock import Clock, moment
+from holdfast.duration import milliseconds
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.items import Item, Put
+from holdfast.persist import write_for_caller
+
+if TYPE_CHECKING:
+    from holdfast.ports import Store
+
+PARTITION_PREFIX: Final = "audit#"
+WINDOW_VARIABLE: Final = "HOLDFAST_AUDIT_WINDOW"
+DEFAULT_WINDOW: Final = "90d"
+BEGUN: Final = "begun"
+DONE: Final = "done"
+UNDECLARED: Final = "failed"
+"""The outcome of a change that ended in an error of a type that is not Holdfast's."""
+
+LONGEST_MONTH_MS: Final = 31 * 86_400_000
+
+
+class AuditRow(Struct, frozen=True, kw_only=True):
+    """One change. ``at`` is in milliseconds; ``outcome`` is ``done``, ``begun``, ``failed`` or the code of an error."""
+
+    at: int
+    who: str
+    action: str
+    what: str
+    outcome: str = BEGUN
+
+
+def window_ms() -> int:
+    """How long rows stay: ``HOLDFAST_AUDIT_WINDOW``, else 90 days."""
+    return milliseconds(os.environ.get(WINDOW_VARIABLE) or DEFAULT_WINDOW)
+
+
+@asynccontextmanager
+async def audited(store: Store, clock: Clock, who: str, action: str, what: str) -> AsyncGenerator[None]:
+    """Keep a row of the change that is made inside. Raises ``StoreError`` if it cannot: then nothing is changed."""
+    row = AuditRow(at=clock.now_ms(), who=who, action=action, what=what)
+    sort = f"{row.at:015d}#{ids.new_id()}"
+    await _keep(store, sort, row)
+    outcome = BEGUN
+    try:
+        yield
+        outcome = DONE
+    except HoldfastError as error:
+        outcome = error.code
+        raise
+    except Exception:
+        outcome = UNDECLARED
+        raise
+    finally:
+        if outcome != BEGUN:
+            with suppress(StoreError):  # the change is made or refused already, and the row says that it was begun
+                await _keep(store, sort, replace(row, outcome=outcome))
+
+
+async def _keep(store: Store, sort: str, row: AuditRow) -> None:
+    item = Item(_partition_at(row.at), sort, expires_at=row.at + window_ms(), body=msgspec.json.encode(row))
+    await write_for_caller(store, Put(item), ours=lambda there: there == item)
+
+
+async def rows_since(store: Store, clock: Clock, since_ms: int, limit: int) -> list[AuditRow]:
+    """The newest rows from ``since_ms`` on, newest first."""
+    now, found = clock.now_ms(), list[AuditRow]()
+    since_ms = max(since_ms, now - window_ms())
+    for partition in _partitions_between(since_ms, now):
+        of_month: list[AuditRow] = []
+        after: str | None = f"{since_ms:015d}"
+        while True:
+            page = await store.query(partition, after=after)
+            of_month += [msgspec.json.decode(item.body, type=AuditRow) for item in page.items]
+            if (after := page.cursor) is None:
+                break
+        found += reversed(of_month)
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def _partition_at(ms: int) -> str:
+    return PARTITION_PREFIX + moment(ms).strftime("%Y-%m")
+
+
+def _partitions_between(since_ms: int, until_ms: int) -> list[str]:
+    """The partitions of these months, the newest first."""
+    steps = range(until_ms, since_ms - LONGEST_MONTH_MS, -LONGEST_MONTH_MS // 2)
+    return list(dict.fromkeys(_partition_at(max(ms, since_ms)) for ms in steps))

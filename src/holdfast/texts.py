@@ -1,0 +1,75 @@
+"""What leaves as text: no control characters, no passwords of URLs, no messages of errors that nobody declared."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from typing import Final
+
+ONE_BYTE: Final = 0xFF
+ASTRAL: Final = 0x10000
+PASSWORD: Final = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9+.-]*:/+[^\s/?#:@'\"]*):[^\s'\"]*@")
+"""A password before the host of a URL, up to the last ``@`` there is: not every password is escaped as it should be."""
+SECRET_OPTION: Final = re.compile(
+    r"(?P<before>[?&][\w-]*(?:password|passwd|pwd|secret|token)=)[^\s&#'\"]*", re.IGNORECASE
+)
+HIDDEN: Final = "***"
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, with an escape for every character that a terminal may act on: control characters, C1,
+    those that turn the direction of writing, and others that cannot be seen.
+
+    >>> print(printable("a\x1b[31m\u202eb\u009bc"))
+    a\x1b[31m\u202eb\x9bc
+    """
+    return text if text.isprintable() else "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """As ``printable``, but the text keeps its lines."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(text: str) -> str:
+    r"""As ``printable``, for JSON: it means the same as before.
+
+    >>> print(printable_json('{"name": "a\u202eb\U000e0001"}'))
+    {"name": "a\u202eb\udb40\udc01"}
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code <= ONE_BYTE:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < ASTRAL else f"\\U{code:08x}"
+
+
+def told_url(url: str) -> str:
+    """A URL as it may be told: without its password, and without options that are secrets.
+
+    >>> told_url("redis://ann:pa@ss@cache:6379/0?password=x&db=1")
+    'redis://ann:***@cache:6379/0?password=***&db=1'
+    """
+    return SECRET_OPTION.sub(rf"\g<before>{HIDDEN}", PASSWORD.sub(rf"\g<before>:{HIDDEN}@", url))
+
+
+def frames_of(error: BaseException) -> str:
+    """Where an error came from: its type, and the frames, and those of what caused it; never what any of them says.
+
+    A message may hold what was worked on: the number of a card, or lines that look like another entry of the log.
+    """
+    told: list[str] = []
+    seen: set[int] = set()
+    standing: BaseException | None = error
+    while standing is not None and id(standing) not in seen:
+        seen.add(id(standing))
+        frames = "".join(traceback.format_tb(standing.__traceback__)).rstrip("\n")
+        told.append(type(standing).__name__ + (f" at\n{frames}" if frames else ""))
+        standing = standing.__cause__ or (None if standing.__suppress_context__ else standing.__context__)
+    return printable_lines("\nafter ".join(told))

@@ -1,0 +1,57 @@
+"""The audit: what somebody changed is a row, whoever it was and however it went."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+
+from holdfast.cli.session import current_user
+
+
+def rows(shop, *options):
+    return shop.json("audit", *options)["changes"]
+
+
+def test_what_the_command_line_changes_is_kept_with_who_when_and_the_outcome(shop):
+    shop.invoke("start", "approval", "[1]", "--id", "a")
+    assert rows(shop) == []
+    shop.json("pause", "approval", "a")
+    shop.json("resume", "approval", "a")
+    assert shop.invoke("delete", "approval", "a").exit_code == 1
+    found = rows(shop)
+    assert [(row["action"], row["what"], row["outcome"]) for row in found] == [
+        ("delete", "approval a", "invalid_state"),
+        ("resume", "approval a", "done"),
+        ("pause", "approval a", "done"),
+    ]
+    assert {row["who"] for row in found} == {current_user()}
+    assert [row["at"] for row in found] == sorted((row["at"] for row in found), reverse=True)
+    assert found[0].keys() == {"at", "who", "action", "what", "outcome"}
+
+
+def test_it_is_listed_for_people_too(shop):
+    shop.invoke("start", "approval", "[1]", "--id", "a")
+    assert shop.invoke("audit").output == "no changes\n"
+    shop.json("terminate", "approval", "a")
+    lines = shop.invoke("audit").output.splitlines()
+    assert lines[0].split()[0] == "WHEN" and "terminate" in lines[1] and "approval a" in lines[1]
+
+
+def test_a_bulk_change_is_one_row_that_says_what_was_chosen(shop):
+    shop.invoke("start", "approval", "[1]", "--id", "a")
+    shop.json("bulk", "terminate", "--workflow", "approval", "--yes")
+    (row,) = rows(shop)
+    assert row["action"] == "bulk terminate" and "approval" in row["what"]
+
+
+def test_who_it_is_says_the_system_and_not_the_environment(monkeypatch):
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    monkeypatch.setenv("USER", "somebody-else")
+    assert current_user().startswith(f"cli:{pwd.getpwuid(os.getuid()).pw_name}@")
+
+
+@pytest.mark.parametrize("options", [("--limit", "0"), ("--since", "yesterday")])
+def test_wrong_options_are_refused(shop, options):
+    assert shop.invoke("audit", *options).exit_code == 2
