@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := .venv/bin
 VERSIONS := 3.11 3.12 3.13
+# The interpreter of .venv; the best one of this machine if none is named.
+PYTHON ?=
 PYTEST_OPTIONS ?= -n 3
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -15,17 +17,17 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # ── Environments ─────────────────────────────────────────────────────────────────────────────────────────────────────
 # .venv holds what a user gets; the tools of development come on top, for the targets that need them.
 
-.venv/.runtime-installed: pyproject.toml
-	@python="$$(tools/find-python)"; tools/install .venv "$$python" .
+.venv/.runtime-installed: pyproject.toml locks/build.txt locks/core.txt
+	@python="$(PYTHON)"; tools/install .venv "$${python:-$$(tools/find-python)}" build core
 	@touch $@
 
-.venv/.dev-installed: .venv/.runtime-installed
-	@tools/install .venv $(BIN)/python '.[dev]'
+.venv/.dev-installed: .venv/.runtime-installed locks/dev.txt
+	@tools/install .venv $(BIN)/python dev
 	@touch $@
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk bench swarm torture torture-aws test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk wheel lock audit bench swarm torture torture-aws test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -45,7 +47,16 @@ test-cdk: .venv/.dev-installed ## compare the construct of AWS CDK with the temp
 
 check: check-format check-lint check-mypy check-pyright check-layers check-tidiness ## what CI runs before the tests
 
-check-format: .venv/.dev-installed
+check-wheel: .venv/.dev-installed ## build the wheel, with its SBOM, and the source distribution into dist/
+	@$(BIN)/python -m hatchling build
+
+lock: ## write locks/ and the SBOM anew from pyproject.toml; the newest that fits with LOCK_OPTIONS=--upgrade
+	@tools/lock $(LOCK_OPTIONS)
+
+audit: ## look the locked packages up in the database of known flaws
+	@tools/audit
+
+format: .venv/.dev-installed
 	@$(BIN)/ruff format --check .
 
 check-lint: .venv/.dev-installed
@@ -92,6 +103,15 @@ coverage: .venv/.dev-installed ## run the suite and report the branches it misse
 	@$(BIN)/coverage run -m pytest
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
+
+wheel: .venv/.dev-installed ## build the wheel, with its SBOM, and the source distribution into dist/
+	@$(BIN)/python -m hatchling build
+
+lock: ## write locks/ and the SBOM anew from pyproject.toml; the newest that fits with LOCK_OPTIONS=--upgrade
+	@tools/lock $(LOCK_OPTIONS)
+
+audit: ## look the locked packages up in the database of known flaws
+	@tools/audit
 
 format: .venv/.dev-installed ## rewrite the sources as the checks want them
 	@$(BIN)/ruff format .
