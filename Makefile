@@ -10,7 +10,9 @@ BIN := .venv/bin
 VERSIONS := 3.11 3.12 3.13
 # The interpreter of .venv; the best one of this machine if none is named.
 PYTHON ?=
+NEWEST := $(lastword $(VERSIONS))
 PYTEST_OPTIONS ?= -n 3
+NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/actors tests/codec tests/kernel tests/runtime tests/workflows tests/test_containment.py
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
@@ -27,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk wheel lock audit bench swarm torture torture-aws test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk test-newest wheel lock audit bench swarm torture torture-aws test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -97,6 +99,9 @@ cart: .venv/.dev-installed ## serve the shopping cart of the examples on loopbac
 
 test-all: ## run the suite on every Python from 3.11 to 3.13 found on this machine
 	@tools/test-all $(VERSIONS)
+
+test-newest: ## run the quick tests of what is nearest to Python on the newest version
+	@PYTEST_OPTIONS='$(PYTEST_OPTIONS) $(NEAR_PYTHON)' tools/test-all $(NEWEST)
 
 coverage: .venv/.dev-installed ## run the suite and report the branches it missed
 	@rm -f .coverage .coverage.*
