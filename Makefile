@@ -12,7 +12,8 @@ VERSIONS := 3.11 3.12 3.13
 PYTHON ?=
 NEWEST := $(lastword $(VERSIONS))
 PYTEST_OPTIONS ?= -n 3
-NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/actors tests/codec tests/kernel tests/runtime tests/workflows tests/test_containment.py
+NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/runtime tests/test_containment.py \
+	$(addprefix tests/workflows/test_,cancellation.py concurrency.py failing_sagas.py generators.py sagas.py steps.py threads.py)
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
@@ -49,16 +50,7 @@ test-cdk: .venv/.dev-installed ## compare the construct of AWS CDK with the temp
 
 check: check-format check-lint check-mypy check-pyright check-layers check-tidiness ## what CI runs before the tests
 
-check-wheel: .venv/.dev-installed ## build the wheel, with its SBOM, and the source distribution into dist/
-	@$(BIN)/python -m hatchling build
-
-lock: ## write locks/ and the SBOM anew from pyproject.toml; the newest that fits with LOCK_OPTIONS=--upgrade
-	@tools/lock $(LOCK_OPTIONS)
-
-audit: ## look the locked packages up in the database of known flaws
-	@tools/audit
-
-format: .venv/.dev-installed
+check-format: .venv/.dev-installed
 	@$(BIN)/ruff format --check .
 
 check-lint: .venv/.dev-installed
