@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
@@ -14,6 +15,9 @@ import pytest
 from hypothesis import settings
 
 os.environ.pop("HOLDFAST_URL", None)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell that runs this in the background had it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NOT_TESTED = "NOT TESTED"
 """How the reason of a skip begins if something that should be here is missing."""

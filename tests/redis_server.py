@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-STARTS_WITHIN_SECONDS = 10.0
+STARTS_WITHIN_SECONDS = 60.0
 
 
 class RedisServer:

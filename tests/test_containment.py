@@ -18,7 +18,7 @@ from tests.worlds import *  # noqa: F403 - its fixtures
 import holdfast as hf
 from holdfast.containment import Escaped, contained, contained_call
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 100
 ONCE = hf.Retry(max_attempts=1)
 
 

@@ -7,9 +7,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from examples.on_aws.tools import PIP_INSTALL, run
+from examples.on_aws.tools import ROOT, run
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DEPLOYED = [f"on_aws/{name}.py" for name in ("__init__", "app", "checkout", "faults", "handler")]
 
@@ -19,8 +18,11 @@ def build(folder: Path) -> Path:
     Lambda itself pip is told the platform, as the ``Makefile`` of ``holdfast init`` does. Raises ``ToolMissing``.
     """
     code = folder / "build"
-    install: list[Path | str] = [sys.executable, *PIP_INSTALL, "--no-compile", "--target", code, ROOT]
-    run(install, "the code cannot be packed")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
+    into = ("--target", code, "--upgrade")
+    locked = ("--require-hashes", "--only-binary", ":all:", "--requirement", ROOT / "locks" / "core.txt")
+    run([*pip, *into, *locked], "what the code needs cannot be packed")
+    run([*pip, *into, "--no-deps", "--no-build-isolation", ROOT], "the code cannot be packed")
     (code / "examples" / "on_aws").mkdir(parents=True)
     for source in [*EXAMPLES.glob("*.py"), *(EXAMPLES / each for each in DEPLOYED)]:
         shutil.copy(source, code / source.relative_to(ROOT))

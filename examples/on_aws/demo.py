@@ -21,7 +21,7 @@ from examples.on_aws.emulator import CREDENTIALS, REGION, emulator
 from examples.on_aws.faults import FOLDER_VARIABLE, LOST, POINTS, TWICE
 from examples.on_aws.shopping import shopping
 from examples.on_aws.stories import breaking, counting, limiting, processing, scoring, ticking
-from examples.on_aws.tools import MINISTACK, environment
+from examples.on_aws.tools import environment
 from msgspec import Struct
 
 from holdfast.demo.audit import LEDGER_FILE
@@ -85,7 +85,7 @@ async def _world(
     random = Random(seed)
     token = f"{random.getrandbits(256):064x}"
     async with AsyncExitStack() as running:
-        programs = await asyncio.to_thread(environment, MINISTACK, watcher.tell)
+        programs = await asyncio.to_thread(environment, "ministack", watcher.tell)
         watcher.tell("packing the code")
         code = await asyncio.to_thread(build, folder)
         here = running.enter_context(emulator(programs, folder))

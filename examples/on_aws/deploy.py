@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from examples.on_aws.build import ROOT, packed
+from examples.on_aws.build import packed
 from examples.on_aws.emulator import REGION, Emulator
-from examples.on_aws.tools import CDK, ToolMissing, environment, run
+from examples.on_aws.tools import ROOT, ToolMissing, environment, run
 
 PREFIX = "on-aws"
 HANDLER = "examples.on_aws.handler.handler"
@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 def deploy_construct(emulator: Emulator, code: Path, function: dict[str, Any], tell: Tell) -> None:
     """By ``DurableFabric``, with what `cdk deploy` does with its output."""
-    programs, out = environment(CDK, tell), code.parent / "cdk.out"
+    programs, out = environment("cdk", tell), code.parent / "cdk.out"
     tell("synthesising the stack with CDK")
     quiet = {"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1", "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "1"}
     command: list[Path | str] = [

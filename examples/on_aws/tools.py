@@ -1,46 +1,29 @@
-"""Tools that would not go well with the project's own packages, each in an environment of its own under ``.tools/``.
-
-The pins are those of the tests, which compare them.
-"""
+"""Tools that would not go well with the project's own packages, each in an environment of its own under ``.tools/``."""
 
 from __future__ import annotations
 
-import fcntl
-import shutil
 import subprocess
-import venv
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-TOOLS = Path(__file__).parents[2] / ".tools"
-
-MINISTACK = ("ministack==1.5.33", "boto3==1.43.106")
-CDK = ("aws-cdk-lib==2.275.0", "constructs==10.8.1", "msgspec>=0.22")
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / ".tools"
 
 
 class ToolMissing(Exception):
     """A tool is not there and cannot be installed."""
 
 
-def environment(requirements: tuple[str, ...], tell: Callable[[str], None]) -> Path:
-    """The folder of programs of an environment with these packages; installs it if it is not there.
+def environment(name: str, tell: Callable[[str], None]) -> Path:
+    """The folder of programs of an environment with what ``locks/NAME.txt`` lists; installs it if it is not there.
 
     Raises ``ToolMissing``.
     """
-    folder = TOOLS / requirements[0].replace("==", "-")
-    TOOLS.mkdir(exist_ok=True)
-    with (TOOLS / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "installed").exists():
-            tell(f"installing {requirements[0]} into {folder}; only once, and it takes its time")
-            shutil.rmtree(folder, ignore_errors=True)
-            venv.create(folder, with_pip=True)
-            run([folder / "bin" / "python", *PIP_INSTALL, *requirements], f"{requirements[0]} cannot be installed")
-            (folder / "installed").touch()
-    return folder / "bin"
-
-
-PIP_INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    if not any(TOOLS.glob(f"{name}-*/installed")):
+        tell(f"installing {name} into {TOOLS}; only once, and it takes its time")
+    command = (ROOT / "tools" / "locked-environment", name, sys.executable)
+    return Path(run(command, f"{name} cannot be installed").strip())
 
 
 def run(

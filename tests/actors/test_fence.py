@@ -89,7 +89,8 @@ async def test_whoever_takes_over_has_a_higher_one_than_who_comes_back_late(memo
 async def test_one_that_is_left_behind_has_a_lower_one_than_who_goes_on(app, errors_expected):
     let_go, fences = asyncio.Event(), []
 
-    class Stubborn(hf.Actor, app=app, timeout="20ms"):
+    class Stubborn(hf.Actor, app=app):
+        @hf.method(timeout="20ms")
         async def cling(self) -> None:
             fences.append(hf.current().fence)
             while not let_go.is_set():

@@ -86,7 +86,7 @@ async def test_a_method_that_hangs_is_cancelled_and_nothing_of_it_is_kept(app, t
 
 
 async def test_the_next_caller_does_not_wait_longer_than_the_limit(app, till):
-    async with app.worker(), asyncio.timeout(10):
+    async with app.worker(), asyncio.timeout(60):
         hanging = asyncio.create_task(till.at("1").hang())
         await asyncio.sleep(0)
         assert await till.at("1").add(1) == 1
@@ -209,7 +209,7 @@ async def for_hanging() -> None:
 
 
 async def test_delete_park_and_resume_of_an_actor_that_hangs_are_answered(app, till):
-    async with app.worker(), asyncio.timeout(10):
+    async with app.worker(), asyncio.timeout(60):
         await till.at("1").add(1)
         hanging = asyncio.create_task(till.at("1").hang())
         await asyncio.sleep(0)
@@ -259,7 +259,7 @@ def stubborn(app):
 @pytest.mark.parametrize("how", ["answers", "raises"])
 async def test_one_that_swallows_its_cancellation_holds_up_nobody(app, stubborn, how, errors_expected):
     actor, cancelled, let_go, ended, told = stubborn
-    async with app.worker(), asyncio.timeout(10):
+    async with app.worker(), asyncio.timeout(60):
         with pytest.raises(hf.CallTimeout, match="cling"):
             await actor.at("1").cling(how)
         assert cancelled.is_set()
@@ -281,7 +281,7 @@ async def test_a_message_left_behind_is_a_failed_attempt(app, stubborn, eventual
     async def parked():
         return (await app.parked()).items
 
-    async with app.worker(), asyncio.timeout(10):
+    async with app.worker(), asyncio.timeout(60):
         await hf.send(actor.at("1").cling, "answers")
         (letter,) = await eventually(parked)
         assert letter.message.error.type == "holdfast.errors.CallTimeout"
@@ -300,7 +300,7 @@ async def test_a_worker_stops_although_a_method_was_left_behind(app, errors_expe
                 except asyncio.CancelledError:
                     continue
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with app.worker(grace="10ms"):
             with pytest.raises(hf.CallTimeout):
                 await Stubborn.at("1").cling()
@@ -329,7 +329,7 @@ async def test_waiting_for_another_actor_costs_no_time(app, till):
                 return str(error)
             return ""
 
-    async with app.worker(), asyncio.timeout(10):
+    async with app.worker(), asyncio.timeout(60):
         assert await Clerk.at("1").ask() == "done done"
         with pytest.raises(hf.CallTimeout, match=r"Clerk\.ask_and_hang"):
             await Clerk.at("1").ask_and_hang()

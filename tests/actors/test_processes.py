@@ -16,11 +16,6 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-@pytest.fixture
-def hangs_after_seconds():
-    return 120
-
-
 async def start(path, callers):
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.actors.counting", str(path), str(callers), "10",

@@ -110,7 +110,7 @@ async def test_apps_on_one_home_send_to_each_other(world):
 
     async with app.worker(), other.worker():
         await Shop.at("a").order()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not seen:
                 await asyncio.sleep(0.01)
 

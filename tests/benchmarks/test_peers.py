@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -216,22 +216,29 @@ def test_the_ratio_is_to_the_best_way_of_the_best_peer_and_each_peer_has_a_colum
 # ── Calling Restate ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def answering(*answers: str) -> AsyncIterator[tuple[int, list[str]]]:
     """A server that gives these answers, one per request: its port, and what it was asked."""
     asked: list[str] = []
+    serving: list[asyncio.Future[Any]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for answer in answers:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
-            asked.append(head.split("\r\n")[0] + " " + (await reader.readexactly(length)).decode())
-            writer.write(answer.encode())
+        task = asyncio.current_task()
+        assert task is not None
+        serving.append(task)
+        with contextlib.suppress(asyncio.IncompleteReadError):  # it asks no more
+            for answer in answers:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+                asked.append(head.split("\r\n")[0] + " " + (await reader.readexactly(length)).decode())
+                writer.write(answer.encode())
         writer.close()
+        await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1], asked
+    await asyncio.gather(*serving)
 
 
 async def test_a_caller_reads_answers_with_a_length_in_chunks_and_without_a_body() -> None:

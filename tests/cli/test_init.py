@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from tests.infra.tools import CFN_LINT, bare_environment, environment_or_skip
+from tests.infra.tools import bare_environment, environment_or_skip
 
 from holdfast.cli.init import NAME, PROJECT, REQUIREMENT, requirement_of
 
@@ -109,7 +109,7 @@ def test_its_code_is_formatted_linted_and_typed(project):
 @pytest.mark.aws
 @pytest.mark.slow
 def test_its_template_is_what_aws_takes(project):
-    programs = environment_or_skip(CFN_LINT)
+    programs = environment_or_skip("cfn-lint")
     (project / "build").mkdir()
     (project / "build" / "handler.py").write_text("handler = None\n")
     done = run(project, "make", "--assume-old=build", "template.json", PYTHON=sys.executable)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compared import naive
@@ -27,11 +26,6 @@ MOVE = st.tuples(
     st.sampled_from([0.0, 0.004, 0.5, 2.0, 15.0, 70.0]),
 )
 MOVES = st.lists(MOVE, min_size=4, max_size=20)
-
-
-@pytest.fixture
-def hangs_after_seconds():
-    return 120.0
 
 
 def playing(moves):

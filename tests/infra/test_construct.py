@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import SKIP_NOTHING
-from tests.infra.tools import CDK, CFN_LINT, bare_environment, environment_or_skip, installed, lacking
+from tests.infra.tools import CDK, bare_environment, environment_or_skip, installed, lacking
 
 from holdfast.cli.init import write_project
 from holdfast.infra import Existing, Fabric, Function, UploadedCode, template
@@ -182,7 +182,7 @@ def test_the_stack_of_a_new_project_synthesises(cdk, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["made", "existing", "twice"])
 def test_cfn_lint_finds_nothing(name, synthesised, tmp_path):
-    programs = environment_or_skip(CFN_LINT)
+    programs = environment_or_skip("cfn-lint")
     (tmp_path / "stack.json").write_text(json.dumps(synthesised[name]["template"]))
     command = [programs / "cfn-lint", "--ignore-checks", "W", "--", str(tmp_path / "stack.json")]
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=bare_environment())

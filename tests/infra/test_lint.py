@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from tests.infra.fabrics import ALL
-from tests.infra.tools import CFN_LINT, bare_environment, environment_or_skip
+from tests.infra.tools import bare_environment, environment_or_skip
 
 from holdfast.infra import template
 
@@ -18,7 +18,7 @@ LOCAL_CODE = "W3002"
 @pytest.mark.aws
 @pytest.mark.slow
 def test_cfn_lint_finds_nothing(tmp_path):
-    programs = environment_or_skip(CFN_LINT)
+    programs = environment_or_skip("cfn-lint")
     for name, fabric in ALL.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(template(fabric)))
     assert lint(programs, [str(path) for path in tmp_path.iterdir()]) == []
@@ -27,7 +27,7 @@ def test_cfn_lint_finds_nothing(tmp_path):
 @pytest.mark.aws
 @pytest.mark.slow
 def test_cfn_lint_would_find_something(tmp_path):
-    programs = environment_or_skip(CFN_LINT)
+    programs = environment_or_skip("cfn-lint")
     wrong = template(ALL["plain"])
     wrong["Resources"]["Doorbell"]["Properties"]["VisibilityTimeout"] = "long"
     wrong["Resources"]["Function"]["Properties"]["Role"] = {"Ref": "Nobody"}

@@ -18,7 +18,7 @@ import boto3
 import pytest
 from tests.infra.fabrics import of_type
 from tests.infra.ministack import REGION, ministack, wait_until
-from tests.infra.tools import MINISTACK, environment_or_skip
+from tests.infra.tools import environment_or_skip
 
 import holdfast as hf
 from holdfast.backends.aws.table import table_definition
@@ -80,7 +80,7 @@ def settled(client: Client) -> str:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    programs = environment_or_skip(MINISTACK)
+    programs = environment_or_skip("ministack")
     with pytest.MonkeyPatch.context() as patched:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patched.delenv(name)

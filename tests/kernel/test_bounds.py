@@ -118,7 +118,7 @@ async def test_300_messages_that_wait_for_one_actor():
         for number in range(300):
             await hf.send(till.add, number)
     async with app.worker():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(numbers := await till.numbers()) < 300:
                 await asyncio.sleep(0)
     assert numbers == list(range(300))
@@ -148,7 +148,7 @@ async def test_300_events_that_wait_in_the_outbox():
         for order in range(300):
             await app.publish(Placed(order), id=f"order-{order}")
     async with app.worker():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(handled) < 300 or (await app.outbox.waiting()).items:
                 await asyncio.sleep(0)
     assert sorted(handled) == list(range(300))

@@ -92,7 +92,7 @@ async def test_all_that_are_blocked_are_counted_whenever_they_are_looked_at_agai
     async with place.app().worker() as app:
         for id in "abc":
             await app.registry.workflow("pinned").start(id=id)
-    async with asyncio.timeout(10), place.app("2").worker() as other:
+    async with asyncio.timeout(60), place.app("2").worker() as other:
         for id in "abc":
             await other.handle("pinned", id).signal("other", "y")
             while (await other.handle("pinned", id).status()).status != BLOCKED:

@@ -205,11 +205,6 @@ OFFSETS = st.lists(st.sampled_from([-600_000, -1500, 0, 1500, 600_000]), min_siz
 SLEEP_SECONDS = 45.0
 
 
-@pytest.fixture
-def hangs_after_seconds():
-    return 120.0
-
-
 @pytest.mark.usefixtures("errors_expected")
 @settings(
     max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None

@@ -213,7 +213,7 @@ async def test_a_tick_publishes_with_its_commit(place):
 
 
 async def test_a_transactional_step_publishes_with_its_sql(sqlite_world, eventually):
-    app = sqlite_world.app()
+    app = sqlite_world.app(limits=hf.Limits(sweep_seconds=1_000.0))
     seen = handled(app)
     attempts = []
 
@@ -231,7 +231,7 @@ async def test_a_transactional_step_publishes_with_its_sql(sqlite_world, eventua
         await pay(order)
 
     async with app.worker():
-        async with asyncio.timeout(4):  # rung for: the sweep would come after five seconds
+        async with asyncio.timeout(60):  # rung for: the sweep would come too late
             await checkout("1")
             await eventually(lambda: seen)
         assert await app.transact(lambda cursor: list(cursor.execute("SELECT id FROM payments"))) == [("1",)]

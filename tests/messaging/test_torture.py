@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from tests.messaging.torture import points
 from tests.messaging.torture.points import PLANTS, POINTS
 from tests.torture.process import ROOT
 
+from holdfast.backends.sqlite import open_sqlite_home
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, Item, Put, Write
+
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-
-
-@pytest.fixture
-def hangs_after_seconds() -> int:
-    return 120
 
 
 def torture(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     """The exit status, the report as data, and all that was printed."""
     report = folder / "report.json"
     command = [sys.executable, "-m", "tests.messaging.torture", "--quick", "--json", str(report), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     text = done.stdout + done.stderr
     assert report.exists(), text
     return done.returncode, json.loads(report.read_text()), text
@@ -47,3 +50,36 @@ def test_a_planted_bug_is_found(tmp_path: Path, plant: str, complaint: str) -> N
     status, report, text = torture(tmp_path, "--plant", plant)
     assert status == 1, text
     assert any(re.search(complaint, told) for told in report["complaints"]), text
+    assert not any("before it was delivered" in told for told in report["complaints"]), "the engine is at fault here"
+
+
+async def test_a_repeat_is_announced_once_its_delivery_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(points, "tell", lambda **facts: told.append(facts))
+    home = await open_sqlite_home(str(tmp_path / "home.db"))
+    try:
+        store = points.RelayStore(home.store, [], Random(1), doubled=1.0)
+        apply, reached, goes_on = store._apply, asyncio.Event(), asyncio.Event()
+
+        async def held(*writes: Write) -> Any:
+            reached.set()
+            await goes_on.wait()
+            return await apply(*writes)
+
+        store._apply = held
+        place = Item("actor#!torture!apply#actor#Sender#s", f"{INBOX_PREFIX}1", body=b"{}")
+        writing = asyncio.ensure_future(store.write(Put(place, ABSENT)))
+        await reached.wait()
+        assert told == [], "a relay that dies here has delivered nothing"
+        goes_on.set()
+        await writing
+        here = [place.partition, place.sort]
+        assert told == [{"delivered": here}, {"repeat": [*here, "{}"]}]
+        with pytest.raises(Refused):
+            await store.write(Put(place, ABSENT))
+        assert len(told) == 2, "what was refused is not delivered"
+    finally:
+        await home.doorbell.close()
+        await home.store.close()

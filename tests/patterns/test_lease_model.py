@@ -43,11 +43,6 @@ SEEN = FaultCounts()
 OFFSETS = st.lists(st.sampled_from([-600_000, -1500, 0, 1500, 600_000]), min_size=2, max_size=4)
 
 
-@pytest.fixture
-def hangs_after_seconds():
-    return 120.0
-
-
 class Resource:
     """What is guarded, and what the model says of it."""
 

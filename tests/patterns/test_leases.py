@@ -585,7 +585,7 @@ async def test_it_is_refused_in_a_workflow_body(app):
 
     async with app.worker():
         with pytest.raises(hf.ExecutionFailed) as caught:
-            await (await body.start()).result("5s")
+            await (await body.start()).result("60s")
     assert isinstance(caught.value.__cause__, hf.IOOutsideStep)
 
 

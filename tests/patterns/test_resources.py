@@ -131,7 +131,7 @@ async def test_it_is_opened_and_closed_in_one_task_and_in_nobodys_context(app):
         return 1
 
     async with app.worker():
-        assert await (await work.start()).result("5s") == 1
+        assert await (await work.start()).result("60s") == 1
         opened_in = await task.get()
     assert opened_in.done() and opened_in.exception() is None
 
@@ -261,7 +261,7 @@ async def test_steps_and_their_undos_get_it_and_it_is_no_part_of_the_record(app,
 
     async with app.worker():
         handle = await checkout.start()
-        assert await handle.result("5s") == ["visa by 1", "amex by 1"]
+        assert await handle.result("60s") == ["visa by 1", "amex by 1"]
         assert undone == [("lost by 1", 1)]
         assert len(bank.clients) == 1
         assert [each.name for each in charge.signature.parameters] == ["card"]

@@ -28,11 +28,6 @@ SEEN = FaultCounts()
 ROUNDS = 5
 
 
-@pytest.fixture
-def hangs_after_seconds():
-    return 120.0
-
-
 class Books:
     """What each writer was told, by mark; a mark is one thing to write."""
 

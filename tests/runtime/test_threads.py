@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.runtime.threads import StepThreads
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 100
 
 
 @pytest.fixture

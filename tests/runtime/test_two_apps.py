@@ -16,7 +16,7 @@ async def test_in_one_process(tmp_path: Path) -> None:
     shop, bank, order = two_apps(f"sqlite:///{tmp_path}/home.db")
     async with shop.worker(), bank.worker():
         handle = await order.start(7, id="1")
-        assert await handle.result(timeout="20s") == EXPECTED
+        assert await handle.result(timeout="60s") == EXPECTED
         assert shop.telemetry.counts["turn_failed"] == bank.telemetry.counts["turn_failed"] == 0
 
 
@@ -27,7 +27,7 @@ async def test_whose_worker_comes_later_finds_what_it_was_called_for(tmp_path: P
         with pytest.raises(hf.WaitTimeout):
             await handle.result(timeout="50ms")
         async with bank.worker():
-            assert await handle.result(timeout="20s") == EXPECTED
+            assert await handle.result(timeout="60s") == EXPECTED
 
 
 async def test_in_two_processes(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ async def test_in_two_processes(tmp_path: Path) -> None:
     try:
         async with shop.worker():
             handle = await order.start(7, id="1")
-            assert await handle.result(timeout="30s") == EXPECTED
+            assert await handle.result(timeout="60s") == EXPECTED
     finally:
         bank.kill()
         await bank.wait()

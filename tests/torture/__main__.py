@@ -30,8 +30,8 @@ from tests.torture.verdict import judge, log_complaints
 from holdfast.opening import open_home
 
 FULL: Final = {"kills": 220, "zombies": 60, "workers": 4, "executions": 1_500, "rate": 14.0, "seconds": 480.0}
-QUICK: Final = {"kills": 14, "zombies": 8, "workers": 4, "executions": 60, "rate": 20.0, "seconds": 60.0}
-HEALING_SECONDS: Final = {False: 60.0, True: 20.0}
+QUICK: Final = {"kills": 14, "zombies": 8, "workers": 4, "executions": 60, "rate": 20.0, "seconds": 180.0}
+HEALING_SECONDS: Final = {False: 60.0, True: 40.0}
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:

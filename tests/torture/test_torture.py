@@ -20,7 +20,7 @@ def torture(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     """The exit status, the report as data, and all that was printed."""
     report = folder / "report.json"
     command = [sys.executable, "-m", "tests.torture", "--quick", "--json", str(report), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     text = done.stdout + done.stderr
     assert report.exists(), text
     return done.returncode, json.loads(report.read_text()), text

@@ -45,7 +45,7 @@ async def body_error(app, body):
     workflow = app.workflow(name="body")(body)
     async with app.worker():
         with pytest.raises(hf.ExecutionFailed) as caught:
-            await (await workflow.start()).result("5s")
+            await (await workflow.start()).result("60s")
     return caught.value.__cause__
 
 

@@ -586,4 +586,4 @@ async def test_a_cancelled_execution_that_cleans_up_for_too_long_runs_out_of_tim
         await reaches(handle, "SUSPENDED")
         await handle.cancel()
         with pytest.raises((hf.ExecutionTimedOut, hf.ExecutionCancelled)):
-            await handle.result(timeout="3s")
+            await handle.result(timeout="60s")

@@ -139,7 +139,7 @@ async def test_a_child_that_is_cancelled_or_terminated_or_late_raises_in_its_par
         first, second = await waiting()
         await child.handle(first).cancel()
         await child.handle(second).terminate()
-        *first_two, last = await handle.result(timeout="3s")
+        *first_two, last = await handle.result(timeout="60s")
         assert sorted(first_two) == ["ExecutionCancelled", "ExecutionTerminated"]
         assert last == "ExecutionTimedOut"
 
@@ -251,7 +251,7 @@ async def test_a_body_awaits_an_execution_that_somebody_else_started(app, child)
     @app.workflow
     async def parent() -> list[int]:
         detached = await child.start(3, id="mine")
-        return list(await asyncio.gather(detached, child.handle("other"), child.handle("late").result("5s")))
+        return list(await asyncio.gather(detached, child.handle("other"), child.handle("late").result("60s")))
 
     async with app.worker():
         await (await child.start(7, id="other"))
@@ -342,7 +342,7 @@ async def test_a_crash_of_the_parent_starts_no_child_twice(world, ran, eventuall
     async with second.worker():
         for found in (await second.executions("child")).executions:
             await child.handle(found.id).signal("go")
-        assert await after.handle("p").result(timeout="5s") == 3
+        assert await after.handle("p").result(timeout="60s") == 3
     assert ran == {0: 1, 1: 1, 2: 1}
 
 
@@ -387,4 +387,4 @@ async def test_a_child_on_another_worker_ends_its_parents_wait(world):
     async with two.worker(), one:
         await child.handle("c")
         handle = await parent.start(id="p")
-        assert await handle.result(timeout="5s") == "from there"
+        assert await handle.result(timeout="60s") == "from there"

@@ -99,7 +99,7 @@ async def test_an_answer_of_the_old_format_is_taken_and_leaves_its_mark(app, tel
         partition = partition_of("job", "j")
         await app.access().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), body=answer)))
         await handle.signal("go")
-        assert await handle.result("5s") == 3
+        assert await handle.result("60s") == 3
         assert await rows(app, handle, INBOX_PREFIX) == [callback_sort(0, "callback#0")]
         with pytest.raises(hf.InvalidToken):
             await app.callback(token).complete(4)

@@ -178,7 +178,7 @@ async def test_a_parent_waits_for_the_last_run_of_its_child(app):
         return await child(3)
 
     async with app.worker():
-        assert await parent.start(id="p") and await parent.handle("p").result("5s") == "last"
+        assert await parent.start(id="p") and await parent.handle("p").result("60s") == "last"
 
 
 async def test_children_of_different_runs_do_not_meet(app):

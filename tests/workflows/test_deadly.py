@@ -118,7 +118,7 @@ async def test_a_step_that_kills_its_process_is_parked_and_its_neighbour_ends(sh
         fine = await innocent.start(id="i")
         async with Supervisor(tmp_path) as supervisor:
             status = await reaches(parked, "BLOCKED")
-            assert await fine.result("15s") == 3
+            assert await fine.result("60s") == 3
             assert supervisor.deaths == MOST
         assert "its process died 3 times in a row, while it had poison#0 under way" in status.blocked
         assert "holdfast resume" in status.blocked
@@ -130,12 +130,12 @@ async def test_a_step_that_kills_its_process_is_parked_and_its_neighbour_ends(sh
             await patient_neighbour(shop)
             assert (await reaches(parked, "BLOCKED")).blocked == status.blocked
             await parked.resume()
-            assert await parked.result("10s") == "mended"
+            assert await parked.result("60s") == "mended"
 
 
 async def patient_neighbour(shop: dict[str, object]) -> None:
     """Something that takes its turn behind what was rung for before."""
-    assert await (await shop["patient"].start(id="n")).result("10s") == 0
+    assert await (await shop["patient"].start(id="n")).result("60s") == 0
 
 
 @pytest.mark.process
@@ -150,4 +150,4 @@ async def test_a_body_that_kills_its_process_is_parked_too(shop, tmp_path, reach
         async with app.worker():
             assert (await parked.status()).status == "BLOCKED"  # a worker that starts does not look at it
             await parked.resume()
-            assert await parked.result("10s") == "mended"
+            assert await parked.result("60s") == "mended"

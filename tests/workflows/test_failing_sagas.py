@@ -447,7 +447,7 @@ async def test_a_time_out_of_the_body_that_comes_while_a_block_is_undone_is_rais
                 await goods.take("a")
                 await goods.fail()
         except TimeoutError as error:
-            return f"too late, and before that {error.__cause__!r} from {error.__cause__.__cause__!r}"
+            return f"too late, and before that {error.__context__!r} from {error.__context__.__cause__!r}"
         return "?"
 
     async with app.worker():
@@ -570,7 +570,7 @@ async def test_a_retry_goes_on_with_the_undo_that_gave_up_in_a_child(app, goods)
             await handle
         goods.broken.clear()
         await handle.retry()
-        assert await handle.result("5s") == "sorry"
+        assert await handle.result("60s") == "sorry"
     assert goods.ledger == ["a", "undoing a", "undoing a", "not a"]
 
 

@@ -118,7 +118,7 @@ async def test_another_process_replays_it_with_an_object_of_its_own(world):
             await asyncio.sleep(0)
     async with second.worker():
         await after.handle("j").signal("go")
-        assert await after.handle("j").result("5s") == "ann has paid 5ann"
+        assert await after.handle("j").result("60s") == "ann has paid 5ann"
     assert done == ["charge 5", "send 1"]
 
 

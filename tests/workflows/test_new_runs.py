@@ -95,7 +95,7 @@ async def test_a_request_to_cancel_that_comes_between_two_runs_is_not_lost(app, 
         handle = await job.start(0, id="j")
         ambush.before_the_end = lambda: handle.cancel("enough")
         with pytest.raises(hf.ExecutionCancelled, match="enough"):
-            await handle.result("2s")
+            await handle.result("60s")
 
 
 async def test_two_requests_to_cancel_at_once_do_not_interrupt_the_clean_up(memory_world):
@@ -120,5 +120,5 @@ async def test_two_requests_to_cancel_at_once_do_not_interrupt_the_clean_up(memo
         await handle.cancel("two")
         async with app.worker():
             with pytest.raises(hf.ExecutionCancelled, match="one"):
-                await handle.result("2s")
+                await handle.result("60s")
     assert cleaned == ["up"]

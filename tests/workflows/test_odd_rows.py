@@ -59,7 +59,7 @@ async def test_workers_go_on_with_the_others(sqlite_world, eventually) -> None:
     async with app.worker():
         handle = waits.handle("one")
         await handle.signal("go", "on")
-        assert await handle.result(timeout="10s") == "on"
+        assert await handle.result(timeout="60s") == "on"
         (bad,) = [each for each in (await app.executions()).executions if each.id == "bad"]
         assert bad.due_at == moment(LATEST_MS)
         assert (await waits.handle("bad").status()).error == bad.error
@@ -93,7 +93,7 @@ async def test_a_wait_that_has_no_end_is_refused_at_once(app, seconds, way) -> N
 
     async with app.worker():
         handle = await job.start(id="j")
-        told = await handle.result(timeout="10s")
+        told = await handle.result(timeout="60s")
         assert "a body waits for at most 366,000 days" in told or (math.isnan(seconds) and "NaN" in told)
         assert (await handle.status()).status == "COMPLETED"
         assert app.telemetry.counts["turn_failed"] == 0

@@ -44,7 +44,7 @@ def failing_once(ran, error, result="launched"):
 
 async def failed(handle):
     with pytest.raises(hf.ExecutionFailed):
-        await handle.result("5s")
+        await handle.result("60s")
     return handle
 
 
@@ -85,7 +85,7 @@ async def test_what_failed_by_itself_may_have_happened_too(app, ran):
     async with app.worker():
         handle = await failed(await job.start(id="j"))
         await refused(handle, ran)
-        assert await (await handle.fork("k", before="launch#0")).result("5s") == "launched"
+        assert await (await handle.fork("k", before="launch#0")).result("60s") == "launched"
     assert ran == {"launch": 2}
 
 
@@ -103,7 +103,7 @@ async def test_what_has_certainly_not_happened_is_retried(app, ran, error, retry
     async with app.worker():
         handle = await failed(await job.start(id="j"))
         await handle.retry()
-        assert await handle.result("5s") == "launched"
+        assert await handle.result("60s") == "launched"
 
 
 @pytest.mark.parametrize(

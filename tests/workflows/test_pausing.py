@@ -65,7 +65,7 @@ async def test_one_whose_time_is_up_ends(app, sleeps, eventually) -> None:
         await asyncio.sleep(0.06)
         await swept(app)
         with pytest.raises(hf.ExecutionTimedOut):
-            await handle.result(timeout="10s")
+            await handle.result(timeout="60s")
 
 
 async def test_its_deadline_is_found_although_a_signal_came(app) -> None:
@@ -82,7 +82,7 @@ async def test_its_deadline_is_found_although_a_signal_came(app) -> None:
         await asyncio.sleep(0.3)
         await swept(app)
         with pytest.raises(hf.ExecutionTimedOut):
-            await handle.result(timeout="10s")
+            await handle.result(timeout="60s")
 
 
 async def test_one_that_is_cancelled_ends(app, sleeps) -> None:
@@ -90,7 +90,7 @@ async def test_one_that_is_cancelled_ends(app, sleeps) -> None:
     async with app.worker():
         await handle.cancel("enough")
         with pytest.raises(hf.ExecutionCancelled, match="enough"):
-            await handle.result(timeout="10s")
+            await handle.result(timeout="60s")
 
 
 async def test_a_timer_that_comes_while_it_is_paused_in_memory_waits_for_resume(app, sleeps, reaches) -> None:
@@ -102,4 +102,4 @@ async def test_a_timer_that_comes_while_it_is_paused_in_memory_waits_for_resume(
         assert (await handle.status()).status == "PAUSED"
         await handle.signal("go", "on")
         await handle.resume()
-        assert await handle.result(timeout="10s") == "on"
+        assert await handle.result(timeout="60s") == "on"

@@ -56,7 +56,7 @@ async def mended(handle, broken):
         await handle
     broken.clear()
     await handle.retry()
-    return await handle.result("5s")
+    return await handle.result("60s")
 
 
 async def test_what_came_after_an_error_that_was_kept_is_not_done_again(app, do, ran, broken):
@@ -155,7 +155,7 @@ async def test_an_error_of_the_body_takes_nothing_back(app, do, ran):
         wrong.clear()
         wrong.append(False)
         await handle.retry()
-        assert await handle.result("5s") == "b"
+        assert await handle.result("60s") == "b"
     assert ran == {"a": 1, "b": 1}
 
 
@@ -198,7 +198,7 @@ async def test_a_retry_of_a_retry_keeps_what_both_have_finished(app, do, ran, br
                 await handle
             broken.remove(mend)
             await handle.retry()
-        assert await handle.result("5s") == ["a", "b"]
+        assert await handle.result("60s") == ["a", "b"]
     assert ran == {"a": 2, "b": 2, "after a": 1, "after b": 1}
 
 
@@ -233,10 +233,10 @@ async def test_a_retried_execution_replays_in_another_process(world):
             await handle
         broken.clear()
         await handle.retry()
-        assert await handle.result("5s") == ["a", "b", "c", "d"]
+        assert await handle.result("60s") == ["a", "b", "c", "d"]
     async with second.worker():
         forked = await after.handle("j").fork("k")
-        assert await forked.result("5s") == ["a", "b", "c", "d"]
+        assert await forked.result("60s") == ["a", "b", "c", "d"]
     assert ran == {"a": 2, "b": 1, "c": 1, "d": 1}
 
 
@@ -291,7 +291,7 @@ async def test_an_at_most_once_step_whose_outcome_nobody_knows_is_not_run_again(
         broken.clear()
         await handle.retry()
         with pytest.raises(hf.ExecutionFailed, match="StepInterrupted"):
-            await handle.result("5s")
+            await handle.result("60s")
     assert ran["launch"] == 1
 
 
@@ -368,7 +368,7 @@ async def test_a_child_that_the_failure_cancelled_goes_on(app, do, child, ran, b
         await handle.retry()
         await reaches(await only(app, child), "SUSPENDED")
         await (await only(app, child)).signal("go")
-        assert await handle.result("5s") == ["c ends", "a"]
+        assert await handle.result("60s") == ["c ends", "a"]
     assert ran == {"a": 2, "c begins": 1, "c ends": 1}
 
 
@@ -405,7 +405,7 @@ async def test_a_child_that_is_still_being_cancelled_goes_on_when_that_is_done(a
         under = await only(app, child)
         await reaches(under, "SUSPENDED")
         await under.signal("go", "gone")
-        assert await handle.result("5s") == ["gone", "a"]
+        assert await handle.result("60s") == ["gone", "a"]
     assert ran == {"a": 2, "cleaned": 1}
 
 
@@ -493,10 +493,10 @@ async def test_a_child_that_somebody_cancelled_stays_so_until_its_parent_is_retr
         under = await only(app, child)
         await under.cancel("by hand")
         with pytest.raises(hf.ExecutionFailed, match="ended as CANCELLED: by hand"):
-            await handle.result("5s")
+            await handle.result("60s")
         await handle.retry()
         await under.signal("go")
-        assert await handle.result("5s") == "ac ends"
+        assert await handle.result("60s") == "ac ends"
     assert ran == {"a": 1, "c begins": 1, "c ends": 1}
 
 
@@ -519,11 +519,11 @@ async def test_what_is_awaited_by_handle_is_not_retried_by_who_waits(app, do, ra
         broken.clear()
         await handle.retry()
         with pytest.raises(hf.ExecutionFailed, match="other 'o' ended as FAILED"):
-            await handle.result("5s")
+            await handle.result("60s")
         await theirs.retry()
         assert await theirs == "a"
         await handle.retry()
-        assert await handle.result("5s") == "a"
+        assert await handle.result("60s") == "a"
 
 
 # ── What stands in the journal ──────────────────────────────────────────────────────────────────────────────────────

@@ -114,7 +114,7 @@ async def test_it_is_tried_again_like_other_steps(app, bank, fast):
 
     async with app.worker():
         handle = await job.start(id="j")
-        assert await handle.result("5s") == 2
+        assert await handle.result("60s") == 2
         assert [event.outcome for event in await handle.history()] == ["retrying", "done"]
 
 
@@ -367,4 +367,4 @@ async def test_stop_iteration_out_of_sql_is_a_failure_like_others(app):
             return type(error).__name__
 
     async with app.worker():
-        assert await (await job.start()).result("5s") == "RuntimeError"
+        assert await (await job.start()).result("60s") == "RuntimeError"

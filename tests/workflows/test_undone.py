@@ -43,7 +43,7 @@ class Shop:
 
 async def failed(handle):
     with pytest.raises(hf.ExecutionError):
-        await handle.result("5s")
+        await handle.result("60s")
     return handle
 
 
@@ -67,7 +67,7 @@ async def test_a_fork_does_not_keep_what_was_undone(app, shop, ran, broken):
         with pytest.raises(hf.InvalidState, match=r"no longer hold.* fork this one before 'charge#0'$"):
             await handle.retry()
         assert ran["ship lamp"] == 1
-        assert await (await handle.fork("o-4", before="charge#0")).result("5s") == "lamp"
+        assert await (await handle.fork("o-4", before="charge#0")).result("60s") == "lamp"
     assert ran == {"charge a": 2, "charge b": 2, "ship lamp": 2, "refund a": 1, "refund b": 1}
 
 
@@ -107,7 +107,7 @@ async def test_what_was_undone_before_stays_undone_in_the_fork(app, rounds, ran,
     async with app.worker():
         handle = await failed(await rounds.start(id="o"))
         broken.clear()
-        assert await (await handle.fork("o-2", before="ship#3")).result("5s") == "done"
+        assert await (await handle.fork("o-2", before="ship#3")).result("60s") == "done"
     assert ran["charge b"] == ran["refund b"] == 1
 
 
@@ -120,7 +120,7 @@ async def test_a_fork_is_possible_before_the_first_step_whose_undo_it_would_leav
         with pytest.raises(hf.InvalidState, match=r"undoing, charge#2, which .* fork before 'charge#2'"):
             await handle.fork("o-2", before="ship#2")
         broken.clear()
-        assert await (await handle.fork("o-3", before="charge#1")).result("5s") == "done"
+        assert await (await handle.fork("o-3", before="charge#1")).result("60s") == "done"
     assert ran["charge a"] == 1
     assert ran["charge b"] == ran["charge c"] == 2
 
@@ -155,7 +155,7 @@ async def test_what_another_block_has_done_is_not_taken_for_undone(app, shop, ra
         with pytest.raises(hf.InvalidState, match=r"undoing, one#0/charge#0, which .* before 'one#0/charge#0'$"):
             await handle.fork("o-2", before="one#0/ship#0")
         broken.clear()
-        await (await handle.fork("o-3", before="ship#0")).result("5s")
+        await (await handle.fork("o-3", before="ship#0")).result("60s")
     assert ran["charge bad"] == ran["refund bad"] == ran["charge good"] == 1
     assert ran["refund good"] == 0
 
@@ -217,7 +217,7 @@ async def test_a_step_whose_undo_gave_up_holds(app, shop, ran, broken):
     async with app.worker():
         handle = await failed(await order.start(id="o"))
         broken.clear()
-        assert await (await handle.fork("o-2", before="ship#0")).result("5s") == "lamp"
+        assert await (await handle.fork("o-2", before="ship#0")).result("60s") == "lamp"
     assert ran["charge a"] == 1
 
 

@@ -52,7 +52,7 @@ def deploy(world, ran, eventually, reaches):
         async with second.worker():
             handle = after.handle("j")
             await handle.signal("go", "gone")
-            return await handle.result("5s")
+            return await handle.result("60s")
 
     async def blocked(old, new, **options) -> str:
         """Why the execution is blocked by the new code. The old code goes on with it by itself, as if nothing was."""
@@ -70,7 +70,7 @@ def deploy(world, ran, eventually, reaches):
             head = await second.access().home.store.get("wf#job#j")
             assert await handle.history() == history
         async with third.worker():
-            assert (await again.handle("j").result("5s"))[-2:] == ["gone", "c"]
+            assert (await again.handle("j").result("60s"))[-2:] == ["gone", "c"]
         assert (ran["a"], ran["b"], ran["c"]) == (1, 1, 1)
         return str(decode_record(head.body).blocked)
 
@@ -356,7 +356,7 @@ async def test_what_newer_code_has_finished_blocks_older_code_again(world, deplo
         await three.handle("j").signal("go", "2")
         await reaches(three.handle("j"), "BLOCKED")
     async with fourth.worker():
-        assert await four.handle("j").result("5s") == ["a", "1", "2", "c"]
+        assert await four.handle("j").result("60s") == ["a", "1", "2", "c"]
 
 
 # ── Strict replay ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -430,7 +430,7 @@ async def test_a_patch_is_off_for_executions_that_have_passed_and_on_for_new_one
     async with app.worker():
         handle = await job.start(id="j-2")
         await handle.signal("go", "x")
-        assert await handle.result("5s") == ["A", "b", "x", "c"]
+        assert await handle.result("60s") == ["A", "b", "x", "c"]
 
 
 async def test_a_patch_is_on_for_executions_that_have_not_reached_it_yet(deploy, ran):
@@ -454,7 +454,7 @@ async def test_a_patch_keeps_its_answer_over_replays(world, deploy, ran):
     job = deploy.code(app, patched)
     async with app.worker():
         handle = await job.start(id="j")
-        assert await handle.result("5s") == ["True"] * 4
+        assert await handle.result("60s") == ["True"] * 4
         assert [event.outcome for event in await handle.history() if event.kind == "patch"] == ["marked"]
 
 
@@ -494,7 +494,7 @@ async def test_a_pinned_execution_waits_for_its_own_code_and_is_reported(world, 
     again = deploy.code(third, base, versions="pinned")
     async with third.worker():
         await again.handle("j").resume()
-        assert await again.handle("j").result("5s") == ["a", "b", "gone", "c"]
+        assert await again.handle("j").result("60s") == ["a", "b", "gone", "c"]
 
 
 async def test_a_pinned_execution_can_be_moved_to_other_code(world, deploy, ran, eventually, reaches):
@@ -512,7 +512,7 @@ async def test_a_pinned_execution_can_be_moved_to_other_code(world, deploy, ran,
         await reaches(handle, "BLOCKED")
         for _ in range(2):
             await handle.move()
-        assert await handle.result("5s") == ["a", "b", "gone", "d"]
+        assert await handle.result("60s") == ["a", "b", "gone", "d"]
         assert (await handle.status()).version == "new"
         with pytest.raises(hf.InvalidState, match="COMPLETED"):
             await handle.move()
@@ -558,7 +558,7 @@ async def test_one_that_is_paused_is_moved_and_stays_paused(world, deploy, ran, 
         assert (await handle.status()).status == "PAUSED"
         await handle.signal("go", "gone")
         await handle.resume()
-        assert await handle.result("5s") == ["a", "b", "gone"]
+        assert await handle.result("60s") == ["a", "b", "gone"]
 
 
 async def test_a_next_run_of_one_that_was_moved_is_pinned_to_the_code_that_began_it(world, reaches):
@@ -584,7 +584,7 @@ async def test_a_next_run_of_one_that_was_moved_is_pinned_to_the_code_that_began
         await handle.move()
         await handle.signal("go")
         await handle.signal("go")
-        assert await handle.result("5s") == "2"
+        assert await handle.result("60s") == "2"
         status = await handle.status()
         assert (status.run, status.version) == (1, "2")
 
@@ -673,7 +673,7 @@ async def test_parameters_added_with_defaults_read_old_input(world):
     async with first:
         await before.start(1, id="j")
     async with second.worker():
-        assert await after.handle("j").result("5s") == [1, 7]
+        assert await after.handle("j").result("60s") == [1, 7]
 
 
 async def test_input_the_new_code_cannot_read_blocks_until_code_comes_that_can(world, eventually):
@@ -696,4 +696,4 @@ async def test_input_the_new_code_cannot_read_blocks_until_code_comes_that_can(w
     async with second.worker():
         await eventually(lambda: _why_blocked(second, "does not fit its parameters"))
     async with third.worker():
-        assert await mended.handle("j").result("5s") == 10
+        assert await mended.handle("j").result("60s") == 10

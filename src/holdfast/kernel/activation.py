@@ -183,9 +183,7 @@ class Activation:
             self.requested.clear()
         wants, self._wants = self._wants, None
         if wants is not None:
-            wants.asked = wants.begun
-            if wants.withdrawn:
-                wants.asked = [request for request in wants.begun if request.id in self.requested]
+            wants.asked = [request for request in wants.begun if request.id in self.requested]
         return wants
 
     def _new_wants(self) -> Wants:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.backends.aws.local import credentials, shared_client, shared_server
 from tests.infra.ministack import ministack
-from tests.infra.tools import MINISTACK, environment_or_skip
+from tests.infra.tools import environment_or_skip
 
 from holdfast.backends.aws import DynamoStore, Objects, S3Blobs, Transport, parse_address
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, new_client
@@ -39,7 +39,7 @@ def dynamodb() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an emulator of S3."""
-    programs = environment_or_skip(MINISTACK)
+    programs = environment_or_skip("ministack")
     with credentials(), ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
         yield endpoint
 

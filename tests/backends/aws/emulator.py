@@ -28,7 +28,7 @@ from typing import Any
 from tests.infra.tools import TOOLS, environment
 from tests.torture.die_with_parent import die_with_parent
 
-RUNTIME = ("awslambdaric==4.2.2",)
+RUNTIME = "awslambdaric"
 WHEEL = "aws-sam-cli==1.170.0"
 SHA256 = {
     "x86_64": "6b1e686e62ab2baf5759c412c4864276ef2a88b094fca53ec070637ccba9b9a5",
@@ -90,9 +90,9 @@ def runtime() -> Path:
 
 def _programs() -> Path:
     try:
-        return environment(RUNTIME, f"-{sys.implementation.cache_tag}")  # it is compiled for one Python
+        return environment(RUNTIME)
     except subprocess.CalledProcessError as error:
-        raise ToolMissingError(f"{RUNTIME[0]} cannot be installed: {(error.stderr or '').strip()[-300:]}") from error
+        raise ToolMissingError(f"{RUNTIME} cannot be installed: {(error.stderr or '').strip()[-300:]}") from error
 
 
 def missing() -> str | None:

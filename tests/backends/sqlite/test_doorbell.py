@@ -27,7 +27,7 @@ def short(path: Path) -> str:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Until what happens on the event loop has happened."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
 

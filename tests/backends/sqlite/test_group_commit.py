@@ -53,7 +53,7 @@ def record_threads(store: SqliteStore, commit_seconds: float | None = None) -> l
 
 async def handed_over(store: SqliteStore) -> None:
     """Until a batch is in the thread."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not store._writer._in_thread:
             await asyncio.sleep(0)
 

@@ -17,11 +17,6 @@ KILLED_AFTER = {"ada": 0, "bob": 0, "eve": 13, "dan": 27}
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-@pytest.fixture
-def hangs_after_seconds():
-    return 120
-
-
 async def start(path, name, killed_after):
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.coordination.stream.clerk", str(path), name, str(TIMES), str(killed_after),

@@ -26,11 +26,6 @@ import holdfast as hf
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def hangs_after_seconds():
-    return 120
-
-
 class OnSqlite:
     """Each case gets an app on a file of its own, behind the sync bridge."""
 

@@ -6,11 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from examples.on_aws import tools
 from examples.on_aws.__main__ import table
 from examples.on_aws.demo import Load, Report, show
 from examples.on_aws.faults import POINTS
-from tests.infra.tools import CDK, MINISTACK, TOOLS, environment_or_skip
+from tests.infra.tools import environment_or_skip
 
 SMALL = Load(
     orders=8,
@@ -36,17 +35,13 @@ class Silent:
 @pytest.mark.process
 @pytest.mark.slow
 def test_everything_is_exact_though_environments_are_killed_and_all_is_sent_twice(tmp_path: Path) -> None:
-    environment_or_skip(MINISTACK)
+    environment_or_skip("ministack")
     report = asyncio.run(show(tmp_path, SMALL, Silent(), construct=False))
     assert report.problems == []
     assert len(report.done) == 7
     assert all(report.faults[f"environments that died at '{name}'"] == 1 for name in POINTS)
     assert report.faults["environments killed while at work"] > 0
     assert report.faults["batches of rings lost"] == 1
-
-
-def test_its_tools_are_those_of_the_tests() -> None:
-    assert (tools.MINISTACK, tools.CDK, tools.TOOLS) == (MINISTACK, CDK, TOOLS)
 
 
 def test_a_run_that_does_not_fit_together_says_so() -> None:

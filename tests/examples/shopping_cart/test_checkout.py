@@ -149,7 +149,7 @@ async def test_an_order_whose_request_died_before_its_checkout_began_is_carried_
         await ann.post("/login", {"name": "ann"})
         cents = await fill(ann, mug=1)
         await orders.place("o-1", "member ann", "visa", cents)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await ann.get("/orders/o-1")).data["status"] != "confirmed":
                 await asyncio.sleep(0.01)
         await audit()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Final
@@ -29,6 +29,8 @@ from holdfast.ports import Home, Store
 POINTS: Final = ("claim:after", "deliver:after", "mark:before", "mark:after", "settle:before", "settle:after")
 
 PLANTS: Final = ("mark first", "no memory")
+
+Apply = Callable[..., Awaitable[Sequence[Item | None]]]
 
 LATEST_REPEAT_SECONDS: Final = 0.5
 MOST_TRIES: Final = 100
@@ -55,6 +57,7 @@ class RelayStore(TorturedStore):
 
     def __init__(self, store: SqliteStore, faults: Sequence[Fault], random: Random, doubled: float) -> None:
         super().__init__(store, faults)
+        self._apply = _observed(self._apply)
         self._random = random
         self._doubled = doubled
 
@@ -75,6 +78,20 @@ class RelayStore(TorturedStore):
         for item in again:
             tell(repeat=[item.partition, item.sort, item.body.decode()])
         return written
+
+
+def _observed(apply: Apply) -> Apply:
+    """The same, telling the parent what has been delivered: it must know that before it hears of a repeat."""
+
+    async def observed(*writes: Write) -> Sequence[Item | None]:
+        written = await apply(*writes)
+        if kind_of(writes) == "deliver":
+            for each in writes:
+                if isinstance(each, Put) and each.item.sort != HEAD:
+                    tell(delivered=[each.item.partition, each.item.sort])
+        return written
+
+    return observed
 
 
 async def deliver_again(store: Store, message: Item, random: Random) -> bool:

@@ -31,6 +31,7 @@ class Staff:
         random.shuffle(self.deaths)
         self.counts: Counter[str] = Counter()
         self.attempts: Counter[str] = Counter()
+        self.delivered: set[tuple[str, str]] = set()
         self.complaints: list[str] = []
         self.killed = asyncio.Event()
         self.over = False
@@ -84,7 +85,11 @@ class Staff:
         match said:
             case {"attempt": str(key)}:
                 self.attempts[key] += 1
+            case {"delivered": [str(partition), str(sort)]}:
+                self.delivered.add((partition, sort))
             case {"repeat": [str(partition), str(sort), str(body)]}:
+                if (partition, sort) not in self.delivered:
+                    self.complaints.append(f"{sort} of {partition} was to be repeated before it was delivered")
                 self._repeats.append(asyncio.create_task(self._repeat(Item(partition, sort, body=body.encode()))))
             case {"working": _} if self.over:
                 process.send_signal(signal.SIGTERM)
