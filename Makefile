@@ -12,8 +12,7 @@ VERSIONS := 3.11 3.12 3.13
 PYTHON ?=
 NEWEST := $(lastword $(VERSIONS))
 PYTEST_OPTIONS ?= -n 3
-# On 3.13 a body that failed is freed by the collector only: its error's frames hold its activation until then.
-NEAR_PYTHON := --deselect "tests/kernel/test_residency.py::test_what_has_ended_leaves_nothing_for_the_collector[True]" -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/runtime tests/test_containment.py \
+NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/runtime tests/test_containment.py \
 	$(addprefix tests/workflows/test_,cancellation.py concurrency.py failing_sagas.py generators.py sagas.py steps.py threads.py)
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

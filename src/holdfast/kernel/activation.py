@@ -215,7 +215,8 @@ class Activation:
         self.context = self.waker = None
         self.outcome = RUNNING  # an error holds the frames of the body, and they hold us
         if self._live:
-            del self.main  # and so does the task that it ended
+            self.main.leave()  # and so does the task that it ended
+            del self.main
 
     def _start(self) -> None:
         self.main = MainTask(self.loop, self._body())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextvars import Context
@@ -25,6 +24,7 @@ from holdfast.kernel.program import Arrival, Conclusion, LeftBehind, Model
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
+from holdfast.texts import frames_of
 
 MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident"})
 """The limits of which there may be nothing."""
@@ -277,8 +277,8 @@ class Host:
 
     def failed(self, entity: Entity, error: BaseException, *, again_at: int | None = None) -> None:
         """A turn could not be finished: forget the entity and look again soon, or at a time (milliseconds)."""
-        detail = "" if isinstance(error, StoreError) else "".join(traceback.format_exception(error))
-        self.telemetry.emit("turn_failed", partition=entity.partition, error=f"{error!r} {detail}")
+        told = repr(error) if isinstance(error, StoreError) else frames_of(error)
+        self.telemetry.emit("turn_failed", partition=entity.partition, error=told)
         self.forget(entity)
         if not self.draining:
             soon = self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000)

@@ -24,6 +24,7 @@ from holdfast.kernel.generators import AnyGenerator, Generators
 from holdfast.kernel.intrusion import Intrusion
 from holdfast.kernel.tasks import DurableFuture, DurableTask, Handle, Timer, close_quietly, waits_to_clean_up
 from holdfast.kernel.waiting import runaway
+from holdfast.texts import frames_of
 
 _logger = logging.getLogger("holdfast")
 
@@ -175,7 +176,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.evicting:
-            _logger.warning("in a workflow body: %s", context.get("message"), exc_info=context.get("exception"))
+            error = context.get("exception")
+            frames = "" if error is None else f"\n{frames_of(error)}"
+            _logger.warning("in a workflow body: %s%s", context.get("message"), frames)
 
     # ── What the activation calls ───────────────────────────────────────────────────────────────────────────────────
 

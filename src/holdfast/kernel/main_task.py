@@ -76,6 +76,10 @@ class MainTask:
             return Raised(cancelled)
         return Returned(self._task.result()) if error is None else Raised(in_our_words(error))
 
+    def leave(self) -> None:
+        """Leave memory: the frames of an error, which the task holds, may hold us (from Python 3.13 on they do)."""
+        del self._task
+
     # ── Requests to stop ────────────────────────────────────────────────────────────────────────────────────────────
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,7 +15,15 @@ from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
 from holdfast.backends.aws.conditions import Words, condition_expression
-from holdfast.backends.aws.layout import COMPRESSED_FROM_BYTES, body_attribute, decode, encode, size_bytes
+from holdfast.backends.aws.layout import (
+    COMPRESSED_FROM_BYTES,
+    LARGEST_COMPRESSED_BYTES,
+    LARGEST_ITEM_BYTES,
+    body_attribute,
+    decode,
+    encode,
+    size_bytes,
+)
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import (
@@ -137,6 +146,13 @@ def test_a_damaged_body_is_told() -> None:
     wire = encode(Item("p", body=b"x" * 5_000), b"")
     with pytest.raises(StoreUnusable, match="damaged"):
         decode(wire | {"z": {"B": b"nonsense"}})
+
+
+def test_a_body_that_becomes_too_large_is_refused_before_it_does() -> None:
+    bomb = zlib.compress(bytes(LARGEST_COMPRESSED_BYTES + 1), 9)
+    assert len(bomb) < LARGEST_ITEM_BYTES
+    with pytest.raises(StoreUnusable, match="more than 67,108,864 bytes"):
+        decode(encode(Item("p", body=b"x" * 5_000), b"") | {"z": {"B": bomb}})
 
 
 @pytest.mark.parametrize("place", [("", "s"), ("p", ""), ("p" * 2_049, "s"), ("p", "s" * 1_025), ("\ud800", "s")])

@@ -40,6 +40,9 @@ COMPRESSED_FROM_BYTES: Final = 512
 """A body of so many bytes may be what makes an item two kilobytes instead of one. Packing a kilobyte takes some 20
 microseconds; the request takes milliseconds."""
 
+LARGEST_COMPRESSED_BYTES: Final = 64 * 2**20
+"""No body of more bytes is compressed, or comes out of one: 400 KB can become 400 MB."""
+
 COMPRESSION_LEVEL: Final = 3
 
 LARGEST_ITEM_BYTES: Final = 380 * 1024
@@ -74,7 +77,7 @@ def shard_of(partition: str) -> str:
 
 def body_attribute(body: bytes) -> tuple[str, bytes]:
     """The name of the attribute for a body, and its value: compressed if that makes it smaller."""
-    if len(body) > COMPRESSED_FROM_BYTES:
+    if COMPRESSED_FROM_BYTES < len(body) <= LARGEST_COMPRESSED_BYTES:
         packed = zlib.compress(body, COMPRESSION_LEVEL)
         if len(packed) < len(body):
             return "z", packed
@@ -165,7 +168,15 @@ def _body(wire: Attributes) -> bytes:
     if "z" not in wire:
         return bytes(wire["b"]["B"]) if "b" in wire else b""
     try:
-        return zlib.decompress(wire["z"]["B"])
+        return _unpacked(wire["z"]["B"])
     except zlib.error as error:
         place = f"{wire['p']['S']!r} / {wire['s']['S']!r}"
         raise StoreUnusable(f"the body of {place} is damaged ({error}): restore the table from a backup") from error
+
+
+def _unpacked(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    body = unpacker.decompress(packed, LARGEST_COMPRESSED_BYTES)
+    if not unpacker.eof:
+        raise zlib.error(f"it is cut off, or becomes more than {LARGEST_COMPRESSED_BYTES:,} bytes")
+    return body
