@@ -18,7 +18,8 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
-from holdfast.items import Item, OwnerIs, Update
+from holdfast.items import Item
+from holdfast.kernel import hold
 from holdfast.kernel.entries import Marked
 from holdfast.kernel.journal import Journal
 from holdfast.kernel.program import Blocked
@@ -69,14 +70,7 @@ async def release(entity: Journaled, host: Host) -> None:
 
     For the rare case that its head changed between the look and the claim.
     """
-    update = Update(
-        partition=entity.partition,
-        when=OwnerIs(host.home.owner, entity.epoch),
-        status=entity.programs.suspended,
-        owner=None,
-        lease_until=None,
-        due_at=host.clock.now_ms(),
-    )
+    update = hold.left(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
     try:
         await write_until_known(
             host.home.store,
@@ -129,15 +123,8 @@ async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:
 async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetType = UNSET) -> None:
     """Let go of an entity that needs other code, visibly, and look again once in a while."""
     host.telemetry.emit("blocked", partition=entity.partition, reason=reason)
-    update = Update(
-        partition=entity.partition,
-        when=OwnerIs(host.home.owner, entity.epoch),
-        status=entity.model.blocked,
-        owner=None,
-        lease_until=None,
-        due_at=host.clock.now_ms() + BLOCKED_RECHECK_MS,
-        body=body,
-    )
+    due_at = host.clock.now_ms() + BLOCKED_RECHECK_MS
+    update = hold.left(entity, host, status=entity.model.blocked, due_at=due_at, body=body)
     with contextlib.suppress(StoreError):  # then the lease runs out by itself
         await host.home.store.write(update)
     host.forget(entity)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
+from holdfast.coordination.lease import release as release_lease
 from holdfast.errors import Refused
 from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
 from holdfast.persist import write_until_known
@@ -68,6 +70,12 @@ async def confirm(entity: Entity, host: Host) -> None:
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
     entity.lease_until = max(entity.lease_until, until)
+
+
+def left(entity: Entity, host: Host, *, status: str, due_at: int, body: bytes | UnsetType = UNSET) -> Update:
+    """The write that lets go of an entity and says how it stands; refused if it is no longer ours."""
+    ours = release_lease(entity.partition, host.home.owner, entity.epoch)
+    return replace(ours, status=status, due_at=due_at, body=body)
 
 
 def unchanged(entity: Entity, host: Host) -> AllOf:
