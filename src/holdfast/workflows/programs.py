@@ -58,6 +58,7 @@ class Workflows(Struct, frozen=True):
         record = decode_record(head.body)
         if record.parked:
             raise Deadly(record.blocked, run=record.run)
+        record = replace(record, input=record.input.copy())  # or it would keep the whole body of the head in memory
         workflow = self.registry.workflow(record.workflow)
         if not workflow.is_pinned:
             return Execution(head, workflow, self._live(head, record, host))
