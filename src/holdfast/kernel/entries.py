@@ -5,7 +5,7 @@ Times are milliseconds since the epoch. ``op`` is an operation's identity: task 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -126,18 +126,13 @@ Note = Pending | Resumed
 """What rides with whatever is written next."""
 
 
-def in_order(notes: list[Note]) -> list[Note]:
-    """The notes on one stretch of work: what they say of times first, and what is waited for once."""
-    if len(notes) <= 1:
-        return notes
-    pending = [each for each in notes if isinstance(each, Pending)]
-    joined = Pending(
+def joined(pending: Sequence[Pending]) -> Pending:
+    """One note that says what several have said, one after the other."""
+    return Pending(
         {op: digest for each in pending for op, digest in each.operations.items()},
         tuple(wait for each in pending for wait in each.waits),
         tuple(op for each in pending for op in each.others),
     )
-    resumed: list[Note] = [each for each in notes if isinstance(each, Resumed)]
-    return [*resumed, joined] if pending else resumed
 
 
 class Forked(Struct, frozen=True, gc=False, tag="forked"):

@@ -23,7 +23,7 @@ from holdfast.kernel.entries import (
     deaths_in_a_row,
     decode_entries,
     encode_entries,
-    in_order,
+    joined,
     standing,
 )
 from holdfast.persist import write_until_known
@@ -55,9 +55,10 @@ class Journal:
 
     __slots__ = (
         "_bounds",
-        "_notes",
         "_owner",
         "_partition",
+        "_pending",
+        "_resumed",
         "_run",
         "_store",
         "buffer",
@@ -82,7 +83,8 @@ class Journal:
         self.deaths = 0
         self.entries: list[Entry] = []
         self.buffer: list[Entry] = []
-        self._notes: list[Note] = []
+        self._pending: list[Pending] = []
+        self._resumed: list[Resumed] = []
 
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
@@ -133,24 +135,27 @@ class Journal:
 
     def note(self, entry: Note) -> None:
         """Remember what comes before the next entry and is no reason to write."""
-        self._notes.append(entry)
+        match entry:
+            case Pending():
+                self._pending.append(entry)
+            case Resumed():
+                self._resumed.append(entry)
 
     def notes(self) -> tuple[Note, ...]:
         """What was noted since the last segment: what it says of times first."""
-        self._notes = in_order(self._notes)
-        return tuple(self._notes)
+        if len(self._pending) > 1:
+            self._pending = [joined(self._pending)]
+        return (*self._resumed, *self._pending)
 
     @property
     def has_many_notes(self) -> bool:
         """Whether they are too many to ride in the head."""
-        waits = sum(len(each.operations) + len(each.waits) for each in self._notes if isinstance(each, Pending))
-        return waits > MOST_NOTES_IN_HEAD
+        return sum(len(each.operations) + len(each.waits) for each in self._pending) > MOST_NOTES_IN_HEAD
 
     def record_notes(self) -> None:
         """Make entries of the notes, which the next commit writes: what they say of times comes before all others."""
-        notes, self._notes = in_order(self._notes), []
-        resumed = [each for each in notes if isinstance(each, Resumed)]
-        self.buffer = [*resumed, *self.buffer, *notes[len(resumed) :]]
+        self.buffer = [*self._resumed, *self.buffer, *self._pending]
+        self._pending, self._resumed = [], []
 
     async def commit(self, *others: Write) -> None:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.
@@ -159,7 +164,7 @@ class Journal:
         recognised when it comes again.
         """
         parts = list(parts_of(others, self._bounds))
-        if self.buffer and self._notes:
+        if self.buffer and (self._pending or self._resumed):
             self.record_notes()
         while self.buffer:
             entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]

@@ -118,7 +118,8 @@ async def read(entity: Journaled, host: Host) -> Program:
     entity.program = program
     deaths.check(journal, program, host)
     entity.head = None
-    _check_fit(program)
+    if program.misfit is not None:
+        raise Blocked(program.misfit)
     return program
 
 
@@ -185,15 +186,10 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
             case arrival:
                 _deliver(arrival, entity, program)
     _gather(entity, program)
-    _check_fit(program)
+    if program.misfit is not None:
+        raise Blocked(program.misfit)  # before anything is made of what it asked for (G13)
     if elapsed_seconds() - began > host.limits.stalled_seconds:
         _report_stall(entity, began, host)
-
-
-def _check_fit(program: Program) -> None:
-    """Raise ``Blocked`` if this code cannot go on: before anything is made of what it asked for (G13)."""
-    if (reason := program.misfit) is not None:
-        raise Blocked(reason)
 
 
 def _report_stall(entity: Journaled, began: float, host: Host) -> None:

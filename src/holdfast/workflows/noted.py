@@ -24,6 +24,11 @@ class Noted(Struct, frozen=True, omit_defaults=True):
     renewed: int = 0
 
     @property
+    def attempts(self) -> int:
+        """How many attempts have begun, those that failed and those that their processes did not survive."""
+        return self.died if self.tried is None else self.died + self.tried.attempt + self.tried.deaths
+
+    @property
     def failures(self) -> int:
         """How many attempts have failed."""
         return 0 if self.tried is None else self.tried.attempt

@@ -130,16 +130,15 @@ async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live
 
 async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
-    noted = live.notes_on(operation.id)
-    number = noted.failures + noted.deaths + 1
+    attempt = Attempt(command, operation, live)
     began = live.now_ms()
     try:
-        result = await contained(_invoke(Attempt(command, operation, live, number), seat))
+        result = await contained(_invoke(attempt, seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         return _failure(command, operation, live, error, began)
     steady = step.signature.result.steady(copy)
-    return live.done(operation, data, copy=steady, attempts=number, began=began)
+    return live.done(operation, data, copy=steady, attempts=attempt.number, began=began)
 
 
 def _failure(command: CallStep, operation: Operation, live: Live, error: BaseException, began: int) -> Arrival:
@@ -222,22 +221,23 @@ class Attempt:
         "_last",
         "_live",
         "_loop",
-        "_number",
         "_operation",
         "_seconds",
         "_silence",
         "_stopped",
         "_thread",
         "command",
+        "number",
     )
 
-    def __init__(self, command: CallStep, operation: Operation, live: Live, number: int) -> None:
+    def __init__(self, command: CallStep, operation: Operation, live: Live) -> None:
+        noted = live.notes_on(operation.id)
         self.command = command
+        self.number = noted.attempts + 1
         self._operation = operation
         self._live = live
-        self._number = number
         self._fence = live.fence()
-        self._last = live.notes_on(operation.id).progressed
+        self._last = noted.progressed
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._silence: asyncio.Timeout | None = None
@@ -248,7 +248,7 @@ class Attempt:
         record, op, last = self._live.record, self._operation.id, self._last
         return StepInfo(
             idempotency_key=self._live.operation_key(op),
-            attempt=self._number,
+            attempt=self.number,
             workflow=record.workflow,
             id=record.id,
             operation=op,
