@@ -37,6 +37,9 @@ FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w
 OPTIONS = {"python": {"file", "raises"}, "console": {"exit"}}
 DISGUISES = frozenset({"py", "py3", "pycon", "python3", "ipython", "Python"})
 
+NOT_A_READERS = ("HOLDFAST_", "PYTEST_", "PYTHON", "MAKE")
+"""Variables of the test run that the shell of a reader has not: a `make` that began it says which Python it takes."""
+
 
 class WrongPage(Exception):
     """A page that cannot be run, with the place and the reason."""
@@ -90,7 +93,7 @@ def options_of(place: str, language: str, text: str) -> dict[str, str]:
 def run_page(page: str, text: str, folder: Path) -> tuple[int, str]:
     """Run all blocks of a page in a fresh process; its status is 0 only if each block did what the page says."""
     job = json.dumps({"page": page, "blocks": [asdict(block) for block in blocks_of(page, text)]})
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PYTEST_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(NOT_A_READERS)}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
     with subprocess.Popen(
         [sys.executable, "-W", "error", RUNNER],

@@ -38,7 +38,7 @@ from holdfast.http.routes import find
 from holdfast.items import ALWAYS, Item, Put
 from holdfast.keys import check_id, check_key
 from holdfast.moving.export import export_home
-from holdfast.moving.records import verify
+from holdfast.moving.reading import Filed
 from holdfast.opening import open_home, open_shared
 from holdfast.runtime.shapes import message_of, ordered_call_of, recognised
 from holdfast.workflows.operations.callback import make_token, masked, token_scope, verify_token
@@ -340,7 +340,7 @@ def open_imports(folder: Path) -> Iterator[Feed]:
     def feed(data: bytes) -> None:
         path.write_bytes(data)
         with suppress(HoldfastError):
-            verify(path)
+            Filed(path).verify()
 
     yield feed
 
