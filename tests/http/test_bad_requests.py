@@ -127,6 +127,14 @@ async def test_a_request_over_a_limit_is_refused(memory_shop, limits, request_, 
         assert (answered, problem["code"]) == (status, code)
 
 
+async def test_a_body_with_two_lengths_is_refused(memory_shop):
+    async with memory_shop.working() as api:
+        headers = (("content-length", "7"), ("transfer-encoding", "chunked"))
+        request = hf.Request(method="POST", path="/v1/workflows/checkout/a", headers=headers, body=b'["tok"]')
+        assert read(await respond(api.app, request, api.options))[0] == 400
+        assert memory_shop.runs == []
+
+
 async def test_a_request_at_a_limit_is_served(memory_shop):
     limits = hf.HttpLimits(body_bytes=7, path_bytes=24, headers=0, headers_bytes=0)
     async with memory_shop.working(limits=limits) as api:

@@ -49,6 +49,21 @@ def test_no_notation_hides_them():
     assert numbers_collide(hidden.encode())
 
 
+@pytest.mark.parametrize("zero", ["\u0660", "\U0001d7ce"])
+def test_digits_of_any_script_are_digits(zero):
+    other = str.maketrans("0123456789", "".join(chr(ord(zero) + n) for n in range(10)))
+    written = [each.translate(other) for each in decimals(500)]
+    assert {Decimal(each) for each in written} == {Decimal(each) for each in decimals(500)}
+    assert numbers_collide(msgspec.json.encode(written))
+    assert numbers_collide(json.dumps(written).encode()), "with escapes"
+
+
+def test_underscores_hide_no_number():
+    written = [f"{each[:8]}_{each[8:]}" for each in decimals(500)]
+    assert len({hash(Decimal(each)) for each in written[100:]}) == 1
+    assert numbers_collide(msgspec.json.encode(written))
+
+
 def test_numbers_that_people_send_are_let_pass():
     chance = random.Random(1)
     uuids = [UUID(int=chance.getrandbits(128)) for _ in range(5_000)]

@@ -209,7 +209,7 @@ async def test_a_step_of_the_same_name_inserted_before_is_told_by_its_arguments(
 
     told = await deploy.blocked(base, new)
     assert "do#0" in told
-    assert "was called with other arguments" in told
+    assert "is called with other arguments now" in told
     assert "hf.patched" in told
     assert ran["x"] == 0
 
@@ -413,7 +413,7 @@ async def test_chance_taken_from_outside_is_caught(why_blocked):
     async def moody(do, other, go):
         return [await do(str(random.random())), await go()]
 
-    assert "was called with other arguments" in await why_blocked(moody)
+    assert "is called with other arguments now" in await why_blocked(moody)
 
 
 # ── patched ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,9 +15,11 @@ from typing import Final
 MOST_ALIKE: Final = 100
 """So many different numbers of one hash are taken; by chance there are hardly ever two."""
 
-_LONG_NUMBER: Final = re.compile(rb"[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}|[-+0-9.eE]{17,}")
-_ESCAPED: Final = re.compile(rb"\\u00(3[0-9]|2[bBdDeE]|[46][1-6])")
-"""A character of a number in the notation that JSON has for any character."""
+_LONG_NUMBER: Final = re.compile(r"[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}|[-+\d_.eE]{17,}")
+"""A UUID, or what ``Decimal`` takes for a number: the digits of any script, with underscores wherever they please."""
+
+_ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
+"""A character in the notation that JSON has for any character, or half of one."""
 
 _HEXADECIMAL_DIGITS: Final = 32
 
@@ -30,10 +32,12 @@ def numbers_collide(text: bytes) -> bool:
     """
     if len(text) <= MOST_ALIKE * 17:
         return False
-    if b"\\u00" in text:
-        text = _ESCAPED.sub(lambda found: bytes((int(found[1], 16),)), text)
+    plain = text.decode(errors="replace")
+    if "\\u" in plain:
+        halves = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), plain)
+        plain = halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     seen: dict[int, int] = {}
-    for number in set(_LONG_NUMBER.findall(text)):
+    for number in set(_LONG_NUMBER.findall(plain)):
         residue = _hash_of(number)
         seen[residue] = count = seen.get(residue, 0) + 1
         if count > MOST_ALIKE:
@@ -41,11 +45,11 @@ def numbers_collide(text: bytes) -> bool:
     return False
 
 
-def _hash_of(number: bytes) -> int:
-    digits = number.replace(b"-", b"")
+def _hash_of(number: str) -> int:
+    digits = number.replace("-", "")
     if len(digits) == _HEXADECIMAL_DIGITS and len(number) in {_HEXADECIMAL_DIGITS, _HEXADECIMAL_DIGITS + 4}:
         return int(digits, 16) % sys.hash_info.modulus
     try:
-        return abs(hash(Decimal(number.decode())))
+        return abs(hash(Decimal(number)))
     except InvalidOperation:
         return hash(number)  # it is no number

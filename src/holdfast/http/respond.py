@@ -116,6 +116,9 @@ def check_size(request: Request, limits: HttpLimits) -> None:
         raise Problem(
             431, "headers_too_large", f"over {limits.headers} headers, or over {limits.headers_bytes} bytes of them"
         )
+    if request.header_values("content-length") and request.header_values("transfer-encoding"):
+        # Where a body ends must not be a matter of taste (RFC 9112, 6.3): a proxy may see another request behind it.
+        raise Problem(400, "invalid_request", "a body has a content-length or a transfer-encoding, not both")
     check_body_size(max(len(request.body), _announced_bytes(request)), limits)
     if any(value.strip().lower() not in {"", "identity"} for value in request.header_values("content-encoding")):
         raise Problem(415, "compressed_body", "a body is sent as it is, not compressed")

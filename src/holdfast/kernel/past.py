@@ -169,7 +169,7 @@ class Past:
         if self._earlier is not None:
             return _conflict(self._earlier, request)
         recorded = self._under_way.pop(request.id, "") if self._under_way else ""
-        return _other_arguments(request, recorded) if recorded not in ("", request.fingerprint) else None
+        return _other_arguments(request) if recorded not in ("", request.fingerprint) else None
 
     def expects(self, op: str) -> bool:
         """Whether the outcome of an operation that the body asks for is recorded; it comes in its turn."""
@@ -259,7 +259,7 @@ def _change(entry: Done | Failed, request: Request) -> str | None:
     if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
         return None
     if entry.kind == request.kind != TIMER:
-        return _other_arguments(request, entry.fingerprint)
+        return _other_arguments(request)
     changed = (
         f"was a {entry.kind} and is now a {request.kind}"
         if entry.kind != request.kind
@@ -275,11 +275,12 @@ def _conflict(earlier: EarlierCode, request: Request) -> str | None:
         return None if told is None else f"{told} ({calling_place()}). {REMEDY}"
     earlier.asks(op)
     recorded = earlier.fingerprint(op)
-    return _other_arguments(request, recorded) if is_operation and recorded not in ("", request.fingerprint) else None
+    return _other_arguments(request) if is_operation and recorded not in ("", request.fingerprint) else None
 
 
-def _other_arguments(request: Request, recorded: str) -> str:
+def _other_arguments(request: Request) -> str:
+    """No digest tells what they were: who hears it could try what he thinks they were."""
     return (
-        f"{request.id}: the journal and the code disagree: it was called with other arguments (digest {recorded}, now "
-        f"{request.fingerprint}) at {calling_place()}. {REMEDY}"
+        f"{request.id}: the journal and the code disagree: it is called with other arguments now, at "
+        f"{calling_place()}. {REMEDY}"
     )

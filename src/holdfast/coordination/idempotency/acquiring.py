@@ -86,8 +86,7 @@ def _judge(
         return Ticket(place, owner, there.epoch, there.lease_until or now, record, terms)
     if record.fingerprint not in {place.fingerprint, place.former or place.fingerprint}:
         raise IdempotencyMismatch(
-            f"key {place.sort} stands for another payload (digest {record.fingerprint}, now {place.fingerprint}). Use "
-            "another key, or the same payload"
+            f"key {place.sort} stands for another payload. Use another key, or the same payload"
         )
     again = replace(record, by=owner, started_at=now, started=record.started + 1)
     match there.status:
