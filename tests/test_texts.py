@@ -145,3 +145,8 @@ def test_frames_name_types_and_places_and_say_nothing():
     assert "ValueError at" in told and "after KeyError at" in told and "in fails" in told
     assert "4111" not in told
     assert all(line.isprintable() for line in told.split("\n"))
+
+
+@pytest.mark.parametrize("text", ["a:/" * 300_000, "a:/:" * 250_000, "a" * 1_000_000, "?a" * 500_000])
+def test_a_long_text_is_told_at_once(text):
+    assert told_url(text) == text, "a pattern that goes back for each character takes hours"

@@ -9,8 +9,9 @@ from typing import Final
 
 ONE_BYTE: Final = 0xFF
 ASTRAL: Final = 0x10000
-PASSWORD: Final = re.compile(r"(?P<before>[A-Za-z][A-Za-z0-9+.-]*:/+[^\s/?#:@'\"]*):[^\s'\"]*@")
-"""A password before the host of a URL, up to the last ``@`` there is: not every password is escaped as it should be."""
+WORD: Final = re.compile(r"[^\s'\"]+")
+SCHEME: Final = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*:/+")
+USER: Final = re.compile(r"[^/?#:@]*")
 SECRET_OPTION: Final = re.compile(
     r"(?P<before>[?&][\w-]*(?:password|passwd|pwd|secret|token)=)[^\s&#'\"]*", re.IGNORECASE
 )
@@ -56,7 +57,20 @@ def told_url(url: str) -> str:
     >>> told_url("redis://ann:pa@ss@cache:6379/0?password=x&db=1")
     'redis://ann:***@cache:6379/0?password=***&db=1'
     """
-    return SECRET_OPTION.sub(rf"\g<before>{HIDDEN}", PASSWORD.sub(rf"\g<before>:{HIDDEN}@", url))
+    return SECRET_OPTION.sub(rf"\g<before>{HIDDEN}", WORD.sub(_without_password, url))
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """What stands between a user's name and the last ``@`` there is is a password: not every one is escaped as it
+    should be. No character is looked at more than a few times, however long the text is.
+    """
+    text = word[0]
+    end = text.rfind("@")
+    for scheme in SCHEME.finditer(text, 0, max(end, 0)):
+        user = USER.match(text, scheme.end(), end)
+        if user is not None and user.end() < end and text[user.end()] == ":":
+            return f"{text[: user.end()]}:{HIDDEN}{text[end:]}"
+    return text
 
 
 def frames_of(error: BaseException) -> str:

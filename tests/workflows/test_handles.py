@@ -103,7 +103,10 @@ async def test_the_same_id_and_input_is_the_same_execution(app, do, ran):
 async def test_the_same_id_and_another_input_is_refused(app, echo):
     async with app.worker():
         await (await echo.start("a", id="e"))
-        with pytest.raises(hf.IdempotencyMismatch, match=r"echo 'e' was already started with another input\. Use another id, or the same input$"):
+        with pytest.raises(
+            hf.IdempotencyMismatch,
+            match=r"echo 'e' was already started with another input\. Use another id, or the same input$",
+        ):
             await echo.start("b", id="e")
         with pytest.raises(hf.IdempotencyMismatch):
             await echo.start("a", 2, id="e")

@@ -236,8 +236,7 @@ def _same_execution(there: Item, order: Launch) -> Item:
     if record.fingerprint == ids.fingerprint(order.input):
         return there
     raise IdempotencyMismatch(
-        f"{record.workflow} {record.id!r} was already started with another input. Use another id, or the "
-        "same input"
+        f"{record.workflow} {record.id!r} was already started with another input. Use another id, or the same input"
     )
 
 

@@ -85,9 +85,7 @@ def _judge(
     if there.owner == owner:  # the answer to our own write was lost
         return Ticket(place, owner, there.epoch, there.lease_until or now, record, terms)
     if record.fingerprint not in {place.fingerprint, place.former or place.fingerprint}:
-        raise IdempotencyMismatch(
-            f"key {place.sort} stands for another payload. Use another key, or the same payload"
-        )
+        raise IdempotencyMismatch(f"key {place.sort} stands for another payload. Use another key, or the same payload")
     again = replace(record, by=owner, started_at=now, started=record.started + 1)
     match there.status:
         case "COMPLETED" | "FAILED":
