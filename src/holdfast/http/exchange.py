@@ -6,7 +6,7 @@ See the ASGI specification, "HTTP & WebSocket ASGI Message Format".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
 from holdfast.errors import HoldfastError, PayloadTooLarge
@@ -66,10 +66,10 @@ async def _read_whole(receive: Receive, check_size: Callable[[int], None]) -> by
             return b"".join(chunks)
 
 
-def announced_bytes(scope: Scope) -> int:
-    """How large the body is going to be, as far as the headers say so."""
-    lengths = (value.strip() for name, value in scope["headers"] if name.lower() == b"content-length")
-    return max((int(each[:LONGEST_LENGTH_DIGITS]) for each in lengths if each.isdigit()), default=0)
+def announced_bytes(lengths: Iterable[str]) -> int:
+    """How large the body is going to be, as far as the ``Content-Length`` headers say so."""
+    told = (each.strip() for each in lengths)
+    return max((int(each[:LONGEST_LENGTH_DIGITS]) for each in told if each.isascii() and each.isdigit()), default=0)
 
 
 async def send_response(response: Response, send: Send, *more: tuple[str, str]) -> None:
@@ -109,7 +109,8 @@ class Exchange:
             if size_bytes > limit_bytes:
                 raise PayloadTooLarge(f"the request is over {limit_bytes} bytes, and would have to be compared whole")
 
-        check(announced_bytes(scope))
+        lengths = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
+        check(announced_bytes(each.decode("latin-1") for each in lengths))
         body = await read_whole(receive, check)
         return None if body is None else cls(scope, body, receive, send, limit_bytes)
 

@@ -15,7 +15,7 @@ from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
 from holdfast.http.authentication import Caller, Right, caller_of, check_right
-from holdfast.http.exchange import LONGEST_LENGTH_DIGITS
+from holdfast.http.exchange import announced_bytes
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
@@ -119,15 +119,9 @@ def check_size(request: Request, limits: HttpLimits) -> None:
     if request.header_values("content-length") and request.header_values("transfer-encoding"):
         # Where a body ends must not be a matter of taste (RFC 9112, 6.3): a proxy may see another request behind it.
         raise Problem(400, "invalid_request", "a body has a content-length or a transfer-encoding, not both")
-    check_body_size(max(len(request.body), _announced_bytes(request)), limits)
+    check_body_size(max(len(request.body), announced_bytes(request.header_values("content-length"))), limits)
     if any(value.strip().lower() not in {"", "identity"} for value in request.header_values("content-encoding")):
         raise Problem(415, "compressed_body", "a body is sent as it is, not compressed")
-
-
-def _announced_bytes(request: Request) -> int:
-    """How large the body is going to be, as far as the headers say so."""
-    lengths = (value.strip() for value in request.header_values("content-length"))
-    return max((int(each[:LONGEST_LENGTH_DIGITS]) for each in lengths if each.isascii() and each.isdigit()), default=0)
 
 
 def check_body(body: bytes, limits: HttpLimits) -> None:
