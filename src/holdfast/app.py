@@ -244,7 +244,8 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                 f"app {self.name!r} is open on another event loop. Use it there (a sync bridge's `run` does), or make "
                 "a second App"
             )
-        self._loop = loop
+        if self._loop is not loop:
+            self._loop, self._opening = loop, asyncio.Lock()
         async with self._opening:
             if self._access is None:
                 shared = self._open_shared()
@@ -278,17 +279,19 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self._users -= 1
-        if self._users == 0 and self._access is not None:
-            try:
-                await self.close_belongings()
-            finally:
-                await self._close()
+        if self._users > 0:
+            return
+        try:
+            await self.close_belongings()
+        finally:
+            async with self._opening:  # somebody may have opened it again meanwhile, and opens no second home beside it
+                if self._users == 0 and self._access is not None:
+                    await self._close()
 
     async def _close(self) -> None:
         assert self._access is not None
         home, self._access, self._actor_access = self._access.home, None, None
         shared, self._shared = self._shared, Shared()
-        self._opening = asyncio.Lock()  # the next one to open it may be on another event loop
         try:
             if shared.cache is not None:
                 await shared.cache.close()

@@ -118,8 +118,14 @@ class Exchange:
         """The answer; ``None`` if there was none."""
         self.invocations += 1
         context = Context(f"request-{self.invocations}")
+
+        async def handled() -> Any:
+            if process.leaving:  # it was stopped while this call waited, and its app is closed
+                raise ProcessDied(f"process {process.name} shuts down")
+            return await handler.invoke(event, context)
+
         try:
-            return await process.call(lambda: process.serve(lambda: handler.invoke(event, context)))
+            return await process.call(lambda: process.serve(handled))
         except (ProcessDied, StoreUnavailable, TimeoutError):
             return None
 
