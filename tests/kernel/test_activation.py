@@ -51,7 +51,7 @@ class Bench:
         for request in wants.asked:
             self.asked.append(request.id)
             if isinstance(request, DueTimer):
-                self.timers[request.id] = request.command.due_at
+                self.timers[request.id] = request.due_at
         self.withdrawn += [request.id for request in wants.withdrawn]
         self.journal += wants.marked
 

@@ -130,8 +130,8 @@ class History:
         timers = [each for each in requests if isinstance(each, DueTimer)]
         able = [each for each in requests if isinstance(each, Operation)]
         if not able and timers and self.random.random() < 0.8:
-            timer = min(timers, key=lambda each: each.command.due_at)
-            self.now = max(self.now, timer.command.due_at)
+            timer = min(timers, key=lambda each: each.due_at)
+            self.now = max(self.now, timer.due_at)
             return [Done(timer.id, self.now, "timer", fingerprint=timer.fingerprint)]
         if not able or self.random.random() < 0.1:
             self._messages += 1

@@ -322,7 +322,7 @@ class Schedule:
         timers = [request for request in requests if isinstance(request, DueTimer)]
         able = [request for request in requests if request not in timers]
         if timers:
-            able.append(min(timers, key=lambda timer: timer.command.due_at))
+            able.append(min(timers, key=lambda timer: timer.due_at))
         cleans_up = not able and self._activation.main.holds_cancellation  # no other cancellation interrupts that
         if cleans_up or (self._messages > 0 and (not able or self._random.random() < 0.1)):
             self._messages -= 1
@@ -336,7 +336,7 @@ class Schedule:
             return Cancelled(self._now, "enough")
         request = self._random.choice(able)
         if isinstance(request, DueTimer):
-            self._now = max(self._now, request.command.due_at)
+            self._now = max(self._now, request.due_at)
             return Done(request.id, self._now, "timer")
         if self._random.random() < 0.15:
             return Failed(request.id, self._now, request.kind, ErrorRecord("Broken", request.id))

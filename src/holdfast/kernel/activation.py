@@ -45,6 +45,9 @@ MOST_REFUSALS: Final = 1_000
 OLD_TIMER_NAME: Final = "timer"
 """The name of every timer in a journal of the old format."""
 
+NOTHING: Final[dict[str, Any]] = {}
+"""What most bodies have named, marked or exposed. They share it: sleepers are many. The first entry makes another."""
+
 
 class Activation:
     """A body, its loop, what it has asked for and what the journal still holds for it.
@@ -102,12 +105,12 @@ class Activation:
         self.rebuild = rebuild
         self.main: MainTask  # from when it begins until it leaves memory
         self.broken: DeterminismError | None = None
-        self.queries: dict[str, Callable[[], Any]] = {}
+        self.queries: dict[str, Callable[[], Any]] = NOTHING
         self.repeats = False
         self.looking = False
         self.names_by_item = True
-        self.named: dict[str, str] = {}
-        self.prompters: list[Callable[[str], bool]] = []
+        self.named: dict[str, str] = NOTHING
+        self.prompters: tuple[Callable[[str], bool], ...] = ()
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
         self.waker: Waker | None = None  # it is only looked at, or tested
@@ -116,7 +119,7 @@ class Activation:
         self._seed = seed
         self._random: Random | None = None
         self.mailboxes = Mailboxes()
-        self._patches: dict[str, bool] = {}
+        self._patches: dict[str, bool] = NOTHING
         self._refusals = 0
         self._live = False
         self._names_timers = names_timers
@@ -163,6 +166,11 @@ class Activation:
     def quiet(self) -> bool:
         """Whether the body only repeats itself, or is being looked at, or thrown away: it shall not log then."""
         return self.repeats or self.looking or self.loop.evicting
+
+    def expose(self, query: str, function: Callable[[], Any]) -> None:
+        """Let a query be answered by ``function``."""
+        self.queries = self.queries or {}
+        self.queries[query] = function
 
     def ask(self, query: str) -> Any:
         """The answer of a function that the body exposed, called as the body would call it."""
@@ -325,6 +333,7 @@ class Activation:
                 f"{id!r} names one operation of a run, and two ask for it: {self.named[id]}, and now {what}. Give each "
                 "a name of its own"
             )
+        self.named = self.named or {}
         self.named[id] = what
         return id
 
@@ -350,6 +359,7 @@ class Activation:
             is_marked, is_new_here = self.past.is_marked(id), self.past.is_behind(live=self._live)
             if is_new_here and not is_marked:
                 self.mark(id)
+            self._patches = self._patches or {}
             self._patches[id] = is_new_here or is_marked
         return self._patches[id]
 

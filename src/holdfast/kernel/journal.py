@@ -81,10 +81,10 @@ class Journal:
         self.position = 0
         self.count = 0
         self.deaths = 0
-        self.entries: list[Entry] = []
+        self.entries: Sequence[Entry] = ()
         self.buffer: list[Entry] = []
-        self._pending: list[Pending] = []
-        self._resumed: list[Resumed] = []
+        self._pending: tuple[Pending, ...] = ()
+        self._resumed: tuple[Resumed, ...] = ()
 
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
@@ -137,14 +137,14 @@ class Journal:
         """Remember what comes before the next entry and is no reason to write."""
         match entry:
             case Pending():
-                self._pending.append(entry)
+                self._pending += (entry,)
             case Resumed():
-                self._resumed.append(entry)
+                self._resumed += (entry,)
 
     def notes(self) -> tuple[Note, ...]:
         """What was noted since the last segment: what it says of times first."""
         if len(self._pending) > 1:
-            self._pending = [joined(self._pending)]
+            self._pending = (joined(self._pending),)
         return (*self._resumed, *self._pending)
 
     @property
@@ -155,7 +155,7 @@ class Journal:
     def record_notes(self) -> None:
         """Make entries of the notes, which the next commit writes: what they say of times comes before all others."""
         self.buffer = [*self._resumed, *self.buffer, *self._pending]
-        self._pending, self._resumed = [], []
+        self._pending = self._resumed = ()
 
     async def commit(self, *others: Write) -> None:
         """Make everything recorded so far durable, with ``others`` in the same write. Raises ``Fenced``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Raw
 
@@ -60,17 +61,22 @@ class Mailbox:
                 return
 
 
+NONE: Final[dict[str, Mailbox]] = {}
+"""Shared by all bodies that wait for no message: the first one makes another."""
+
+
 class Mailboxes:
     """The messages of one body, by name."""
 
     __slots__ = ("_by_name",)
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Mailbox] = {}
+        self._by_name: dict[str, Mailbox] = NONE
 
     def of(self, name: str) -> Mailbox:
         """The messages called ``name`` that nobody has taken yet, first in, first out."""
         if name not in self._by_name:
+            self._by_name = self._by_name or {}
             self._by_name[name] = Mailbox()
         return self._by_name[name]
 

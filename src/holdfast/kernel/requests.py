@@ -15,11 +15,8 @@ from holdfast.kernel.tasks import DurableFuture, Handle, Timer
 
 Decode = Callable[[bytes], Any]
 
-
-class TimerDue(Struct, frozen=True, gc=False):
-    """The command behind every timer: fire at ``due_at`` (milliseconds), never earlier (G8)."""
-
-    due_at: int
+NO_OPERATIONS: Final[dict[str, str]] = {}
+"""What is noted of a body that waits for timers and messages only. They share it, for sleepers are many."""
 
 
 class Operation(DurableFuture):
@@ -63,11 +60,14 @@ class Operation(DurableFuture):
 
 
 class DueTimer(Timer):
-    """A durable timer. It is no future: firing it makes a callback of asyncio's ready; cancelling it withdraws it."""
+    """A durable timer: it fires at ``due_at`` (milliseconds), never earlier (G8).
+
+    It is no future: firing it makes a callback of asyncio's ready; cancelling it withdraws it.
+    """
 
     kind: Final = TIMER
 
-    __slots__ = ("_loop", "_withdrawn", "command", "delay_ms", "fingerprint", "id")
+    __slots__ = ("_loop", "_withdrawn", "delay_ms", "due_at", "id")
 
     def __init__(
         self,
@@ -79,15 +79,19 @@ class DueTimer(Timer):
     ) -> None:
         super().__init__(when, handle)
         self.id = id
-        self.command = TimerDue(_milliseconds(when))
+        self.due_at = _milliseconds(when)
         self.delay_ms = _milliseconds(when - loop.now)
-        self.fingerprint = f"{self.delay_ms} ms"
         self._loop = loop
         self._withdrawn = withdrawn
 
+    @property
+    def fingerprint(self) -> str:
+        """What replay compares: how long it was asked to wait."""
+        return f"{self.delay_ms} ms"
+
     def count_from(self, at_ms: int) -> None:
         """Fire as long after ``at_ms`` (milliseconds) as was asked for."""
-        self.command = TimerDue(at_ms + self.delay_ms)
+        self.due_at = at_ms + self.delay_ms
 
     def cancel(self) -> None:
         if not self.cancelled():
@@ -133,13 +137,14 @@ class Wants(Struct, gc=False):
         """What other code has to know of it. ``steps`` are the names of those that the app has, ``named`` are the
         operations that the body names itself.
         """
-        operations: dict[str, str] = {}
+        operations = NO_OPERATIONS
         waits = self.waits
         others: tuple[str, ...] = ()
         for each in self.begun:
             if isinstance(each, DueTimer):
                 waits += (each.id,)
                 continue
+            operations = operations or {}
             operations[each.id] = each.fingerprint
             if each.name not in steps or each.id in named:
                 others += (each.id,)

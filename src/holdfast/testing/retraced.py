@@ -112,8 +112,8 @@ def _answer(activation: Activation, registry: Registry, answers: Mapping[str, by
     timers = [each for each in activation.requested.values() if isinstance(each, DueTimer)]
     if new or not timers:
         raise NondeterminismError(_unanswered(activation, new))
-    first = min(timers, key=lambda timer: timer.command.due_at)
-    return Done(first.id, max(now, first.command.due_at), first.kind, fingerprint=first.fingerprint)
+    first = min(timers, key=lambda timer: timer.due_at)
+    return Done(first.id, max(now, first.due_at), first.kind, fingerprint=first.fingerprint)
 
 
 def _only_answer(registry: Registry, name: str) -> bytes | None:

@@ -60,6 +60,9 @@ PLAIN: Final = (Done, Failed, Pending)
 DEADLINE: Final = "!deadline"
 """The timer of the execution's own timeout, beside those of its body."""
 
+NONE: Final[dict[str, None]] = {}
+"""Shared by all executions that have got no message: the first one makes another."""
+
 
 class HostWaker(Struct, frozen=True, gc=False):
     """Wakes the host on behalf of a body."""
@@ -81,7 +84,8 @@ class Execution:
         "_deadline_asked",
         "_head_notes",
         "_is_untouched",
-        "_kept_notes",
+        "_kept",
+        "_kept_at",
         "_live",
         "_look_again",
         "_partition",
@@ -100,12 +104,12 @@ class Execution:
         self._partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
         self._head_notes: tuple[Note, ...] = ()
-        self._kept_notes = record.notes, record.notes_at
+        self._kept, self._kept_at = record.notes, record.notes_at
         self._record = record
         self._workflow = workflow
         self._live = live
-        self._seen = dict.fromkeys(record.seen)
-        self._awaited_by = dict.fromkeys(record.awaited_by)
+        self._seen = dict.fromkeys(record.seen) if record.seen else NONE
+        self._awaited_by = dict.fromkeys(record.awaited_by) if record.awaited_by else NONE
         self._look_again: tuple[Operation, ...] = ()
         self._deadline_asked = record.deadline_at is None
         self._ran_out_of_time = False
@@ -121,8 +125,8 @@ class Execution:
         self._live.threads.leave_all(self._partition)
 
     def keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
-        if notes and (notes, count) != self._kept_notes:
-            self._kept_notes = notes, count
+        if notes and (notes, count) != (self._kept, self._kept_at):
+            self._kept, self._kept_at = notes, count
             self.is_saved = False
 
     @property
@@ -142,8 +146,7 @@ class Execution:
         return encode_record(replace(self._with_notes(), blocked=reason))
 
     def _with_notes(self) -> ExecutionRecord:
-        notes, count = self._kept_notes
-        return replace(self._record, notes=notes, notes_at=count)
+        return replace(self._record, notes=self._kept, notes_at=self._kept_at)
 
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live
@@ -155,13 +158,14 @@ class Execution:
             live.note(entry)
             match entry:
                 case Received(id=id) | Cancelled(timed_out=False, id=id):
-                    self._seen[id] = None
+                    self._is_news(id)
                 case Cancelled(timed_out=True):
                     self._deadline_asked = True  # it has come; another one would interrupt the clean-up
                     self._ran_out_of_time = True
                 case _:
                     pass
-        self._awaited_by.update(dict.fromkeys(awaiting(told)))
+        if awaited_by := dict.fromkeys(awaiting(told)):
+            self._awaited_by = {**self._awaited_by, **awaited_by}
         self.activation = activation_of(
             self._partition,
             record,
@@ -186,18 +190,24 @@ class Execution:
                 if op not in self.activation.requested:
                     return False
             case Received():
-                if entry.id in self._seen:
+                if not self._is_news(entry.id):
                     return False
-                self._seen[entry.id] = None
             case Cancelled(timed_out=False, id=id):
-                if (id and id in self._seen) or self.activation.main.holds_cancellation:
-                    return False  # it came before, or says what another one says that the body has not got yet
-                self._seen[id] = None
+                if self.activation.main.holds_cancellation or (id and not self._is_news(id)):
+                    return False  # it says what another one says that the body has not got yet, or came before
             case Cancelled():
                 self._ran_out_of_time = True
             case _:
                 raise AssertionError(entry)
         self.activation.deliver(entry, arrival.value)
+        return True
+
+    def _is_news(self, id: str) -> bool:
+        """Whether no message of this id has come before; from now on one has."""
+        if id in self._seen:
+            return False
+        self._seen = self._seen or {}
+        self._seen[id] = None
         return True
 
     def read(self, message: Item) -> Arrival | None:
@@ -214,7 +224,7 @@ class Execution:
             ):
                 return self._child_arrival(op, value, error, now)
             case AwaitRequest(by) as request if by not in self._awaited_by:
-                self._awaited_by[by] = None
+                self._awaited_by = {**self._awaited_by, by: None}
                 return Arrival(note(request, now))
             case RetryNow():
                 hurry(self.activation.requested, self._live)
@@ -312,7 +322,7 @@ class Execution:
         if noted.aside is not None:
             live.amend(request.id, aside=None)
         if isinstance(request, DueTimer):
-            timers.append(Timed(request.command.due_at if noted.aside is None else 0, request.id))
+            timers.append(Timed(request.due_at if noted.aside is None else 0, request.id))
         elif noted.aside is not None:
             effects.append(given_back(noted.aside, live))
         elif noted.tried is not None and noted.pauses(live.now_ms()):

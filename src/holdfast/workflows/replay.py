@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +72,14 @@ def activation_of(
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
     if record.starts_at:
         await until_due(record.starts_at)
+    return await _called(workflow, record)
+
+
+def _called(workflow: Workflow[..., Any], record: ExecutionRecord) -> Awaitable[Any]:
+    """The workflow's coroutine. It alone keeps the arguments: those who wait for it may wait for long."""
     try:
         args, kwargs = workflow.signature.unbind_steady(bytes(record.input))
     except HoldfastError as unfit:
         raise running_activation().break_off(str(unfit)) from unfit
-    return await workflow.function(*args, **kwargs)
+    called: Awaitable[Any] = workflow.function(*args, **kwargs)
+    return called

@@ -106,12 +106,12 @@ class _Map(Generic[A, R]):
         early = self._rules.judge(0, 0)
         if early is not None:
             return self._batch(early)
-        self._activation.prompters.append(self._prompt)
+        self._activation.prompters += (self._prompt,)
         try:
             self._fill()
             completion = await self._over
         finally:
-            self._activation.prompters.remove(self._prompt)
+            self._activation.prompters = tuple(ask for ask in self._activation.prompters if ask != self._prompt)
             for task in self._running.values():
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
