@@ -88,7 +88,7 @@ async def fenced(actor: Resident, host: Host) -> None:
     """The actor belongs to somebody else: forget it, and send those who call it there."""
     await commit_under_way(actor)
     host.telemetry.emit("fenced", partition=actor.partition)
-    let_go(actor, host)
+    hold.forget(actor, host)
 
 
 # ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,16 +116,8 @@ async def claim(actor: Resident, host: Host) -> bool:
             actor.calls.clear()
         case Held() | Closed():
             pass
-    let_go(actor, host)
+    hold.forget(actor, host)
     return False
-
-
-def let_go(actor: Resident, host: Host) -> None:
-    """Forget an actor that is not ours, and look at it anew if somebody rang meanwhile: he may have rung for nobody."""
-    missed = actor.unread
-    host.forget(actor)
-    if missed:
-        host.look(actor.partition)
 
 
 async def begin(actor: Resident, until: int, host: Host) -> bool:

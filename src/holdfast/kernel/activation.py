@@ -41,7 +41,6 @@ from holdfast.kernel.waiting import stuck
 MOST_REFUSALS: Final = 1_000
 """How often a body that is leaving memory may ask for something and be refused."""
 
-
 OLD_TIMER_NAME: Final = "timer"
 """The name of every timer in a journal of the old format."""
 
@@ -166,11 +165,6 @@ class Activation:
     def quiet(self) -> bool:
         """Whether the body only repeats itself, or is being looked at, or thrown away: it shall not log then."""
         return self.repeats or self.looking or self.loop.evicting
-
-    def expose(self, query: str, function: Callable[[], Any]) -> None:
-        """Let a query be answered by ``function``."""
-        self.queries = self.queries or {}
-        self.queries[query] = function
 
     def ask(self, query: str) -> Any:
         """The answer of a function that the body exposed, called as the body would call it."""
@@ -359,8 +353,7 @@ class Activation:
             is_marked, is_new_here = self.past.is_marked(id), self.past.is_behind(live=self._live)
             if is_new_here and not is_marked:
                 self.mark(id)
-            self._patches = self._patches or {}
-            self._patches[id] = is_new_here or is_marked
+            self._patches = {**self._patches, id: is_new_here or is_marked}
         return self._patches[id]
 
     @property

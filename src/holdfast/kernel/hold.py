@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
     """Try to become the owner. What belongs to somebody else is looked at again when his lease ends."""
     now = host.clock.now_ms()
+    rung, entity.unread = entity.unread, False  # what comes from here on may be later than the answer
     outcome = await claim_lease(
         host.home.store,
         entity.partition,
@@ -38,12 +39,23 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
     )
     match outcome:
         case Claimed(_, takeover, _):
+            entity.unread = entity.unread or rung
             host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
         case Held(_, until):
             host.later.held(host, entity.partition, until)
         case Closed():
             pass
     return outcome
+
+
+def forget(entity: Entity, host: Host) -> None:
+    """Forget an entity that is not ours, and look at it again if somebody rang meanwhile: what refused us may have been
+    over by then, and nobody else may have heard it.
+    """
+    missed = entity.unread
+    host.forget(entity)
+    if missed:
+        host.look(entity.partition)
 
 
 async def cover(entity: Entity, host: Host) -> None:

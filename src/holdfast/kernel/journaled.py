@@ -146,18 +146,20 @@ class Journaled(Entity):
     def add_timer(self, due_at: int, op: str) -> None:
         heappush(self.timers, (due_at, op))
 
+    def is_due(self, now: int) -> bool:
+        """Whether a time has come."""
+        return bool(self.timers) and self.timers[0][0] <= now
+
     def pop_due(self, now: int) -> list[str]:
         """The operations whose time has come, in the order of their times, each once.
 
         One that is under way has moved on without its timer: the wait for it was cut short.
         """
         due: dict[str, None] = {}
-        while self.timers and self.timers[0][0] <= now:
+        while self.is_due(now):
             due[heappop(self.timers)[1]] = None
-        if due:
-            under_way = {*self.effects, *(effect.op for effect in self.pending)}
-            return [op for op in due if op not in under_way]
-        return []
+        under_way = {*self.effects, *(effect.op for effect in self.pending)}
+        return [op for op in due if op not in under_way]
 
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds."""

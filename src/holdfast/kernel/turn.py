@@ -81,10 +81,10 @@ async def claim(entity: Journaled, host: Host) -> bool:
             entity.hold(item)
             return True
         case Held():
-            host.forget(entity)
+            hold.forget(entity, host)
             return False
         case Closed(head):
-            host.forget(entity)
+            hold.forget(entity, host)
             if head is not None:
                 await programs.attend(head, host)
             return False
@@ -177,6 +177,17 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
         _deliver(arrived, entity, program)
     entity.arrivals.clear()
     now = host.clock.now_ms()
+    if entity.is_due(now):
+        _gather(entity, program)  # what is asked for only now begins by that, whatever an earlier attempt's timer says
+        _fall_due(now, entity, program)
+    _gather(entity, program)
+    if program.misfit is not None:
+        raise Blocked(program.misfit)  # before anything is made of what it asked for (G13)
+    if elapsed_seconds() - began > host.limits.stalled_seconds:
+        _report_stall(entity, began, host)
+
+
+def _fall_due(now: int, entity: Journaled, program: Program) -> None:
     for op in entity.pop_due(now):
         match program.due(op, now):
             case None:
@@ -185,11 +196,6 @@ def run(entity: Journaled, program: Program, host: Host) -> None:
                 entity.pending.append(effect)
             case arrival:
                 _deliver(arrival, entity, program)
-    _gather(entity, program)
-    if program.misfit is not None:
-        raise Blocked(program.misfit)  # before anything is made of what it asked for (G13)
-    if elapsed_seconds() - began > host.limits.stalled_seconds:
-        _report_stall(entity, began, host)
 
 
 def _report_stall(entity: Journaled, began: float, host: Host) -> None:

@@ -159,9 +159,7 @@ async def claim(relay: Relay, host: Host) -> bool:
             return True
         case Held() | Closed():
             pass
-    host.forget(relay)
-    if relay.unread:  # whoever holds it may have let go of it before this came
-        host.look(relay.partition)
+    hold.forget(relay, host)
     return False
 
 

@@ -120,7 +120,7 @@ def query(function: Callable[[], T]) -> Callable[[], T]:
     name = getattr(function, "__name__", "")
     if isinstance(function, type) or inspect.iscoroutinefunction(function) or not name:
         raise InvalidInput(f"a query is a plain def, asked for by its name, and was given {told(function)}")
-    activation.expose(name, function)
+    activation.queries = {**activation.queries, name: function}
     return function
 
 
