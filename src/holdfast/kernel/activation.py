@@ -275,7 +275,8 @@ class Activation:
         if isinstance(entry, Resumed):
             self._wait_times.resume(entry)
             return
-        self._wait_times.settle()
+        if self._wait_times.fresh:
+            self._wait_times.settle()
         self.loop.now = max(self.loop.now, entry.at / 1000)
         match entry:
             case Done() | Failed():
@@ -385,13 +386,11 @@ class Activation:
             raise Evicted
 
     def _register(self, request: Request) -> None:
-        is_new = True
-        if not self.past.is_settled:
-            if (refusal := self.past.refusal(request)) is not None:
-                raise self.break_off(refusal)
-            is_new = not self.past.expects(request.id)
+        is_recorded = self.past.ask(request)
+        if isinstance(is_recorded, str):
+            raise self.break_off(is_recorded)
         self.requested[request.id] = request
-        if is_new:
+        if not is_recorded:
             self._new_wants().begun.append(request)
 
     def _withdraw(self, request: Request) -> None:

@@ -37,21 +37,16 @@ class Backlog:
         """The earliest entry that was not delivered."""
         return self._entries[self._first]
 
-    def of(self, op: str) -> Done | Failed | None:
-        """The recorded outcome of an operation."""
+    def ask(self, op: str) -> Done | Failed | None:
+        """The body waits for this operation: its recorded outcome, which comes in its turn."""
         position = self.positions.get(op)
         if position is None:
             return None
+        if not self.strict:
+            heappush(self._asked, position)
         entry = self._entries[position]
         assert isinstance(entry, (Done, Failed))
         return entry
-
-    def ask(self, op: str) -> bool:
-        """The body waits for this operation; whether its outcome is recorded."""
-        position = self.positions.get(op)
-        if position is not None:
-            heappush(self._asked, position)
-        return position is not None
 
     def append(self, message: Delivery) -> None:
         """A message that has just come, and has to wait for what was recorded before it."""
@@ -66,14 +61,16 @@ class Backlog:
         entry = self._entries[self._first]
         if not isinstance(entry, (Done, Failed)) or entry.op in requested:
             if self.strict or not isinstance(entry, Resumed):
-                return self._deliver(self._first)
+                self._leave(self._first)
+                return entry
         elif self.strict:
             return None
         while self._asked:
             position = heappop(self._asked)
             entry = self._entries[position]
             if not self._gone[position] and (isinstance(entry, Resumed) or _op(entry) in requested):
-                return self._deliver(position)
+                self._leave(position)
+                return entry
         return None
 
     def outcomes(self) -> list[Done | Failed]:
@@ -88,11 +85,8 @@ class Backlog:
 
     def is_over(self, op: str) -> bool:
         """Whether the outcome of an operation was delivered or passed over."""
-        return bool(self._gone[self.positions[op]])
-
-    def _deliver(self, position: int) -> Replayed:
-        self._leave(position)
-        return self._entries[position]
+        position = self.positions.get(op)
+        return position is not None and bool(self._gone[position])
 
     def _leave(self, position: int) -> None:
         self._gone[position] = 1

@@ -155,25 +155,24 @@ class Past:
 
     # ── What the code asks for ──────────────────────────────────────────────────────────────────────────────────────
 
-    def refusal(self, request: Request) -> str | None:
-        """Why the body may not ask for this; ``None`` if it may."""
-        entry = None if self._backlog is None else self._backlog.of(request.id)
-        if self._backlog is not None and entry is not None:
-            if (changed := _change(entry, request)) is not None:
-                return changed
-            if self._backlog.is_over(request.id):
-                return (
-                    f"{request.id} was passed over, and is asked for all the same ({calling_place()}): it was moved "
-                    f"behind what was recorded after it, or hf.removed() names it although it is still called. {REMEDY}"
-                )
+    def ask(self, request: Request) -> str | bool:
+        """The body asks for this: whether its outcome is recorded, and comes in its turn; or why it may not ask."""
+        entry = None if self._backlog is None else self._backlog.ask(request.id)
+        if entry is not None and not (entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint)):
+            return _change(entry, request)
         if self._earlier is not None:
-            return _conflict(self._earlier, request)
-        recorded = self._under_way.pop(request.id, "") if self._under_way else ""
-        return _other_arguments(request) if recorded not in ("", request.fingerprint) else None
+            return self._refusal(self._earlier, request) or entry is not None
+        if self._under_way and self._under_way.pop(request.id, "") not in ("", request.fingerprint):
+            return _other_arguments(request)
+        return entry is not None
 
-    def expects(self, op: str) -> bool:
-        """Whether the outcome of an operation that the body asks for is recorded; it comes in its turn."""
-        return self._backlog is not None and self._backlog.ask(op)
+    def _refusal(self, earlier: EarlierCode, request: Request) -> str | None:
+        if self._backlog is not None and self._backlog.is_over(request.id):
+            return (
+                f"{request.id} was passed over, and is asked for all the same ({calling_place()}): it was moved "
+                f"behind what was recorded after it, or hf.removed() names it although it is still called. {REMEDY}"
+            )
+        return _conflict(earlier, request)
 
     def refusal_of_wait(self, wait: str) -> str | None:
         """Why the body may not wait for a message here; ``None`` if it may."""
@@ -255,9 +254,7 @@ def _listed(ops: Collection[str]) -> str:
     return ", ".join(list(ops)[:MOST_TOLD]) + (" and others" if len(ops) > MOST_TOLD else "")
 
 
-def _change(entry: Done | Failed, request: Request) -> str | None:
-    if entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint):
-        return None
+def _change(entry: Done | Failed, request: Request) -> str:
     if entry.kind == request.kind != TIMER:
         return _other_arguments(request)
     changed = (

@@ -16,25 +16,25 @@ LATE_MS: Final = 50
 class WaitTimes:
     """The timers that a body has asked for since the last entry was delivered."""
 
-    __slots__ = ("_fresh", "_requested")
+    __slots__ = ("_requested", "fresh")
 
     def __init__(self, requested: Mapping[str, Request]) -> None:
         self._requested = requested
-        self._fresh: tuple[DueTimer, ...] = ()
+        self.fresh: tuple[DueTimer, ...] = ()
 
     def add(self, timer: DueTimer) -> None:
         """The body has asked for one."""
-        self._fresh += (timer,)
+        self.fresh += (timer,)
 
     def settle(self) -> None:
         """The next entry is delivered: the others stay as they are."""
-        self._fresh = ()
+        self.fresh = ()
 
     def late(self, past: Past, recorded_ms: int, now: int) -> Resumed | None:
         """What the journal is to note if the body has come to its timers only ``now``, long after what was recorded
         last, at ``recorded_ms``; they count from now on.
         """
-        late = [timer.id for timer in self._fresh if not timer.cancelled() and not past.has_reached(timer.id)]
+        late = [timer.id for timer in self.fresh if not timer.cancelled() and not past.has_reached(timer.id)]
         if past.reopened:  # what limits the work that begins anew has all its time, whenever it was asked for
             late += [op for op, each in self._requested.items() if is_limit(each) and op not in late]
         if not late or now - recorded_ms <= LATE_MS:
