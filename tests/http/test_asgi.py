@@ -51,6 +51,7 @@ async def test_a_slow_body_is_given_up(memory_shop):
     async with memory_shop.app:
         served = await Connection("POST", "/v1/workflows/checkout/a").arrives(b"[", more=True).serve(api)
         assert (served.status, served.answer["code"]) == (408, "too_slow")
+        assert "within 0.0 s" in served.answer["detail"]
         assert memory_shop.runs == []
 
 

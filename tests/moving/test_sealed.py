@@ -83,23 +83,24 @@ def in_the_open(_mine: list[bytes], _yours: list[bytes]) -> list[bytes]:
 
 
 FORGERIES = {
-    "two lines in another order": lambda mine, yours: [*mine[:2], mine[3], mine[2], *mine[4:]],
-    "a line of another file": lambda mine, yours: [*mine[:2], yours[2], *mine[3:]],
-    "a line less": lambda mine, yours: [*mine[:3], *mine[4:]],
-    "a line twice": lambda mine, yours: [*mine[:3], mine[2], *mine[3:]],
-    "cut off": lambda mine, yours: mine[:-1],
-    "the header of another file": lambda mine, yours: [yours[0], *mine[1:]],
-    "the salt of another file": lambda mine, yours: [mine[0], yours[1], *mine[2:]],
-    "a record in the open": in_the_open,
+    "two lines in another order": (lambda mine, yours: [*mine[:2], mine[3], mine[2], *mine[4:]], "line 3.*unseal"),
+    "a line of another file": (lambda mine, yours: [*mine[:2], yours[2], *mine[3:]], "line 3.*unseal"),
+    "a line less": (lambda mine, yours: [*mine[:3], *mine[4:]], "line 4.*unseal"),
+    "a line twice": (lambda mine, yours: [*mine[:3], mine[2], *mine[3:]], "line 4.*unseal"),
+    "cut off": (lambda mine, yours: mine[:-1], "is cut off"),
+    "the header of another file": (lambda mine, yours: [yours[0], *mine[1:]], "line 2.*unseal"),
+    "the salt of another file": (lambda mine, yours: [mine[0], yours[1], *mine[2:]], "line 2.*unseal"),
+    "a record in the open": (in_the_open, "line 3.*is not sealed"),
 }
+"""How a file is changed, and which line is the first that tells."""
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 async def test_a_sealed_file_that_was_changed_is_refused(tmp_path, forgery):
     mine, yours = await exported(tmp_path), await exported(tmp_path, "yours", b"a", b"b", b"c")
-    lines = FORGERIES[forgery](mine.read_bytes().splitlines(True), yours.read_bytes().splitlines(True))
-    mine.write_bytes(b"".join(lines))
-    with pytest.raises(InvalidInput, match="damaged|cut off"):
+    forge, told = FORGERIES[forgery]
+    mine.write_bytes(b"".join(forge(mine.read_bytes().splitlines(True), yours.read_bytes().splitlines(True))))
+    with pytest.raises(InvalidInput, match=told):
         await carried(mine)
 
 
