@@ -217,6 +217,16 @@ async def test_a_home_that_cannot_be_opened_is_told_to_the_server():
         await life.task
 
 
+async def test_of_another_failure_at_the_opening_the_server_hears_the_type():
+    async def fails():
+        raise RuntimeError("canary")
+
+    life = Life(hf.App("shop", home=fails).asgi())
+    assert await life.tell("startup") == {"type": "lifespan.startup.failed", "message": "RuntimeError"}
+    with pytest.raises(RuntimeError):
+        await life.task
+
+
 async def test_a_websocket_is_closed(memory_shop):
     served = Connection(type="websocket").arrives()
     assert (await served.serve(memory_shop.app.asgi())).sent == [{"type": "websocket.close", "code": 1000}]

@@ -223,6 +223,17 @@ async def test_an_export_writes_through_no_link_that_was_left_for_it(tmp_path, p
     assert not (tmp_path / "not there yet").exists()
 
 
+@pytest.mark.parametrize("left", ["a link", "a file"])
+async def test_an_export_takes_no_file_for_its_own_whose_name_was_guessed(tmp_path, monkeypatch, left):
+    monkeypatch.setattr("holdfast.moving.writing.ids.new_id", lambda: "0" * 32)
+    (tmp_path / "victim").write_text("precious")
+    guessed = tmp_path / f"shop.jsonl.{'0' * 12}.part"
+    guessed.symlink_to("victim") if left == "a link" else guessed.write_text("precious")
+    with pytest.raises(InvalidInput, match="cannot be written: File exists"):
+        await export_into(tmp_path / "shop.jsonl")
+    assert guessed.read_text() == (tmp_path / "victim").read_text() == "precious"
+
+
 @pytest.mark.parametrize("links", [True, False])
 async def test_what_is_put_in_the_place_of_a_file_while_it_is_written_is_not_overwritten(tmp_path, monkeypatch, links):
     """Also where the file system has no links."""
