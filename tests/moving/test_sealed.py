@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.coordination.sealing.secrets_kept import CARD, LARGE_CARD, Cipher, Paid, found_in, use_everything
 from tests.moving.places import Clock, Memory, Sqlite, opened
 
 import holdfast as hf
 from holdfast.coordination.sealing import Envelope, envelope_for
 from holdfast.errors import InvalidInput, InvalidState, StoreUnusable
-from holdfast.items import Item, Put
+from holdfast.items import HEAD, Item, Put
 from holdfast.moving import export_home, import_home, seal_home
 from holdfast.moving.inventory import everything
 from holdfast.moving.reading import Filed
 from holdfast.moving.records import ItemRecord
+from holdfast.ports import Store
 
 ENVELOPE = Envelope(Cipher(b"key"))
 
@@ -195,8 +198,33 @@ async def test_what_does_not_open_stays_and_is_named(tmp_path):
 async def test_a_home_that_is_open_elsewhere_is_not_sealed(tmp_path):
     place = Sqlite(tmp_path / "a.db")
     async with opened(place) as home, opened(place):
+        await home.store.write(Put(Item("p", body=b"1")))
         with pytest.raises(InvalidState, match="Stop every worker"):
             await seal_home(home, ENVELOPE)
+        assert await home.store.get("p") == Item("p", body=b"1")
+
+
+class Changing:
+    """A store in which somebody changes an item as soon as it was read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        found = await self._store.get(partition, sort)
+        await self._store.write(Put(Item(partition, sort, revision=7, body=b"newer")))
+        return found
+
+
+async def test_what_is_changed_while_it_is_sealed_is_not_overwritten():
+    async with opened(Memory()) as home:
+        await home.store.write(Put(Item("p", body=b"older")))
+        with pytest.raises(InvalidState, match="was changed while its home was sealed"):
+            await seal_home(replace(home, store=Changing(home.store)), ENVELOPE)
+        assert await home.store.get("p") == Item("p", revision=7, body=b"newer")
 
 
 # ── A folder in which somebody else has left something ──────────────────────────────────────────────────────────────
