@@ -61,22 +61,35 @@ def test_on_a_terminal_our_own_colours_are_left(monkeypatch, capsys):
     )
 
 
+def test_a_cell_is_one_line():
+    assert table(("A", "B"), [("a\nERROR forged", "b\nc")])[1:] == ["a\\x0aERROR forged  b\\x0ac"]
+
+
 def test_wrong_usage_and_tracebacks_are_escaped_too(capsys):
     sample = CommandLine("sample")
+    told = f"{HOSTILE} redis://ann:hunter2@cache"
 
     @sample.command("refused")
     @click.option("--debug", is_flag=True)
     def refused(*, debug: bool) -> None:
         assert debug
-        raise hf.InvalidInput(HOSTILE)
+        raise hf.InvalidInput(told)
 
-    result = CliRunner().invoke(sample, [HOSTILE])
-    assert all(line.isprintable() for line in result.stderr.split("\n"))
+    @sample.command("misused")
+    def misused() -> None:
+        raise click.UsageError(told)
+
+    for arguments in ([told], ["misused"]):
+        result = CliRunner().invoke(sample, arguments)
+        assert all(line.isprintable() for line in result.stderr.split("\n"))
+        assert "redis://ann:***@cache" in result.stderr
     with pytest.raises(hf.InvalidInput) as raised:
         sample.main(["refused", "--debug"], standalone_mode=False)
     CliRunner().invoke(sample, ["refused", "--debug"])
     sys.excepthook(hf.InvalidInput, raised.value, None)
-    assert all(line.isprintable() for line in capsys.readouterr().err.split("\n"))
+    err = capsys.readouterr().err
+    assert all(line.isprintable() for line in err.split("\n"))
+    assert "redis://ann:***@cache" in err
 
 
 @pytest.mark.parametrize("tags", [{"a": HOSTILE}, {HOSTILE: "a"}, {"a": "\u202e"}, {"a": "\n"}, {"a": "\x85"}])

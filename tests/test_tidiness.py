@@ -104,7 +104,21 @@ def rule(paths: str) -> Callable[[Rule], Rule]:
 
 
 CODE = r"src/.*\.py"
+PYTHON = r".*\.py"
 EVERYTHING = r".*"
+
+
+# ── Pythons ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@rule(PYTHON)
+def archives_are_unpacked_as_the_oldest_python_can(source: Source) -> Iterator[str]:
+    """Filters came with 3.11.4; Debian 12 has 3.11.2."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or name_of(node.func) not in {"extract", "extractall"}:
+            continue
+        if any(keyword.arg == "filter" for keyword in node.keywords):
+            yield f"{source.at(node)}: Python 3.11.2 has no filters; let tar unpack it"
 
 
 # ── Sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -357,6 +371,7 @@ MODULE = "src/holdfast/kernel/sample.py"
 
 SAMPLES: list[tuple[Rule, str, str, str]] = [
     # rule, path, what it complains about, what it lets pass
+    (archives_are_unpacked_as_the_oldest_python_can, MODULE, "t.extractall(p, filter='data')", "t.extractall(p)"),
     (modules_are_small, MODULE, "pass\n" * (MODULE_LINES + 1), "pass\n" * MODULE_LINES),
     (functions_are_short, MODULE, function(FUNCTION_LINES + 1), function(FUNCTION_LINES)),
     (functions_are_short, MODULE, "async " + function(FUNCTION_LINES + 1), LONG_CONTRACT),

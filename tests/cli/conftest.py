@@ -191,9 +191,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     sys.modules.pop("shop", None)
 
 
-def load_twin(folder: Path) -> ModuleType:
+def load_twin(folder: Path, name: str = "shop") -> ModuleType:
     """The shop's module once more, apart from the one the commands import."""
-    spec = importlib.util.spec_from_file_location("shop_of_the_worker", folder / "shop.py")
+    spec = importlib.util.spec_from_file_location(f"{name}_of_the_worker", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

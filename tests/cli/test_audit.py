@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 
+import click
 import pytest
 
+from holdfast.cli import main
 from holdfast.cli.session import current_user
 
 
@@ -44,6 +46,63 @@ def test_a_bulk_change_is_one_row_that_says_what_was_chosen(shop):
     shop.json("bulk", "terminate", "--workflow", "approval", "--yes")
     (row,) = rows(shop)
     assert row["action"] == "bulk terminate" and "approval" in row["what"]
+
+
+CHANGES = [
+    # the command, what it is about
+    ("cancel", "approval a"),
+    ("terminate", "approval a"),
+    ("pause", "approval a"),
+    ("resume", "approval a"),
+    ("delete", "approval a"),
+    ("move", "approval a"),
+    ("retry", "approval a"),
+    ("retry", "approval a --now"),
+    ("fork", "approval a b"),
+    ("bulk cancel", "--workflow approval --yes"),
+    ("bulk terminate", "--workflow approval --yes"),
+    ("bulk retry", "--workflow approval --yes"),
+    ("bulk delete", "--workflow approval --yes"),
+    ("dlq redrive", "none"),
+    ("dlq discard", "none"),
+    ("outbox resend", "none"),
+    ("outbox discard", "none"),
+    ("actor delete", "Cart none"),
+    ("actor unpark", "Cart none p"),
+    ("actor discard", "Cart none p"),
+    ("actor resume", "Cart none"),
+    ("actor park", "Cart none"),
+]
+NO_CHANGES = {
+    "ls", "show", "result", "actor ls", "actor show", "dlq ls", "dlq show", "outbox ls", "timers ls", "audit",
+    "doctor", "start", "signal", "actor call", "actor send", "callback complete", "callback fail",
+    "callback heartbeat", "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
+    "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
+}  # fmt: skip
+"""What looks, does the work of the app as a client does, or is not about what a home holds, but about a whole home."""
+
+
+@pytest.mark.parametrize(("command", "options"), CHANGES)
+def test_whatever_a_command_changes_is_one_row_also_if_it_fails(shop, command, options):
+    shop.invoke("start", "approval", "[1]", "--id", "a")
+    result = shop.invoke(*command.split(), *options.split(), "--json")
+    assert result.exit_code in {0, 1}, result.output
+    (row,) = rows(shop)
+    assert row["action"] == command
+    assert row["what"].startswith(" ".join(options.split()[:2])) or "bulk" in command
+    assert row["outcome"] != "begun"
+
+
+def commands_of(group, path=""):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, f"{path}{name} ")
+        else:
+            yield path + name
+
+
+def test_every_command_that_changes_is_among_them():
+    assert {command for command, _ in CHANGES} == set(commands_of(main)) - NO_CHANGES
 
 
 def test_who_it_is_says_the_system_and_not_the_environment(monkeypatch):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.cli.conftest import load_twin
 
 from holdfast.cli.handovers import handovers_of
 from holdfast.cli.output import duration, plain, table
@@ -137,6 +139,48 @@ def test_payloads_are_shown_only_if_asked_for(busy):
             assert CANARY not in busy.invoke(*arguments, *form).output
     assert f"pay-{CANARY}-100" in busy.invoke("show", "checkout", "good", "--payloads").output
     assert busy.json("show", "checkout", "good", "--payloads")["input"] == {"card": CANARY, "cents": 100}
+
+
+VAULT = """
+import holdfast as hf
+
+app = hf.App("shop", home="sqlite:///shop.db")
+
+
+@app.workflow
+async def visit(password: hf.Secret) -> hf.Secret:
+    return password
+
+
+class Vault(hf.Actor, app=app):
+    held: hf.Secret = hf.field(default_factory=lambda: hf.Secret(""))
+
+    async def put(self, secret: hf.Secret) -> hf.Secret:
+        self.held = secret
+        return secret
+"""
+
+
+def test_a_secret_is_given_and_never_shown(shop, monkeypatch):
+    shop.path("vault.py").write_text(VAULT)
+    monkeypatch.delitem(sys.modules, "vault", raising=False)
+    given = json.dumps([{"$secret": CANARY}])
+    shop.invoke("start", "visit", given, "--id", "a", app="vault:app")
+    app = load_twin(shop.folder, "vault").app
+    with app.sync(worker=True) as run:
+        commands = (
+            ("start", "visit", given, "--id", "b", "--wait"),
+            ("result", "visit", "a"),
+            ("show", "visit", "a", "--payloads"),
+            ("actor", "call", "Vault", "k", "put", given),
+            ("actor", "show", "Vault", "k"),
+        )
+        for arguments in commands:
+            for form in ((), ("--json",)):
+                result = shop.invoke(*arguments, *form, app="vault:app")
+                assert (result.exit_code, "***" in result.output) == (0, True), result.output
+                assert CANARY not in result.output + result.stderr
+        assert run(app.registry.workflow("visit").handle("a").result()).reveal() == CANARY
 
 
 def test_tokens_and_secrets_are_never_shown(shop, worker):

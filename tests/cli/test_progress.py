@@ -24,6 +24,17 @@ def test_on_a_terminal_a_line_changes_and_goes(
     assert capsys.readouterr().err.splitlines()[-1].endswith("\033[K")
 
 
+@pytest.mark.parametrize("redraws", [True, False])
+def test_a_terminal_gets_no_characters_that_it_acts_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, redraws: bool
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: redraws)
+    with Ticker(quiet=False) as ticker:
+        ticker.tell("10,000 of \x1b[2J\u202e", LINE_EVERY)
+    err = capsys.readouterr().err
+    assert "10,000 of \\x1b[2J\\u202e" in err and not {"\x1b[2J", "\u202e"} & {err[n : n + 4] for n in range(len(err))}
+
+
 def test_machines_hear_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with Ticker(quiet=True) as ticker:
         ticker.tell("10,000 items", LINE_EVERY)

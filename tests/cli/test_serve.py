@@ -8,8 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.parse import urlsplit
 
 import pytest
@@ -77,6 +80,43 @@ def test_a_server_that_is_not_there_is_told(shop):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     assert "holdfast serve" in shop.refusal("ask", "/v1/health", "--at", f"http://127.0.0.1:{port}")["message"]
+
+
+class Hostile(BaseHTTPRequestHandler):
+    """Answers with what a terminal would act on."""
+
+    def do_GET(self) -> None:
+        text = "one\x1b[2J\u202e\x9btwo".encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_an_answer_does_nothing_to_a_terminal(shop):
+    with HTTPServer(("127.0.0.1", 0), Hostile) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        result = shop.invoke("ask", "/v1/x", "--at", f"http://127.0.0.1:{server.server_port}")
+    assert result.output == "one\\x1b[2J\\u202e\\x9btwo\n"
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_is_served_is_told_without_the_password_of_its_home(shop, monkeypatch, form):
+    async def opens(*_: object) -> None: ...
+
+    def served(*_: object, announce: Callable[[], None], **__: object) -> bool:
+        announce()
+        return True
+
+    module = sys.modules["holdfast.cli.serve"]
+    monkeypatch.setattr(module, "look_whether_it_opens", opens)
+    monkeypatch.setattr(module, "_uvicorn_server", lambda: served)
+    home = "aws://shop?region=x&endpoint=http://ann:hunter2@127.0.0.1:9"
+    result = shop.invoke("serve", "--home", home, "--port", "0", *form)
+    assert "ann:***@127.0.0.1:9" in result.output + result.stderr
+    assert "hunter2" not in result.output + result.stderr
 
 
 @pytest.mark.process

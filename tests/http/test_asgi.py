@@ -51,6 +51,7 @@ async def test_a_slow_body_is_given_up(memory_shop):
     async with memory_shop.app:
         served = await Connection("POST", "/v1/workflows/checkout/a").arrives(b"[", more=True).serve(api)
         assert (served.status, served.answer["code"]) == (408, "too_slow")
+        assert "within 0.0 s" in served.answer["detail"]
         assert memory_shop.runs == []
 
 
@@ -213,6 +214,16 @@ async def test_a_home_that_cannot_be_opened_is_told_to_the_server():
     assert failed["type"] == "lifespan.startup.failed"
     assert "nowhere://" in failed["message"]
     with pytest.raises(hf.ConfigurationError):
+        await life.task
+
+
+async def test_of_another_failure_at_the_opening_the_server_hears_the_type():
+    async def fails():
+        raise RuntimeError("canary")
+
+    life = Life(hf.App("shop", home=fails).asgi())
+    assert await life.tell("startup") == {"type": "lifespan.startup.failed", "message": "RuntimeError"}
+    with pytest.raises(RuntimeError):
         await life.task
 
 

@@ -378,6 +378,18 @@ def test_whatever_else_a_loop_can_do_is_refused_by_name(clockwork, name):
         getattr(clockwork.loop, name)()
 
 
+def test_an_error_that_nobody_takes_is_logged_by_type_and_frames(clockwork, caplog):
+    def fails() -> None:
+        raise LookupError("4111\nERROR all is well")
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(fails)
+
+    clockwork.run(main())
+    assert "LookupError at\n" in caplog.text and "in fails" in caplog.text
+    assert "ERROR all is well\n" not in caplog.text.replace('raise LookupError("4111\\nERROR all is well")\n', "")
+
+
 def test_hooks_for_asynchronous_generators_are_put_back(clockwork):
     before = sys.get_asyncgen_hooks()
 

@@ -321,3 +321,27 @@ async def test_what_has_ended_leaves_nothing_for_the_collector(make, ran, fails)
 
 def activations():
     return sum(isinstance(each, Activation) for each in gc.get_objects())
+
+
+async def test_a_turn_that_fails_is_logged_by_type_and_frames_and_made_again(make, caplog):
+    """What an error says may quote what was worked on."""
+    app = make(hf.Limits(retry_turn_seconds=0.01))
+
+    @app.workflow
+    async def job() -> str:
+        return await hf.signal("go", str)
+
+    card = "-".join(["4111"] * 4)
+    async with app.worker():
+        handle = await job.start(id="j")
+        host = app._worker.host
+        await until(lambda: host.entities)
+        (entity,) = host.entities.values()
+        try:
+            raise LookupError(card)
+        except LookupError as error:
+            host.failed(entity, error)
+        await handle.signal("go", "gone")
+        assert await handle.result("60s") == "gone"
+    assert "turn_failed" in caplog.text and "LookupError at" in caplog.text
+    assert card not in caplog.text

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.messaging.torture import points
 from tests.messaging.torture.points import PLANTS, POINTS
+from tests.messaging.torture.staff import Staff
 from tests.torture.process import ROOT
 
 from holdfast.backends.sqlite import open_sqlite_home
@@ -51,6 +53,20 @@ def test_a_planted_bug_is_found(tmp_path: Path, plant: str, complaint: str) -> N
     assert status == 1, text
     assert any(re.search(complaint, told) for told in report["complaints"]), text
     assert not any("before it was delivered" in told for told in report["complaints"]), "the engine is at fault here"
+
+
+@pytest.mark.parametrize("is_delivered", [True, False])
+async def test_a_repeat_before_its_delivery_is_complained_of(tmp_path: Path, is_delivered: bool) -> None:
+    home = await open_sqlite_home(str(tmp_path / "home.db"))
+    staff, process = Staff(tmp_path, home.store, 0, 0, Random(1), {}), Mock()
+    if is_delivered:
+        staff._heard({"delivered": ["p", "i#1"]}, process)
+    staff._heard({"repeat": ["p", "i#1", "{}"]}, process)
+    staff._repeats[0].cancel()
+    told = [] if is_delivered else ["i#1 of p was to be repeated before it was delivered"]
+    assert staff.complaints == told
+    await home.doorbell.close()
+    await home.store.close()
 
 
 async def test_a_repeat_is_announced_once_its_delivery_was_written(

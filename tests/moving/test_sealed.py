@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.coordination.sealing.secrets_kept import CARD, LARGE_CARD, Cipher, Paid, found_in, use_everything
 from tests.moving.places import Clock, Memory, Sqlite, opened
 
 import holdfast as hf
 from holdfast.coordination.sealing import Envelope, envelope_for
 from holdfast.errors import InvalidInput, InvalidState, StoreUnusable
-from holdfast.items import Item, Put
+from holdfast.items import HEAD, Item, Put
 from holdfast.moving import export_home, import_home, seal_home
 from holdfast.moving.inventory import everything
 from holdfast.moving.reading import Filed
 from holdfast.moving.records import ItemRecord
+from holdfast.ports import Store
 
 ENVELOPE = Envelope(Cipher(b"key"))
 
@@ -83,23 +86,24 @@ def in_the_open(_mine: list[bytes], _yours: list[bytes]) -> list[bytes]:
 
 
 FORGERIES = {
-    "two lines in another order": lambda mine, yours: [*mine[:2], mine[3], mine[2], *mine[4:]],
-    "a line of another file": lambda mine, yours: [*mine[:2], yours[2], *mine[3:]],
-    "a line less": lambda mine, yours: [*mine[:3], *mine[4:]],
-    "a line twice": lambda mine, yours: [*mine[:3], mine[2], *mine[3:]],
-    "cut off": lambda mine, yours: mine[:-1],
-    "the header of another file": lambda mine, yours: [yours[0], *mine[1:]],
-    "the salt of another file": lambda mine, yours: [mine[0], yours[1], *mine[2:]],
-    "a record in the open": in_the_open,
+    "two lines in another order": (lambda mine, yours: [*mine[:2], mine[3], mine[2], *mine[4:]], "line 3.*unseal"),
+    "a line of another file": (lambda mine, yours: [*mine[:2], yours[2], *mine[3:]], "line 3.*unseal"),
+    "a line less": (lambda mine, yours: [*mine[:3], *mine[4:]], "line 4.*unseal"),
+    "a line twice": (lambda mine, yours: [*mine[:3], mine[2], *mine[3:]], "line 4.*unseal"),
+    "cut off": (lambda mine, yours: mine[:-1], "is cut off"),
+    "the header of another file": (lambda mine, yours: [yours[0], *mine[1:]], "line 2.*unseal"),
+    "the salt of another file": (lambda mine, yours: [mine[0], yours[1], *mine[2:]], "line 2.*unseal"),
+    "a record in the open": (in_the_open, "line 3.*is not sealed"),
 }
+"""How a file is changed, and which line is the first that tells."""
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 async def test_a_sealed_file_that_was_changed_is_refused(tmp_path, forgery):
     mine, yours = await exported(tmp_path), await exported(tmp_path, "yours", b"a", b"b", b"c")
-    lines = FORGERIES[forgery](mine.read_bytes().splitlines(True), yours.read_bytes().splitlines(True))
-    mine.write_bytes(b"".join(lines))
-    with pytest.raises(InvalidInput, match="damaged|cut off"):
+    forge, told = FORGERIES[forgery]
+    mine.write_bytes(b"".join(forge(mine.read_bytes().splitlines(True), yours.read_bytes().splitlines(True))))
+    with pytest.raises(InvalidInput, match=told):
         await carried(mine)
 
 
@@ -194,8 +198,33 @@ async def test_what_does_not_open_stays_and_is_named(tmp_path):
 async def test_a_home_that_is_open_elsewhere_is_not_sealed(tmp_path):
     place = Sqlite(tmp_path / "a.db")
     async with opened(place) as home, opened(place):
+        await home.store.write(Put(Item("p", body=b"1")))
         with pytest.raises(InvalidState, match="Stop every worker"):
             await seal_home(home, ENVELOPE)
+        assert await home.store.get("p") == Item("p", body=b"1")
+
+
+class Changing:
+    """A store in which somebody changes an item as soon as it was read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, partition: str, sort: str = HEAD) -> Item | None:
+        found = await self._store.get(partition, sort)
+        await self._store.write(Put(Item(partition, sort, revision=7, body=b"newer")))
+        return found
+
+
+async def test_what_is_changed_while_it_is_sealed_is_not_overwritten():
+    async with opened(Memory()) as home:
+        await home.store.write(Put(Item("p", body=b"older")))
+        with pytest.raises(InvalidState, match="was changed while its home was sealed"):
+            await seal_home(replace(home, store=Changing(home.store)), ENVELOPE)
+        assert await home.store.get("p") == Item("p", revision=7, body=b"newer")
 
 
 # ── A folder in which somebody else has left something ──────────────────────────────────────────────────────────────
@@ -220,6 +249,17 @@ async def test_an_export_writes_through_no_link_that_was_left_for_it(tmp_path, p
         assert Filed(tmp_path / "shop.jsonl").verify().counts.items == 1
     assert (tmp_path / "victim").read_text() == "precious"
     assert not (tmp_path / "not there yet").exists()
+
+
+@pytest.mark.parametrize("left", ["a link", "a file"])
+async def test_an_export_takes_no_file_for_its_own_whose_name_was_guessed(tmp_path, monkeypatch, left):
+    monkeypatch.setattr("holdfast.moving.writing.ids.new_id", lambda: "0" * 32)
+    (tmp_path / "victim").write_text("precious")
+    guessed = tmp_path / f"shop.jsonl.{'0' * 12}.part"
+    guessed.symlink_to("victim") if left == "a link" else guessed.write_text("precious")
+    with pytest.raises(InvalidInput, match="cannot be written: File exists"):
+        await export_into(tmp_path / "shop.jsonl")
+    assert guessed.read_text() == (tmp_path / "victim").read_text() == "precious"
 
 
 @pytest.mark.parametrize("links", [True, False])

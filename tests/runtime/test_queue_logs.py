@@ -63,6 +63,16 @@ async def test_a_message_that_fails_leaves_types_and_frames_in_the_log(caplog, b
     assert ("commands.py" in line) == (name in {"ValueError", "InvalidInput"})
 
 
+async def test_the_id_of_a_message_cannot_forge_a_line(caplog):
+    event, handler = event_of("{"), shop().lambda_handler()
+    event["Records"][0]["messageId"] = FORGED
+    answer = await handler.invoke(event)
+    await handler.aclose()
+    assert answer["batchItemFailures"] == [{"itemIdentifier": FORGED}]
+    (line,) = [each.getMessage() for each in caplog.records if "was not handled" in each.getMessage()]
+    assert "1111\\x0aERROR holdfast: all is well\\x1b[2J\\u202e was not handled" in line.splitlines()[0]
+
+
 async def test_what_telemetry_logs_cannot_forge_a_line(caplog):
     shop().telemetry.emit("lease_lost", partition="a\nERROR b\x1b[31m\u202e", fence=1)
     assert caplog.messages == ["lease_lost partition=a\\x0aERROR b\\x1b[31m\\u202e fence=1"]

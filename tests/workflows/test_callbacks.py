@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -11,6 +13,7 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.testing import FaultsAt, faulty_home
 from holdfast.testing.faults import LoseAnswer
+from holdfast.workflows.operations.callback import LONGEST_TOKEN_CHARACTERS, token_scope
 
 
 @dataclass
@@ -333,6 +336,14 @@ async def test_a_token_must_be_text(app):
     async with app:
         with pytest.raises(hf.InvalidToken):
             await app.callback(None).complete("x")  # type: ignore[arg-type]
+
+
+def test_a_token_that_is_too_long_is_not_decoded():
+    scope = b'["wf#ship#a",0,"shipped"]'
+    for padding, is_long in ((0, False), (LONGEST_TOKEN_CHARACTERS, True)):
+        token = f"hf1.{base64.urlsafe_b64encode(scope + b' ' * padding).decode().rstrip('=')}.x"
+        with pytest.raises(hf.InvalidToken) if is_long else nullcontext():
+            assert token_scope(token).partition == "wf#ship#a"
 
 
 async def test_a_token_dies_with_its_execution(app, ship, tokens, eventually):

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from random import Random
 
 import pytest
 
@@ -683,6 +684,19 @@ async def test_a_delay_that_is_none_leaves_it_to_the_policy(app, chosen, errors_
         assert await job() == 200
     assert attempts == [1, 2]
     assert ("retry's `delay` failed" in errors_expected.text) == (chosen is not None)
+
+
+def test_what_a_rule_of_retries_raises_is_logged_by_type_and_frames(errors_expected):
+    """It may quote the error, which may quote what was worked on."""
+    card = "-".join(["4111"] * 4)
+
+    def quoting(error: Exception, *_: object) -> object:
+        raise LookupError(f"{error}\nERROR all is well")
+
+    assert not hf.Retry(when=quoting).retries(ValueError(card), 1)
+    assert hf.Retry(delay=quoting).next_delay_ms(ValueError(card), 1, Random(1)) is not None
+    assert errors_expected.text.count("LookupError at\n") == 2
+    assert card not in errors_expected.text and "all is well\n" not in errors_expected.text
 
 
 @pytest.mark.parametrize("name", ["when", "delay"])

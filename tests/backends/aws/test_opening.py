@@ -54,6 +54,13 @@ asyncio.run(main())
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
+async def test_a_home_tells_its_url_without_the_password() -> None:
+    home = await open_home("aws://shop?region=eu-west-1&endpoint=http://ann:hunter2@127.0.0.1:9")
+    assert home.url == "aws://shop?region=eu-west-1&endpoint=http://ann:***@127.0.0.1:9"
+    await home.doorbell.close()
+    await home.store.close()
+
+
 async def test_a_home_on_aws_works_from_its_url(new_url: Callable[[], Awaitable[str]]) -> None:
     url = await new_url()
     home = await open_home(url)

@@ -126,6 +126,8 @@ def test_a_process_with_another_folder_for_temporary_files_takes_nobody_for_dead
         assert said.stdout == "True\n"
         runner.run(home.doorbell.close())
         runner.run(home.store.close())
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert said.stdout == "False\n", "the kernel says so, wherever its temporary files are"
 
 
 async def open_here(path: Path) -> Home:

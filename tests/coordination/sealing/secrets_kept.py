@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import itertools
+import zlib
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -134,9 +135,11 @@ def _transaction(app: hf.App) -> Any:
 
 
 def traces() -> list[bytes]:
-    """What would betray the secret: itself, and the digests of it that something might be named by."""
-    texts = (CARD, f'"{CARD}"', f'["{CARD}"]', f'"{LARGE_CARD}"', f'["{LARGE_CARD}"]')
-    return [CARD.encode(), *(hashlib.sha256(text.encode()).hexdigest().encode() for text in texts)]
+    """What would betray the secret: itself, packed too, and the digests of it that something might be named by."""
+    large = (LARGE_CARD, f'"{LARGE_CARD}"', f'["{LARGE_CARD}"]')
+    texts = (CARD, f'"{CARD}"', f'["{CARD}"]', *large[1:])
+    packed = [zlib.compress(text.encode(), 1)[:40] for text in large]
+    return [CARD.encode(), *packed, *(hashlib.sha256(text.encode()).hexdigest().encode() for text in texts)]
 
 
 def found_in(data: bytes) -> list[bytes]:

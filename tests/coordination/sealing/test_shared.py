@@ -103,6 +103,30 @@ async def test_a_value_of_anothers_session_does_not_open(redis_server, redis):
                 await visits.find(id)
 
 
+async def test_a_value_does_not_open_under_another_name_of_its_session(redis_server, redis):
+    async with (app := shop(redis_server, Cipher(b"key"))):
+        visits = app.session("visit", idle="1h", lifetime="1d", on="cache")
+        visit = await visits.start({"user": "bob", "admin": False, "asked": True})
+        (key,) = kept(redis)
+        redis.hset(key, "fadmin", redis.hget(key, "fasked"))
+        with pytest.raises(StoreUnusable, match="does not unseal"):
+            await visits.find(visit.id)
+
+
+async def test_a_session_does_not_take_for_its_past_what_another_one_was_before(redis_server, redis):
+    async with (app := shop(redis_server, Cipher(b"key"))):
+        visits = app.session("visit", idle="1h", lifetime="1d", on="cache")
+        alice = await visits.start({"user": "alice"})
+        (place,) = kept(redis)
+        await visits.rotate((await visits.start({"user": "bob"})).id)
+        (other,) = {*kept(redis)} - {place}
+        before = redis.hget(other, b"f\n@" + other.rpartition(b":")[2])
+        assert before is not None
+        redis.hset(place, mapping={b"f\n@" + place.rpartition(b":")[2]: before, b"fuser": redis.hget(other, "fuser")})
+        with pytest.raises(StoreUnusable, match="does not unseal"):
+            await visits.find(alice.id)
+
+
 @pytest.mark.parametrize("is_strict", [True, False])
 async def test_a_session_from_before_the_seal_is_found_unless_only_sealed_ones_are(redis_server, is_strict):
     async with (app := shop(redis_server, None)):

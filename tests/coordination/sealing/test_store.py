@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import tracemalloc
 import zlib
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from holdfast.coordination.sealing.store import SealedStore
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, Item, Put
 from holdfast.ports import BLOB_MARK, Home, Store
-from holdfast.references import FIRST_SEAL_MARK
+from holdfast.references import FIRST_SEAL_MARK, SEAL_MARK
 from holdfast.testing.conformance import StoreConformance
 
 
@@ -179,6 +180,21 @@ async def test_a_large_event_in_one_order_of_all_is_decided_once_more_and_no_mor
         async with asyncio.timeout(20):
             await stream.append(Paid(LARGE_CARD))
         assert [each.event async for each in stream.read()] == [Paid(LARGE_CARD)]
+
+
+async def test_sealed_bytes_become_no_more_than_they_say():
+    """Whoever has the key, or a broken seal, can pack a few bytes that become many."""
+    length, bomb = (1_000).to_bytes(8, "big"), zlib.compress(bytes(64 * 2**20), 9)
+    packed = b"z" + length + bomb
+    data = SEAL_MARK + Cipher(b"key").seal(packed, b"2\np\n@")
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreUnusable, match="does not unseal"):
+            Envelope(Cipher(b"key")).open(data, "p\n@")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 8 * 2**20
 
 
 # ── From before, and by somebody else ───────────────────────────────────────────────────────────────────────────────
