@@ -21,7 +21,7 @@ from holdfast.clock import elapsed_seconds
 from holdfast.errors import HoldfastError
 
 STORY_SECONDS: Final = 120.0
-"""A story that takes longer has failed. None takes ten seconds, but on a machine with much else to do ten times that."""
+"""A story that takes longer has failed. None takes ten seconds alone, and ten times that on a busy machine."""
 
 
 class Story(Struct, frozen=True, kw_only=True):
