@@ -6,6 +6,7 @@ import pytest
 from tests.http.conftest import Api
 
 import holdfast as hf
+from holdfast.coordination.audit import rows_since
 from holdfast.http.routes import ROUTES
 
 ACME = hf.Caller("ann", tenant="acme/")
@@ -74,6 +75,19 @@ async def test_a_fork_stays_within(memory_shop):
         await api.post("/v1/workflows/checkout/acme%2F1?wait=10s", ["tok"])
         assert (await api.post("/v1/workflows/checkout/acme%2F1/fork", {"id": "beta/2"}))[0] == 403
         assert (await api.post("/v1/workflows/checkout/acme%2F1/fork", {"id": "acme/2"}))[0] in {200, 202}
+
+
+async def test_a_caller_that_is_refused_leaves_nothing(memory_shop):
+    async with memory_shop.working(authenticate=lambda _request: ACME) as api:
+        await api.post("/v1/workflows/checkout/acme%2F1?wait=10s", ["tok"])
+        access = api.app.access()
+        for path, body in (("acme%2F1/fork", {"id": "beta/2"}), ("beta%2F1/retry", {}), ("beta%2F1/cancel", {})):
+            assert (await api.post(f"/v1/workflows/checkout/{path}", body))[0] == 403
+        assert await rows_since(access.home.store, access.clock, 0, 10) == []
+        assert [each.id for each in (await api.app.executions("checkout")).executions] == ["acme/1"]
+        assert (await api.post("/v1/workflows/checkout/acme%2F1/retry", {}))[0] == 409
+        (row,) = await rows_since(access.home.store, access.clock, 0, 10)
+        assert (row.action, row.outcome) == ("retry", "invalid_state"), "it may do this, and the status forbids it"
 
 
 async def test_a_listing_has_its_own_alone_whatever_is_asked_for(shop):

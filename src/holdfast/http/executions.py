@@ -228,11 +228,15 @@ class Fork(Struct, frozen=True, forbid_unknown_fields=True):
     before: str | None = None
 
 
+def may_fork(call: Call) -> None:
+    """Raise ``Problem`` if the new execution would not be the caller's."""
+    call.own_place(call.fields(Fork).id)
+
+
 async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
     wanted = call.fields(Fork)
-    call.own_place(wanted.id)
     made = await _handle(call).fork(wanted.id, before=wanted.before)
     return _told(call, await call.app.access().head(partition_of(made.workflow, made.id)))
 
