@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from tests.http.conftest import Api
 
@@ -106,6 +108,23 @@ async def test_a_listing_has_its_own_alone_whatever_is_asked_for(shop):
                 assert sorted(found) == ["acme/1", "acme/2", "acme/3"]
         _, page = await acme.get("/v1/workflows?root=checkout/beta%2F1")
         assert page["executions"] == []
+
+
+async def test_cursors_tell_nothing_and_are_good_for_their_tenant_alone(shop):
+    async with shop.working() as api:
+        for id in ("acme%2F1", "beta%2F1", "beta%2F2", "acme%2F2", "acme%2F3"):
+            await api.post(f"/v1/workflows/checkout/{id}?wait=10s", ["tok"])
+        acme = Api(api.app, authenticate=lambda _request: ACME)
+        (_, first), (_, everybodys) = [await each.get("/v1/workflows?limit=1") for each in (acme, api)]
+        cursor = first["cursor"]
+        assert len(cursor) >= 100, "neither a number nor a key, which are shorter"
+        for stranger, given in ((api, cursor), (acme, everybodys["cursor"]), (acme, "1"), (acme, "é"), (acme, cursor[:-2])):
+            status, told = await stranger.get(f"/v1/workflows?limit=1&after={quote(given)}")
+            assert (status, told["code"]) == (400, "invalid_input")
+        changed = ("B" if cursor[0] == "A" else "A") + cursor[1:]
+        assert (await acme.get(f"/v1/workflows?limit=1&after={changed}"))[0] == 400
+        (_, second) = await acme.get(f"/v1/workflows?limit=1&after={cursor}")
+        assert [each["id"] for each in second["executions"]] == ["acme/2"]
 
 
 async def test_an_event_is_published_under_an_id_of_its_own(memory_shop, eventually):

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.client import list_executions, select
 from holdfast.codec import jsontext
+from holdfast.coordination.salt import salt_of
 from holdfast.errors import HoldfastError, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
+from holdfast.http.cursors import Cursors
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import OWN_WORDS, fault
 from holdfast.secret import redacted_json
@@ -132,16 +134,18 @@ async def list_all(call: Call) -> Response:
         root=query.execution("root"),
         beginning=call.tenant,
     )
-    listing = list_executions(
-        call.app.access(), selection, after=query.one("after"), limit=query.count("limit", LISTED)
-    )
+    access, told = call.app.access(), query.one("after")
+    cursors = Cursors(await salt_of(access.home), call.tenant)
+    after = None if told is None else cursors.open(told)
+    listing = list_executions(access, selection, after=after, limit=query.count("limit", LISTED))
     try:
         page = await call.within(call.longest_wait_seconds, listing)
     except TimeoutError:
         raise WaitTimeout(
             "too much had to be read to find these: ask for fewer, or for one workflow or status"
         ) from None
-    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": page.cursor})
+    cursor = None if page.cursor is None else cursors.seal(page.cursor)
+    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": cursor})
 
 
 async def ask(call: Call) -> Response:
