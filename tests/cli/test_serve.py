@@ -58,6 +58,13 @@ def test_a_file_of_tokens_that_others_may_write_is_refused_by_name(shop, mode):
     assert "chmod go-w" in message
 
 
+def test_a_pipe_is_no_file_of_tokens(shop):
+    os.mkfifo(shop.path("tokens"), 0o600)
+    result = shop.invoke("serve", "--tokens", "tokens")
+    assert result.exit_code == 2
+    assert "tokens cannot be read" in result.output
+
+
 @pytest.mark.parametrize("theirs", ["tokens", "link"])
 def test_a_file_of_tokens_of_another_user_is_refused_by_name(shop, monkeypatch, theirs):
     shop.path("tokens").write_text(f"till {TOKEN}\n")
