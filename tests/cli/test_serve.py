@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -86,28 +87,21 @@ def test_a_server_that_is_not_there_is_told(shop):
     assert "holdfast serve" in shop.refusal("ask", "/v1/health", "--at", f"http://127.0.0.1:{port}")["message"]
 
 
-@pytest.mark.process
-def test_the_command_line_finds_the_token_of_a_private_database(shop):
-    """Started without tokens: who can read the file beside the database is let in."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+@contextmanager
+def served(shop, **environment):
+    """What a server says that has started on a free port of loopback, with a worker; ended by its process id, in peace
+    and without another word: an access log would hold the tokens of callbacks.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     command = [sys.executable, "-m", "holdfast.cli", "serve", "-a", "shop:app", "--port", "0", "--work", "--json"]
     with subprocess.Popen(
-        command, cwd=shop.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=shop.folder, env=inherited | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout is not None
             said = json.loads(server.stdout.readline())
-            token = Path(said["token_file"]).read_text().split()[-1]
-            assert Path(said["token_file"]).samefile(shop.path("shop.db-token"))
-            assert ask(said["url"], "GET", "/v1/workflows", token=token)[0] == 200
-            assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
-            started = shop.invoke(
-                "ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"]
-            )
-            assert json.loads(started.output)["result"] == {"payment": "pay-tok-5"}
-            missing = shop.invoke("ask", "/v1/workflows/checkout/none", "--at", said["url"])
-            assert missing.exit_code == 1
-            assert "not_found" in missing.output
+            assert (said["event"], said["pid"]) == ("serving", server.pid)
+            yield said
         finally:
             server.send_signal(signal.SIGTERM)
             out, err = server.communicate(timeout=PATIENCE_SECONDS)
@@ -115,29 +109,30 @@ def test_the_command_line_finds_the_token_of_a_private_database(shop):
 
 
 @pytest.mark.process
+def test_the_command_line_finds_the_token_of_a_private_database(shop):
+    """Started without tokens: who can read the file beside the database is let in."""
+    with served(shop) as said:
+        token = Path(said["token_file"]).read_text().split()[-1]
+        assert Path(said["token_file"]).samefile(shop.path("shop.db-token"))
+        assert ask(said["url"], "GET", "/v1/workflows", token=token)[0] == 200
+        assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
+        started = shop.invoke("ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"])
+        assert json.loads(started.output)["result"] == {"payment": "pay-tok-5"}
+        missing = shop.invoke("ask", "/v1/workflows/checkout/none", "--at", said["url"])
+        assert missing.exit_code == 1
+        assert "not_found" in missing.output
+
+
+@pytest.mark.process
 def test_a_server_serves_works_and_stops(shop):
-    """Started on a free port of loopback, with a worker and a token; ended by its process id."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    environment["HOLDFAST_TOKENS"] = f"till {TOKEN}\ngrafana {'g' * 32} read\n"
-    command = [sys.executable, "-m", "holdfast.cli", "serve", "-a", "shop:app", "--port", "0", "--work", "--json"]
-    with subprocess.Popen(
-        command, cwd=shop.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            said = json.loads(server.stdout.readline())
-            assert (said["event"], said["pid"]) == ("serving", server.pid)
-            status, answer = ask(said["url"], "POST", "/v1/workflows/checkout/a?wait=20s", ["tok", 5])
-            assert (status, answer["result"]) == (200, {"payment": "pay-tok-5"})
-            assert ask(said["url"], "GET", "/v1/workflows", token="g" * 32)[0] == 200
-            assert ask(said["url"], "POST", "/v1/workflows/checkout/b", ["tok"], token="g" * 32)[0] == 403
-            assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
-            assert ask(said["url"], "POST", "/v1/callbacks/hf1.canary.x", token=WRONG)[1]["code"] == "invalid_token"
-        finally:
-            server.send_signal(signal.SIGTERM)
-            out, err = server.communicate(timeout=PATIENCE_SECONDS)
-    assert out == ""
-    assert err == "", "no access log, which would hold the tokens of callbacks"
+    """Each caller may do what the line of its token says."""
+    with served(shop, HOLDFAST_TOKENS=f"till {TOKEN}\ngrafana {'g' * 32} read\n") as said:
+        status, answer = ask(said["url"], "POST", "/v1/workflows/checkout/a?wait=20s", ["tok", 5])
+        assert (status, answer["result"]) == (200, {"payment": "pay-tok-5"})
+        assert ask(said["url"], "GET", "/v1/workflows", token="g" * 32)[0] == 200
+        assert ask(said["url"], "POST", "/v1/workflows/checkout/b", ["tok"], token="g" * 32)[0] == 403
+        assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
+        assert ask(said["url"], "POST", "/v1/callbacks/hf1.canary.x", token=WRONG)[1]["code"] == "invalid_token"
 
 
 def ask(url, method, path, value=None, *, token=TOKEN):
