@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from holdfast import ids
 from holdfast.client import list_executions, select
 from holdfast.codec import jsontext
 from holdfast.coordination.salt import salt_of
-from holdfast.errors import HoldfastError, WaitTimeout
+from holdfast.errors import HoldfastError, InvalidInput, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
 from holdfast.http.cursors import Cursors
 from holdfast.http.messages import Response, json_response
@@ -233,8 +234,9 @@ class Fork(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def may_fork(call: Call) -> None:
-    """Raise ``Problem`` if the new execution would not be the caller's."""
-    call.own_place(call.fields(Fork).id)
+    """Raise ``Problem`` if the new execution would not be the caller's. A body that is wrong is told by ``fork``."""
+    with suppress(InvalidInput):
+        call.own_place(call.fields(Fork).id)
 
 
 async def fork(call: Call) -> Response:
