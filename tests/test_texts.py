@@ -16,7 +16,7 @@ from holdfast.backends.aws import parse_address
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.output import as_json, echo, plain, table
 from holdfast.opening import open_home, open_shared
-from holdfast.texts import frames_of, printable, printable_json, printable_lines, told_url
+from holdfast.texts import frames_of, printable, printable_json, printable_lines, told_place, told_url
 from holdfast.workflows.record import check_tags
 
 HOSTILE = "a\x1b[31mred\x07\x00\x7f\x85\x9b31m\u200b\u202e\u2066\u2028\r\ufeff\U000e0001z"
@@ -163,3 +163,16 @@ def test_frames_name_types_and_places_and_say_nothing():
 @pytest.mark.parametrize("text", ["a:/" * 300_000, "a:/:" * 250_000, "a" * 1_000_000, "?a" * 500_000])
 def test_a_long_text_is_told_at_once(text):
     assert told_url(text) == text, "a pattern that goes back for each character takes hours"
+
+
+def test_a_place_in_code_is_told_without_where_this_machine_keeps_it(tmp_path, monkeypatch):
+    imported, here = tmp_path / "imported", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", ["", "/", str(tmp_path), str(imported), *sys.path])
+    assert told_place(str(imported / "shop" / "steps.py"), 3) == "shop/steps.py:3", "the nearest folder counts"
+    assert told_place(str(here / "job.py"), 3) == "job.py:3"
+    assert told_place("/elsewhere/secret/job.py", 3) == "job.py:3"
+    assert told_place("<stdin>", 3) == "<stdin>:3"
+    here.rmdir()
+    assert told_place(str(here / "job.py"), 3) in {"job.py:3", "here/job.py:3"}, "the current folder may be gone"

@@ -7,6 +7,7 @@ import inspect
 from typing import Any
 
 from holdfast.errors import ConfigurationError
+from holdfast.texts import told_place
 
 LAMBDA = "<lambda>"
 LOCALS = "<locals>"
@@ -39,7 +40,7 @@ def told(given: Any) -> str:
     if (kind := given.__class__.__name__) in {"classmethod", "staticmethod"}:
         return f"the {kind} {name}"
     if name.endswith(LAMBDA):
-        return f"a lambda (line {given.__code__.co_firstlineno} of {given.__code__.co_filename})"
+        return f"a lambda ({told_place(given.__code__.co_filename, given.__code__.co_firstlineno)})"
     if isinstance(given, type):
         return f"the class {name}"
     if inspect.iscoroutine(given):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import traceback
+from pathlib import Path
 from typing import Final
 
 ONE_BYTE: Final = 0xFF
@@ -71,6 +73,28 @@ def _without_password(word: re.Match[str]) -> str:
         if user is not None and user.end() < end and text[user.end()] == ":":
             return f"{text[: user.end()]}:{HIDDEN}{text[end:]}"
     return text
+
+
+def told_place(file: str, line: int) -> str:
+    """A line of code as it may be told to anybody: its file as seen from the folder that it is imported from, or from
+    the current one. Of a file in neither the name alone is told: never where this machine keeps it.
+
+    >>> told_place("/srv/secret/shop.py", 7)
+    'shop.py:7'
+    """
+    path = Path(file)
+    if not path.is_absolute():
+        return f"{file}:{line}"
+    folders = [folder for folder in map(Path, [*sys.path, _current_folder()]) if folder.name and folder in path.parents]
+    nearest = max(folders, key=lambda folder: len(folder.parts), default=path.parent)
+    return f"{path.relative_to(nearest).as_posix()}:{line}"
+
+
+def _current_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it has been deleted
+        return ""
 
 
 def frames_of(error: BaseException) -> str:

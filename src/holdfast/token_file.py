@@ -13,6 +13,7 @@ from typing import Final
 
 from holdfast import ids
 from holdfast.errors import ConfigurationError
+from holdfast.files import give_name, new_file, open_file
 from holdfast.ownership import complaint_of
 
 HEADER: Final = "Authorization: Bearer "
@@ -44,7 +45,7 @@ def _read(path: Path) -> str:
     if complaint := complaint_of(path):
         raise ConfigurationError(complaint)
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - of a descriptor
+        with open_file(path) as file:
             found = os.fstat(file.fileno())
             if complaint := complaint_of(path, found):
                 raise ConfigurationError(complaint)
@@ -65,25 +66,13 @@ def _make(path: Path) -> None:
     """Nobody sees it before it is whole, and of several that are made at once one stays."""
     part = path.with_name(f"{path.name}.{ids.new_id()[:12]}")
     try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(descriptor, 0o600)  # whatever the umask took away
-            os.write(descriptor, f"{HEADER}{ids.new_secret()}\n".encode())
-        finally:
-            os.close(descriptor)
-        try:
-            _give_name(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        with new_file(part) as file:
+            try:
+                file.write(f"{HEADER}{ids.new_secret()}\n".encode())
+                file.flush()
+                with suppress(FileExistsError):
+                    give_name(part, path)
+            finally:
+                part.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be made: {error.strerror or error}") from error
-
-
-def _give_name(part: Path, path: Path) -> None:
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        pass
-    except OSError:  # not every file system has links
-        if not os.path.lexists(path):
-            part.rename(path)

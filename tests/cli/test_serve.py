@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -61,6 +62,13 @@ def test_a_file_of_tokens_that_others_may_write_is_refused_by_name(shop, mode):
     assert "chmod go-w" in message
 
 
+def test_a_pipe_is_no_file_of_tokens(shop):
+    os.mkfifo(shop.path("tokens"), 0o600)
+    result = shop.invoke("serve", "--tokens", "tokens")
+    assert result.exit_code == 2
+    assert "tokens cannot be read" in result.output
+
+
 @pytest.mark.parametrize("theirs", ["tokens", "link"])
 def test_a_file_of_tokens_of_another_user_is_refused_by_name(shop, monkeypatch, theirs):
     shop.path("tokens").write_text(f"till {TOKEN}\n")
@@ -106,41 +114,34 @@ def test_an_answer_does_nothing_to_a_terminal(shop):
 def test_what_is_served_is_told_without_the_password_of_its_home(shop, monkeypatch, form):
     async def opens(*_: object) -> None: ...
 
-    def served(*_: object, announce: Callable[[], None], **__: object) -> bool:
+    def serve(*_: object, announce: Callable[[], None], **__: object) -> bool:
         announce()
         return True
 
     module = sys.modules["holdfast.cli.serve"]
     monkeypatch.setattr(module, "look_whether_it_opens", opens)
-    monkeypatch.setattr(module, "_uvicorn_server", lambda: served)
+    monkeypatch.setattr(module, "_uvicorn_server", lambda: serve)
     home = "aws://shop?region=x&endpoint=http://ann:hunter2@127.0.0.1:9"
     result = shop.invoke("serve", "--home", home, "--port", "0", *form)
     assert "ann:***@127.0.0.1:9" in result.output + result.stderr
     assert "hunter2" not in result.output + result.stderr
 
 
-@pytest.mark.process
-def test_the_command_line_finds_the_token_of_a_private_database(shop):
-    """Started without tokens: who can read the file beside the database is let in."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+@contextmanager
+def served(shop, **environment):
+    """What a server says that has started on a free port of loopback, with a worker; ended by its process id, in peace
+    and without another word: an access log would hold the tokens of callbacks.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     command = [sys.executable, "-m", "holdfast.cli", "serve", "-a", "shop:app", "--port", "0", "--work", "--json"]
     with subprocess.Popen(
-        command, cwd=shop.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=shop.folder, env=inherited | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout is not None
             said = json.loads(server.stdout.readline())
-            token = Path(said["token_file"]).read_text().split()[-1]
-            assert Path(said["token_file"]).samefile(shop.path("shop.db-token"))
-            assert ask(said["url"], "GET", "/v1/workflows", token=token)[0] == 200
-            assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
-            started = shop.invoke(
-                "ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"]
-            )
-            assert json.loads(started.output)["result"] == {"payment": "pay-tok-5"}
-            missing = shop.invoke("ask", "/v1/workflows/checkout/none", "--at", said["url"])
-            assert missing.exit_code == 1
-            assert "not_found" in missing.output
+            assert (said["event"], said["pid"]) == ("serving", server.pid)
+            yield said
         finally:
             server.send_signal(signal.SIGTERM)
             out, err = server.communicate(timeout=PATIENCE_SECONDS)
@@ -148,29 +149,30 @@ def test_the_command_line_finds_the_token_of_a_private_database(shop):
 
 
 @pytest.mark.process
+def test_the_command_line_finds_the_token_of_a_private_database(shop):
+    """Started without tokens: who can read the file beside the database is let in."""
+    with served(shop) as said:
+        token = Path(said["token_file"]).read_text().split()[-1]
+        assert Path(said["token_file"]).samefile(shop.path("shop.db-token"))
+        assert ask(said["url"], "GET", "/v1/workflows", token=token)[0] == 200
+        assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
+        started = shop.invoke("ask", "/v1/workflows/checkout/a?wait=20s", "--data", '["tok", 5]', "--at", said["url"])
+        assert json.loads(started.output)["result"] == {"payment": "pay-tok-5"}
+        missing = shop.invoke("ask", "/v1/workflows/checkout/none", "--at", said["url"])
+        assert missing.exit_code == 1
+        assert "not_found" in missing.output
+
+
+@pytest.mark.process
 def test_a_server_serves_works_and_stops(shop):
-    """Started on a free port of loopback, with a worker and a token; ended by its process id."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    environment["HOLDFAST_TOKENS"] = f"till {TOKEN}\ngrafana {'g' * 32} read\n"
-    command = [sys.executable, "-m", "holdfast.cli", "serve", "-a", "shop:app", "--port", "0", "--work", "--json"]
-    with subprocess.Popen(
-        command, cwd=shop.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            said = json.loads(server.stdout.readline())
-            assert (said["event"], said["pid"]) == ("serving", server.pid)
-            status, answer = ask(said["url"], "POST", "/v1/workflows/checkout/a?wait=20s", ["tok", 5])
-            assert (status, answer["result"]) == (200, {"payment": "pay-tok-5"})
-            assert ask(said["url"], "GET", "/v1/workflows", token="g" * 32)[0] == 200
-            assert ask(said["url"], "POST", "/v1/workflows/checkout/b", ["tok"], token="g" * 32)[0] == 403
-            assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
-            assert ask(said["url"], "POST", "/v1/callbacks/hf1.canary.x", token=WRONG)[1]["code"] == "invalid_token"
-        finally:
-            server.send_signal(signal.SIGTERM)
-            out, err = server.communicate(timeout=PATIENCE_SECONDS)
-    assert out == ""
-    assert err == "", "no access log, which would hold the tokens of callbacks"
+    """Each caller may do what the line of its token says."""
+    with served(shop, HOLDFAST_TOKENS=f"till {TOKEN}\ngrafana {'g' * 32} read\n") as said:
+        status, answer = ask(said["url"], "POST", "/v1/workflows/checkout/a?wait=20s", ["tok", 5])
+        assert (status, answer["result"]) == (200, {"payment": "pay-tok-5"})
+        assert ask(said["url"], "GET", "/v1/workflows", token="g" * 32)[0] == 200
+        assert ask(said["url"], "POST", "/v1/workflows/checkout/b", ["tok"], token="g" * 32)[0] == 403
+        assert ask(said["url"], "GET", "/v1/workflows", token=WRONG)[0] == 401
+        assert ask(said["url"], "POST", "/v1/callbacks/hf1.canary.x", token=WRONG)[1]["code"] == "invalid_token"
 
 
 def ask(url, method, path, value=None, *, token=TOKEN):

@@ -121,7 +121,7 @@ async def test_a_server_does_not_begin_with_a_token_that_another_user_may_know(a
 
 
 def test_where_there_are_no_links_a_token_is_made_too(tmp_path, monkeypatch):
-    def refused(*_: object) -> None:
+    def refused(*_: object, **_options: object) -> None:
         raise PermissionError("no links here")
 
     monkeypatch.setattr("holdfast.token_file.os.link", refused)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from tests.http.conftest import Api
 
 import holdfast as hf
+from holdfast.coordination.audit import rows_since
 from holdfast.http.routes import ROUTES
 
 ACME = hf.Caller("ann", tenant="acme/")
@@ -76,6 +79,19 @@ async def test_a_fork_stays_within(memory_shop):
         assert (await api.post("/v1/workflows/checkout/acme%2F1/fork", {"id": "acme/2"}))[0] in {200, 202}
 
 
+async def test_a_caller_that_is_refused_leaves_nothing(memory_shop):
+    async with memory_shop.working(authenticate=lambda _request: ACME) as api:
+        await api.post("/v1/workflows/checkout/acme%2F1?wait=10s", ["tok"])
+        access = api.app.access()
+        for path, body in (("acme%2F1/fork", {"id": "beta/2"}), ("beta%2F1/retry", {}), ("beta%2F1/cancel", {})):
+            assert (await api.post(f"/v1/workflows/checkout/{path}", body))[0] == 403
+        assert await rows_since(access.home.store, access.clock, 0, 10) == []
+        assert [each.id for each in (await api.app.executions("checkout")).executions] == ["acme/1"]
+        assert (await api.post("/v1/workflows/checkout/acme%2F1/retry", {}))[0] == 409
+        (row,) = await rows_since(access.home.store, access.clock, 0, 10)
+        assert (row.action, row.outcome) == ("retry", "invalid_state"), "it may do this, and the status forbids it"
+
+
 async def test_a_listing_has_its_own_alone_whatever_is_asked_for(shop):
     async with shop.working() as api:
         for id in ("acme%2F1", "beta%2F1", "acme%2F2", "acmeplus", "beta%2F2", "acme%2F3"):
@@ -92,6 +108,24 @@ async def test_a_listing_has_its_own_alone_whatever_is_asked_for(shop):
                 assert sorted(found) == ["acme/1", "acme/2", "acme/3"]
         _, page = await acme.get("/v1/workflows?root=checkout/beta%2F1")
         assert page["executions"] == []
+
+
+async def test_cursors_tell_nothing_and_are_good_for_their_tenant_alone(shop):
+    async with shop.working() as api:
+        for id in ("acme%2F1", "beta%2F1", "beta%2F2", "acme%2F2", "acme%2F3"):
+            await api.post(f"/v1/workflows/checkout/{id}?wait=10s", ["tok"])
+        acme = Api(api.app, authenticate=lambda _request: ACME)
+        (_, first), (_, everybodys) = [await each.get("/v1/workflows?limit=1") for each in (acme, api)]
+        cursor = first["cursor"]
+        assert len(cursor) >= 100, "neither a number nor a key, which are shorter"
+        assert (await api.get(f"/v1/workflows?limit=1&after={cursor}"))[0] == 400
+        for wrong in (everybodys["cursor"], "1", "é", cursor[:-2]):
+            status, told = await acme.get(f"/v1/workflows?limit=1&after={quote(wrong)}")
+            assert (status, told["code"]) == (400, "invalid_input")
+        changed = ("B" if cursor[0] == "A" else "A") + cursor[1:]
+        assert (await acme.get(f"/v1/workflows?limit=1&after={changed}"))[0] == 400
+        (_, second) = await acme.get(f"/v1/workflows?limit=1&after={cursor}")
+        assert [each["id"] for each in second["executions"]] == ["acme/2"]
 
 
 async def test_an_event_is_published_under_an_id_of_its_own(memory_shop, eventually):

@@ -17,6 +17,9 @@ from holdfast.kernel.activation import Activation
 from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Marked, Received
 from holdfast.kernel.requests import RUNNING, DueTimer, Raised, Returned
 
+HERE = "tests/kernel/test_activation.py"
+
+
 STARTED_MS = 1_700_000_000_000
 
 
@@ -104,7 +107,7 @@ def test_a_body_that_waits_for_what_nothing_can_wake_says_where(bench):
     run = bench(body)
     assert run.activation.stuck() is None
     run.answer("a#0")
-    assert f"waits at {__file__}:{body.__code__.co_firstlineno + 2} for" in run.activation.stuck()
+    assert f"waits at {HERE}:{body.__code__.co_firstlineno + 2} for" in run.activation.stuck()
     assert run.outcome is RUNNING
 
 
@@ -119,8 +122,8 @@ def test_tasks_that_wait_for_each_other_say_where(bench):
 
     stuck = bench(body).activation.stuck()
     start = first.__code__.co_firstlineno
-    assert f"{__file__}:{start + 1}" in stuck
-    assert f"{__file__}:{start + 2}" in stuck
+    assert f"{HERE}:{start + 1}" in stuck
+    assert f"{HERE}:{start + 2}" in stuck
 
 
 @pytest.mark.parametrize("wait", ["operation", "timer", "message"])

@@ -14,6 +14,8 @@ from tests.kernel.test_activation import Bench
 from holdfast.errors import IOOutsideStep
 from holdfast.kernel.requests import RUNNING, Raised, Returned
 
+HERE = "tests/kernel/test_intrusion.py"
+
 
 def in_a_thread(work) -> list[BaseException]:
     """Do it there, and answer what it raised."""
@@ -32,7 +34,7 @@ def in_a_thread(work) -> list[BaseException]:
 
 
 def line_of(function, offset: int) -> str:
-    return f"{__file__}:{function.__code__.co_firstlineno + offset}"
+    return f"{HERE}:{function.__code__.co_firstlineno + offset}"
 
 
 def error_of(run: Bench) -> IOOutsideStep:
@@ -135,7 +137,7 @@ async def test_a_future_of_the_hosts_loop_is_an_error_however_it_is_awaited(benc
     future.set_result(42)
     await asyncio.sleep(0)
     told = str(error_of(run))
-    assert f"{__file__}:" in told
+    assert f"{HERE}:" in told
 
 
 async def test_a_lock_of_the_hosts_loop_is_an_error(bench):

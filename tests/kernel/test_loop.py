@@ -16,6 +16,8 @@ from holdfast.kernel.loop import FREE_CALLBACKS, MOST_CALLBACKS, DurableLoop
 from holdfast.kernel.requests import DueTimer
 from holdfast.kernel.tasks import DurableTask, Handle, Timer
 
+HERE = "tests/kernel/test_loop.py"
+
 
 class Clockwork:
     """Stands for the activation: keeps the timers, and fires them when told to."""
@@ -164,7 +166,7 @@ def test_a_body_that_asks_again_and_again_is_stopped_at_the_line_where_it_does(c
         while not other.done():
             await asyncio.sleep(0)  # the line to be named
 
-    with pytest.raises(Runaway, match=rf"{__file__}:{main.__code__.co_firstlineno + 3}"):
+    with pytest.raises(Runaway, match=rf"{HERE}:{main.__code__.co_firstlineno + 3}"):
         clockwork.run(main())
 
 

@@ -6,6 +6,8 @@ import asyncio
 
 from holdfast.kernel.places import waiting_place
 
+HERE = "tests/kernel/test_places.py"
+
 
 async def waits_inside_of_a_library() -> None:
     await asyncio.Event().wait()  # the line to be named
@@ -19,7 +21,7 @@ async def test_it_is_the_innermost_line_outside_of_pythons_own_library():
     task = asyncio.create_task(calls())
     await asyncio.sleep(0)
     line = waits_inside_of_a_library.__code__.co_firstlineno + 1
-    assert waiting_place(task.get_coro()) == f"{__file__}:{line}"
+    assert waiting_place(task.get_coro()) == f"{HERE}:{line}"
     task.cancel()
     await asyncio.wait([task])
 
@@ -45,5 +47,5 @@ async def test_it_looks_into_awaited_generators():
 
     coroutine = spins()
     coroutine.send(None)
-    assert waiting_place(coroutine) == f"{__file__}:{spins.__code__.co_firstlineno + 1}"
+    assert waiting_place(coroutine) == f"{HERE}:{spins.__code__.co_firstlineno + 1}"
     coroutine.close()

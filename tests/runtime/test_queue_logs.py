@@ -73,6 +73,25 @@ async def test_the_id_of_a_message_cannot_forge_a_line(caplog):
     assert "1111\\x0aERROR holdfast: all is well\\x1b[2J\\u202e was not handled" in line.splitlines()[0]
 
 
+@pytest.mark.parametrize("group", [None, "k"])
+async def test_a_message_whose_numbers_have_one_hash_is_refused_before_a_set_is_made(caplog, group):
+    app, taken = hf.App("shop", home="memory://"), []
+
+    class Till(hf.Actor, app=app):
+        async def pay(self, cents: set[int]) -> None:
+            taken.append(cents)
+
+    for count, is_taken in ((1_000, False), (10, True)):
+        numbers = [n * (2**61 - 1) for n in range(16, 16 + count)]
+        body = {"actor": "Till", "method": "pay", "args": [numbers]}
+        body |= {} if group else {"holdfast": "call", "key": "k"}
+        handler = app.lambda_handler()
+        answer = await handler.invoke(event_of(json.dumps(body), group))
+        await handler.aclose()
+        assert (bool(taken), not answer["batchItemFailures"]) == (is_taken, is_taken)
+    assert "InvalidInput" in caplog.text
+
+
 async def test_what_telemetry_logs_cannot_forge_a_line(caplog):
     shop().telemetry.emit("lease_lost", partition="a\nERROR b\x1b[31m\u202e", fence=1)
     assert caplog.messages == ["lease_lost partition=a\\x0aERROR b\\x1b[31m\\u202e fence=1"]

@@ -39,7 +39,7 @@ WRONG_STEPS = [
     (7, "a step is a def or async def, and was given 7"),
     (numbers, "a step answers once, .*, and was given the generator numbers, which yields"),
     (later, "a step answers once, .*, and was given the generator later, which yields"),
-    (lambda n: n, "a step is recorded under its name, and a lambda .line .* has none"),
+    (lambda n: n, "a step is recorded under its name, and a lambda .*test_not_functions.py:.* has none"),
 ]
 WRONG_WORKFLOWS = [
     (Shop, "a workflow is an async def, and was given the class Shop"),

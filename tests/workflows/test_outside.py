@@ -12,6 +12,8 @@ from tests.worlds import World
 
 import holdfast as hf
 
+HERE = "tests/workflows/test_outside.py"
+
 
 @pytest.fixture(params=["memory", "sqlite"])
 def world(request, tmp_path):
@@ -29,7 +31,7 @@ async def test_a_library_that_answers_from_a_thread_fails_the_execution(app):
 
     async with app.worker():
         handle = await job.start(id="j")
-        with pytest.raises(hf.ExecutionFailed, match=rf"{__file__}:\d+") as raised:
+        with pytest.raises(hf.ExecutionFailed, match=rf"{HERE}:\d+") as raised:
             await handle
     assert raised.value.error_type == "IOOutsideStep"
 
@@ -60,4 +62,4 @@ async def test_an_answer_that_is_there_already_is_an_error_too(app):
     async with app.worker():
         with pytest.raises(hf.ExecutionFailed) as raised:
             await job()
-    assert f"{__file__}:{job.function.__code__.co_firstlineno + 2}" in str(raised.value)
+    assert f"{HERE}:{job.function.__code__.co_firstlineno + 2}" in str(raised.value)

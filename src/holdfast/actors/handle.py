@@ -29,11 +29,10 @@ from holdfast.actors.reference import Reference
 from holdfast.actors.replies import find_reply
 from holdfast.actors.requests import request_reply
 from holdfast.clock import moment
-from holdfast.codec.jsontext import UNREADABLE
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule
 from holdfast.duration import Duration
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, StoreUnusable
 from holdfast.failure import ErrorRecord
 from holdfast.items import Item
 
@@ -179,7 +178,7 @@ def status_of(head: Item) -> ActorStatus:
     record, damaged = ActorRecord(schema=1, state=Raw(b"null")), None
     try:
         record = decode_record(head.body) if head.body else record
-    except UNREADABLE as error:
+    except StoreUnusable as error:
         damaged = str(error)
     return ActorStatus(
         actor=actor_of(head.partition),
@@ -198,7 +197,7 @@ def timers_of(head: Item) -> tuple[TimerStatus, ...]:
     """The timers that are set in an actor, by name; none are known of one that cannot be read."""
     try:
         return _timers_in(decode_record(head.body)) if head.body else ()
-    except UNREADABLE:
+    except StoreUnusable:
         return ()
 
 

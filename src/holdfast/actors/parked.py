@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Struct
 
 from holdfast import ids
 from holdfast.actors.record import PARKED_PREFIX, REPLY_PREFIX, Call, Parked, Reply, Trouble, encode, timer_of
 from holdfast.actors.replies import fingerprint_of
+from holdfast.codec.stored import stored
 from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Write
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Note(Struct, frozen=True):
     place: str
 
 
-decode_note: Final = msgspec.json.Decoder(Note).decode
+decode_note: Final = stored(Note, "the note of a parked call")
 
 
 def note_id(partition: str, place: str, call: Call) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.codec.stored import stored
 from holdfast.coordination.schedule import Missed, Schedule
 from holdfast.failure import ErrorRecord
 
@@ -122,7 +123,7 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 encode_record: Final = msgspec.json.Encoder().encode
-decode_record: Final = msgspec.json.Decoder(ActorRecord).decode
+decode_record: Final = stored(ActorRecord, "the record of an actor")
 
 
 class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -175,6 +176,6 @@ class Parked(Struct, frozen=True):
 
 
 encode: Final = msgspec.json.Encoder().encode
-decode_call: Final = msgspec.json.Decoder(Call).decode
-decode_reply: Final = msgspec.json.Decoder(Reply).decode
-decode_parked: Final = msgspec.json.Decoder(Parked).decode
+decode_call: Final = stored(Call, "a call of an actor")
+decode_reply: Final = stored(Reply, "the answer of an actor")
+decode_parked: Final = stored(Parked, "a parked call of an actor")

@@ -17,7 +17,7 @@ from holdfast.backends.sqlite.schema import SCHEMA_VERSION
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.cli.output import duration
 from holdfast.clock import Clock
-from holdfast.codec.jsontext import UNREADABLE
+from holdfast.errors import StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.tally import PARKED_DUE_AT
 from holdfast.ports import Home, Store
@@ -152,7 +152,7 @@ def _note_blocked(head: Item, census: Census) -> None:
     name = describe_partition(head.partition)
     try:
         record = decode_record(head.body)
-    except UNREADABLE as error:
+    except StoreUnusable as error:
         census.blocked.append(f"{name} (damaged: {error})")
         return
     why = f": {record.blocked}" if record.blocked else ""

@@ -16,6 +16,7 @@ from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, usable
 from holdfast.errors import ConfigurationError
+from holdfast.files import open_file
 from holdfast.http.authentication import BearerTokens
 from holdfast.http.connections import MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, ConnectionLimits
 from holdfast.http.network import is_loopback_host
@@ -86,10 +87,7 @@ def serve(
     app = session.app()
     text = os.environ.get(TOKENS_VARIABLE, "")
     if tokens is not None:
-        if complaint := complaint_of_links(tokens) or complaint_of(tokens.resolve()):
-            raise ConfigurationError(complaint)
-        with usable(tokens, "read"):
-            text = tokens.read_text(encoding="utf-8")
+        text = _read_tokens(tokens)
     authenticate = BearerTokens.read(text) if text.strip() or tokens is not None else None
     if authenticate is None and not is_loopback_host(f"[{host}]" if ":" in host else host):
         raise ConfigurationError(
@@ -137,3 +135,13 @@ def _listening(host: str, port: int) -> socket.socket:
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _read_tokens(path: Path) -> str:
+    place = path.resolve()
+    if complaint := complaint_of_links(path) or complaint_of(place):
+        raise ConfigurationError(complaint)
+    with usable(path, "read"), open_file(place) as file:
+        if complaint := complaint_of(place, os.fstat(file.fileno())):
+            raise ConfigurationError(complaint)
+        return file.read().decode("utf-8")

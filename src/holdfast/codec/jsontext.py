@@ -24,6 +24,7 @@ LARGEST_EXACT: Final = 2**53
 _WHOLE_FLOAT: Final = re.compile(rb"\d\.0\b|\d[eE]")
 _NO_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _NO_SEPARATORS: Final = bytes(set(range(256)) - set(b'[{:,"'))
+_NO_COLONS: Final = bytes(set(range(256)) - set(b':"'))
 _BEGINS_VALUE: Final = (b"[", b"{", b":", b",")
 _AS_LISTS: Final = bytes.maketrans(b"{}", b"[]")
 
@@ -150,6 +151,15 @@ def holds_more_values(data: bytes, most: int) -> bool:
     if sum(map(data.count, _BEGINS_VALUE)) <= most:
         return False  # as nearly always, without a look at what is text
     return len(_outside_text(data, _NO_SEPARATORS)) > most
+
+
+def count_keys(data: bytes) -> int:
+    """How many keys the objects in this JSON text have, one that is repeated counted each time.
+
+    >>> count_keys(b'{"a": {"b:": 1}, "a": 2}')
+    3
+    """
+    return len(_outside_text(data, _NO_COLONS)) if b":" in data else 0
 
 
 def _outside_text(data: bytes, but: bytes) -> bytes:

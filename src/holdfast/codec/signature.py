@@ -316,6 +316,7 @@ def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> S
     needs_keywords = any(each.kind is inspect.Parameter.KEYWORD_ONLY and each.required for each in parameters)
     arguments = arguments_of(parameters)
     unordered = any(each.codec.unordered for each in parameters)
+    sets = any(each.codec.sets for each in parameters)
     return Signature(
         name=name,
         what=what,
@@ -323,11 +324,11 @@ def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> S
         result=result,
         _arguments=arguments,
         _encode=jsontext.canonical_by_parts if unordered else jsontext.canonical,
-        _decode=decoder_of(arguments),
+        _decode=decoder_of(arguments, sets=sets),
         _atoms=tuple(each.codec.atoms for each in parameters),
         _defaults=tuple(each.default for each in positional if not each.required),
         _required=-1 if needs_keywords else len(required),
         _simple=len(positional) if len(positional) == len(parameters) else -1,
         _floats=any(each.codec.floats for each in parameters),
-        _sets=any(each.codec.sets for each in parameters),
+        _sets=sets,
     )

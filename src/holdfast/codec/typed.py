@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Never, NoReturn, TypeVar, cast, overload
 from msgspec import json
 
 from holdfast.codec import faults, jsontext
+from holdfast.codec.crowding import uncrowded
 from holdfast.codec.exactness import Incomplete, complete, difference
 from holdfast.codec.hints import UNBOUNDED_LEVELS, name_of, survey
 from holdfast.codec.shapes import is_model, load_model
@@ -169,9 +170,10 @@ def encode_untyped(value: object, what: str, limit_bytes: int) -> bytes:
     return data
 
 
-def decoder_of(hint: Any) -> Callable[[bytes], Any]:
-    """The bare decoder for a hint that was surveyed before; it knows pydantic models."""
-    return json.Decoder(hint, dec_hook=_decode_other).decode
+def decoder_of(hint: Any, *, sets: bool) -> Callable[[bytes], Any]:
+    """The bare decoder for a hint that was surveyed before; it knows pydantic models. ``sets`` is what was found."""
+    decode = json.Decoder(hint, dec_hook=_decode_other).decode
+    return uncrowded(hint, decode, _decode_other) if sets else decode
 
 
 def _build(hint: Any) -> Codec[Any]:
@@ -188,7 +190,7 @@ def _build(hint: Any) -> Codec[Any]:
         bounded=found.levels < UNBOUNDED_LEVELS,
         floats=found.floats,
         sets=found.sets,
-        _decode=decoder_of(shape),
+        _decode=decoder_of(shape, sets=found.sets),
     )
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.clock import Clock, moment
+from holdfast.codec.stored import stored
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.items import Item, Put
@@ -44,6 +45,9 @@ class AuditRow(Struct, frozen=True, kw_only=True):
     action: str
     what: str
     outcome: str = BEGUN
+
+
+_decode = stored(AuditRow, "a row of the audit")
 
 
 def window_ms() -> int:
@@ -87,7 +91,7 @@ async def rows_since(store: Store, clock: Clock, since_ms: int, limit: int) -> l
         after: str | None = f"{since_ms:015d}"
         while True:
             page = await store.query(partition, after=after)
-            of_month += [msgspec.json.decode(item.body, type=AuditRow) for item in page.items]
+            of_month += [_decode(item.body) for item in page.items]
             if (after := page.cursor) is None:
                 break
         found += reversed(of_month)

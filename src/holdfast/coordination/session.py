@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Raw, Struct, json
 
 from holdfast.clock import Clock
+from holdfast.codec.stored import stored
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Delete, Expired, Item, Put, RevisionIs, Update
 from holdfast.persist import write_for_caller
@@ -26,6 +27,9 @@ class Body(Struct, frozen=True):
 
     until: int
     fields: dict[str, Raw]
+
+
+_decode = stored(Body, "a session")
 
 
 class StoreSessions:
@@ -47,7 +51,7 @@ class StoreSessions:
         item = await self._find(key)
         if item is None:
             return None
-        body, now = json.decode(item.body, type=Body), self._clock.now_ms()
+        body, now = _decode(item.body), self._clock.now_ms()
         expires_at = min(now + idle_ms, body.until)
         if expires_at - (item.expires_at or 0) > idle_ms * SLIDES_AFTER:
             try:
@@ -63,7 +67,7 @@ class StoreSessions:
         """See ``SessionStore.change``."""
         item = await self._find(key)
         while item is not None:
-            body = json.decode(item.body, type=Body)
+            body = _decode(item.body)
             kept = {name: value for name, value in body.fields.items() if name not in without}
             changed = json.encode(Body(body.until, kept | {name: Raw(value) for name, value in fields.items()}))
             write = Update(

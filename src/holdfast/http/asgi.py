@@ -14,12 +14,13 @@ from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Options, Patience, Served
-from holdfast.http.bodies import ArrivingBody, Room
+from holdfast.http.bodies import ArrivingBody
 from holdfast.http.exchange import Receive, Scope, Send, send_response
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
 from holdfast.http.network import is_loopback_address
 from holdfast.http.respond import respond
+from holdfast.http.room import Room
 
 FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
 """Headers by which a proxy says that the request comes from elsewhere."""

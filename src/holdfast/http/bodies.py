@@ -7,28 +7,11 @@ from typing import Final
 
 from holdfast.http.api import ClientGone, HttpLimits, Patience
 from holdfast.http.exchange import Receive, Scope, read_whole
-from holdfast.http.problems import overloaded
 from holdfast.http.respond import check_body_size
+from holdfast.http.room import Room, Share
 
 LENGTH: Final = b"content-length"
 CODING: Final = b"transfer-encoding"
-
-
-class Room:
-    """The memory that the bodies of all requests under way may take together."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._left_bytes = limit_bytes
-
-    def take(self, size_bytes: int) -> None:
-        """Take some of it, until it is given back. Raises ``Problem`` if there is not so much left."""
-        if size_bytes > self._left_bytes:
-            raise overloaded("the bodies of other requests take all the memory there is for them; send it again later")
-        self._left_bytes -= size_bytes
-
-    def give_back(self, size_bytes: int) -> None:
-        """Others may have it."""
-        self._left_bytes += size_bytes
 
 
 class ArrivingBody:
@@ -37,9 +20,8 @@ class ArrivingBody:
     def __init__(self, scope: Scope, receive: Receive, limits: HttpLimits, room: Room, patience: Patience) -> None:
         self._receive = receive
         self._limits = limits
-        self._room = room
+        self._share = Share(room)
         self._patience = patience
-        self._taken_bytes = 0
         self._watch: asyncio.Future[None] | None = None
         self._outstanding = any(
             name.lower() == CODING or (name.lower() == LENGTH and value.strip(b"0 "))
@@ -64,16 +46,14 @@ class ArrivingBody:
 
     async def close(self) -> None:
         """The request has its response: give back what the body has taken, and look no more for its client."""
-        self._room.give_back(self._taken_bytes)
-        self._taken_bytes = 0
+        self._share.give_back()
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
 
     def _grown_to(self, size_bytes: int) -> None:
         check_body_size(size_bytes, self._limits)
-        self._room.take(size_bytes - self._taken_bytes)
-        self._taken_bytes = size_bytes
+        self._share.grow_to(size_bytes)
 
 
 async def _watch(receive: Receive, patience: Patience) -> None:

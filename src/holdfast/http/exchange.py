@@ -100,9 +100,12 @@ class Exchange:
         self._streams = False
 
     @classmethod
-    async def read(cls, scope: Scope, receive: Receive, send: Send, limit_bytes: int) -> Exchange | None:
-        """Read the whole request; ``None`` if the client goes away. Raises ``PayloadTooLarge``, and ``Problem`` if it
-        takes too long.
+    async def read(
+        cls, scope: Scope, receive: Receive, send: Send, limit_bytes: int, grow_to: Callable[[int], None]
+    ) -> Exchange | None:
+        """Read the whole request; ``None`` if the client goes away. ``grow_to`` hears how much of it there is.
+
+        Raises ``PayloadTooLarge``, what ``grow_to`` raises, and ``Problem`` if it takes too long.
         """
 
         def check(size_bytes: int) -> None:
@@ -111,7 +114,12 @@ class Exchange:
 
         lengths = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
         check(announced_bytes(each.decode("latin-1") for each in lengths))
-        body = await read_whole(receive, check)
+
+        def grown_to(size_bytes: int) -> None:
+            check(size_bytes)
+            grow_to(size_bytes)
+
+        body = await read_whole(receive, grown_to)
         return None if body is None else cls(scope, body, receive, send, limit_bytes)
 
     async def receive(self) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.client import list_executions, select
 from holdfast.codec import jsontext
-from holdfast.errors import HoldfastError, WaitTimeout
+from holdfast.coordination.salt import salt_of
+from holdfast.errors import HoldfastError, InvalidInput, WaitTimeout
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
+from holdfast.http.cursors import Cursors
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import OWN_WORDS, fault
 from holdfast.secret import redacted_json
@@ -132,16 +135,18 @@ async def list_all(call: Call) -> Response:
         root=query.execution("root"),
         beginning=call.tenant,
     )
-    listing = list_executions(
-        call.app.access(), selection, after=query.one("after"), limit=query.count("limit", LISTED)
-    )
+    access, told = call.app.access(), query.one("after")
+    cursors = Cursors(await salt_of(access.home), call.tenant)
+    after = None if told is None else cursors.open(told)
+    listing = list_executions(access, selection, after=after, limit=query.count("limit", LISTED))
     try:
         page = await call.within(call.longest_wait_seconds, listing)
     except TimeoutError:
         raise WaitTimeout(
             "too much had to be read to find these: ask for fewer, or for one workflow or status"
         ) from None
-    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": page.cursor})
+    cursor = None if page.cursor is None else cursors.seal(page.cursor)
+    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": cursor})
 
 
 async def ask(call: Call) -> Response:
@@ -228,11 +233,16 @@ class Fork(Struct, frozen=True, forbid_unknown_fields=True):
     before: str | None = None
 
 
+def may_fork(call: Call) -> None:
+    """Raise ``Problem`` if the new execution would not be the caller's. A body that is wrong is told by ``fork``."""
+    with suppress(InvalidInput):
+        call.own_place(call.fields(Fork).id)
+
+
 async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
     wanted = call.fields(Fork)
-    call.own_place(wanted.id)
     made = await _handle(call).fork(wanted.id, before=wanted.before)
     return _told(call, await call.app.access().head(partition_of(made.workflow, made.id)))
 

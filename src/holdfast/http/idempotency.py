@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -25,6 +26,7 @@ from holdfast.http.authentication import unauthenticated
 from holdfast.http.exchange import Exchange, Receive, Scope, Send, send_response
 from holdfast.http.messages import Response, header_id
 from holdfast.http.problems import Problem, problem_of
+from holdfast.http.room import Room, Share
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.keys import key_text
@@ -39,6 +41,11 @@ NOBODY: Final = (
     "an Idempotency-Key belongs to a caller, and this request names none: send Authorization, or let the server say "
     "who calls: IdempotentRequests(..., caller=...)"
 )
+BODIES_BYTES: Final = 64 * 1024 * 1024
+"""What the bodies of all its requests under way may take together, in all places of one app where this stands."""
+
+_ROOMS: Final[WeakKeyDictionary[Patterns, Room]] = WeakKeyDictionary()
+
 NOT_KEPT: Final = frozenset({408, 409, 425, 429})
 """Besides all from 500 up: responses that ask for another try, which must run then."""
 
@@ -66,8 +73,9 @@ class IdempotentRequests:
     names him, so that nobody is answered with somebody else's response; a request of which it says nothing is refused
     with 401. Where callers log in by cookie, say how; where all are one, say ``caller=anybody``.
 
-    Responses are kept for ``window``, but for those from 500 up and
-    those that ask for another try. With ``required=False`` a request without a key passes unprotected.
+    A request whose body finds no room among those of the others, 64 MB for all requests of the app under way, is
+    answered with 503. Responses are kept for ``window``, but for those from 500 up and those that ask for another try.
+    With ``required=False`` a request without a key passes unprotected.
 
     What runs inside may run again, if a process dies before the response is recorded. It finds the key for what it
     changes in ``scope["holdfast.idempotency_key"]``: text that is the same on every attempt, and different for every
@@ -94,6 +102,7 @@ class IdempotentRequests:
         check_name("handler", name)
         self._asgi = asgi
         self._connect = app.opened
+        self._room = _ROOMS.setdefault(app, Room(BODIES_BYTES))
         self._name = name
         self._methods = frozenset(methods)
         self._required = required
@@ -116,13 +125,20 @@ class IdempotentRequests:
         if not keys and not self._required:
             await self._asgi(scope, receive, send)
             return
+        share = Share(self._room)
+        try:
+            await self._serve(scope, receive, send, keys, share)
+        finally:
+            share.give_back()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, keys: list[bytes], share: Share) -> None:
         try:
             parsed = header_id("Idempotency-Key", [each.decode("latin-1") for each in keys])
             caller = self._caller(scope)
             if not caller:
                 raise unauthenticated(NOBODY)
             key = key_text([f"caller {caller}", parsed], "the request")
-            exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes)
+            exchange = await Exchange.read(scope, receive, send, self._connect().limit_bytes, share.grow_to)
             if exchange is None:  # the client has gone
                 return
             begun = await self._attempts.begin(self._place(scope, key, exchange.body))

@@ -69,6 +69,8 @@ async def respond(
             body = request.body if read_body is None else await read_body()
             check_body(body, chosen.limits)
             call.request = replace(request, body=body)
+        if route.admit is not None:
+            route.admit(call)
         response = await _handled(call, route, known)
     except ClientGone:
         response = Response(CLIENT_GONE)

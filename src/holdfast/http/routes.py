@@ -20,7 +20,8 @@ Verify = Callable[[Call], Awaitable[None]]
 
 class Route(Struct, frozen=True):
     """One method of one path. ``right`` is what its caller needs, unless ``ask`` says more exactly; ``None``: it is
-    open to everybody, or to those whom ``verify`` lets in, by what the path holds.
+    open to everybody, or to those whom ``verify`` lets in, by what the path holds. ``admit`` is asked once the body is
+    read: whether the caller is let in may depend on that, too.
     """
 
     method: str
@@ -29,6 +30,7 @@ class Route(Struct, frozen=True):
     handle: Handler
     verify: Verify | None = None
     ask: Callable[[Served, Mapping[str, str]], Right] | None = None
+    admit: Callable[[Call], None] | None = None
 
     @property
     def reads_body(self) -> bool:
@@ -77,7 +79,7 @@ ROUTES: Final = (
     Route("POST", f"{_EXECUTION}/move", Right.CONTROL, executions.move),
     Route("POST", f"{_EXECUTION}/retry", Right.CONTROL, executions.retry),
     Route("POST", f"{_EXECUTION}/retry-now", Right.CONTROL, executions.retry_now),
-    Route("POST", f"{_EXECUTION}/fork", Right.CONTROL, executions.fork),
+    Route("POST", f"{_EXECUTION}/fork", Right.CONTROL, executions.fork, admit=executions.may_fork),
     Route("POST", _CALLBACK, None, callbacks.complete, callbacks.verify),
     Route("POST", f"{_CALLBACK}/fail", None, callbacks.fail, callbacks.verify),
     Route("POST", f"{_CALLBACK}/heartbeat", None, callbacks.heartbeat, callbacks.verify),

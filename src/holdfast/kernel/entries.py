@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.codec.stored import stored
 from holdfast.failure import ErrorRecord
 
 
@@ -224,7 +225,7 @@ Replayed = Delivery | Resumed
 """The entries that replay goes through, in the order of the journal."""
 
 encode_entries: Final = msgspec.json.Encoder().encode
-decode_entries: Final = msgspec.json.Decoder(list[Entry]).decode
+decode_entries: Final = stored(list[Entry], "a part of a journal")
 EMPTY: Final = encode_entries(())
 """The body of a segment that only keeps its place taken."""
 

@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 import holdfast
+from holdfast.texts import told_place
 
 _OURS: Final = str(Path(holdfast.__file__).parent)
 _NOT_THE_USERS: Final = (_OURS, str(Path(asyncio.__file__).parent))
@@ -24,11 +25,11 @@ Place = tuple[CodeType, int]
 
 
 def calling_place() -> str:
-    """The line of the user's code that called us, as ``file:line``; empty if there is none."""
+    """The line of the user's code that called us, as ``told_place`` has it; empty if there is none."""
     frame = inspect.currentframe()
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_NOT_THE_USERS):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            return told_place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return ""
 
@@ -62,7 +63,7 @@ def _innermost(places: Sequence[Place]) -> str:
     for found in (own, theirs, places):
         if found:
             code, line = found[-1]
-            return f"{code.co_filename}:{line}"
+            return told_place(code.co_filename, line)
     return ""
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.actors.record import describe_partition
+from holdfast.codec.stored import stored
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, Bounds, Delete, Item, Put, Update, Write, parts_of
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, stands_alone
@@ -65,9 +66,9 @@ class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field
 
 
 encode: Final = msgspec.json.Encoder().encode
-decode_head: Final = msgspec.json.Decoder(BusHead).decode
+decode_head: Final = stored(BusHead, "the head of a bus")
 announced_of: Final = msgspec.json.Decoder(Announced).decode
-decode_unfit: Final = msgspec.json.Decoder(SetAside).decode
+decode_unfit: Final = stored(SetAside, "a message that was set aside")
 
 
 def partition_of(app: str) -> str:

@@ -12,11 +12,11 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from holdfast.actors.definition import Actor, Kind, Registrar, field
 from holdfast.actors.record import Call
+from holdfast.codec.stored import stored
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError
 from holdfast.functions import told
@@ -54,7 +54,7 @@ class Place(Struct, frozen=True):
     place: int
 
 
-place_of: Final = msgspec.json.Decoder(Place).decode
+place_of: Final = stored(Place, "the place of a consumer")
 
 
 def consumer_actor(

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from holdfast import keys
 from holdfast.actors.record import HIDDEN_MARK, actor_of
 from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
+from holdfast.codec.stored import stored
 from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
 from holdfast.ports import Store
@@ -42,7 +43,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 encode_entry: Final = msgspec.json.Encoder().encode
-decode_entry: Final = msgspec.json.Decoder(Entry).decode
+decode_entry: Final = stored(Entry, "an event of an outbox")
 
 
 def partition_of(app: str) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidInput, StoreUnusable
+from holdfast.files import open_file
 from holdfast.items import Item
 from holdfast.moving.records import (
     FORMAT,
@@ -138,10 +139,10 @@ class Filed(Struct, frozen=True):
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with path.open("rb") as file:
+        with open_file(path.resolve()) as file:
             number = 0
             while line := file.readline(LONGEST_LINE_BYTES):
                 number += 1
                 yield number, line
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error}") from error
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from error

@@ -8,13 +8,14 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidInput, InvalidState
+from holdfast.files import give_name, new_file
 from holdfast.moving.records import (
     SEALED_FORMAT,
     Counts,
@@ -25,9 +26,6 @@ from holdfast.moving.records import (
     encode,
     place_in_file,
 )
-
-NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a file is opened in a folder where others may have put something before."""
 
 
 class RecordWriter:
@@ -51,7 +49,7 @@ class RecordWriter:
 
     def __enter__(self) -> Self:
         with self._writing():
-            self._file = os.fdopen(os.open(self._part, NEW_FILE, 0o600), "wb")
+            self._file = new_file(self._part)
         return self
 
     def __exit__(
@@ -84,7 +82,10 @@ class RecordWriter:
         with self._writing():
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._give_name()
+            try:
+                give_name(self._part, self._path)
+            except FileExistsError:
+                raise self._is_there() from None
             folder = os.open(self._path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -97,17 +98,6 @@ class RecordWriter:
         self._lines += 1
         with self._writing():
             self._file.write(line)
-
-    def _give_name(self) -> None:
-        """A link is never in place of what is there, as a renamed file would be."""
-        try:
-            os.link(self._part, self._path, follow_symlinks=False)
-        except FileExistsError:
-            raise self._is_there() from None
-        except OSError:  # not every file system has links
-            if os.path.lexists(self._path):
-                raise self._is_there() from None
-            self._part.rename(self._path)
 
     def _is_there(self) -> InvalidState:
         return InvalidState(f"{self._path} is there already; name another file, or remove it")

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import ids
+from holdfast.codec.stored import stored
 from holdfast.coordination.lease import Claimed, Closed, claim, release
 from holdfast.errors import Refused, StoreError, StoreUnavailable, WaitTimeout
 from holdfast.items import ABSENT, Item, Put
@@ -45,6 +46,9 @@ class Terms(Struct, frozen=True):
     """The body of a lease: for how long its owner has asked, in milliseconds."""
 
     ttl_ms: int
+
+
+_terms_of = stored(Terms, "the terms of a lease")
 
 
 class Won(Struct, frozen=True):
@@ -200,7 +204,7 @@ class Contest:
         seen = self._sightings.get(sort)
         if seen is None or seen.item.owner is None:
             return None
-        ttl_ms = msgspec.json.decode(seen.item.body, type=Terms).ttl_ms
+        ttl_ms = _terms_of(seen.item.body).ttl_ms
         return seen.item if self._loop.time() - seen.at > (ttl_ms + SKEW_MARGIN_MS) / 1000 else None
 
     def _until_lapse(self) -> float:

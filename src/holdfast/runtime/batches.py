@@ -17,7 +17,16 @@ from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import Letter
 from holdfast.ports import Ring
 from holdfast.runtime.commands import begin, call, method_of, place_of
-from holdfast.runtime.shapes import Changes, Message, Messages, Ordered, OrderedMessage, message_of, ordered_call_of
+from holdfast.runtime.shapes import (
+    Changes,
+    Message,
+    Messages,
+    Ordered,
+    OrderedMessage,
+    check_numbers,
+    message_of,
+    ordered_call_of,
+)
 from holdfast.texts import frames_of, printable
 
 if TYPE_CHECKING:
@@ -119,6 +128,7 @@ async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Comma
     """One after another, up to the first that fails."""
     for message in messages:
         try:
+            check_numbers(message.body)
             asked = ordered_call_of(message.body)
             bound = method_of(app, asked.actor, message.group, asked.method, asked.id or message.id)
             await call(bound, Raw(bytes(asked.args)))

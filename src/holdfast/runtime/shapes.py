@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
@@ -141,7 +142,14 @@ def message_of(body: str) -> Command | Letter:
     """What a message asks for: a command, or an event that a rule of a bus has sent to the queue. Raises
     ``msgspec.DecodeError`` or ``InvalidInput``.
     """
+    check_numbers(body)
     return _letter(body.encode()) if has_letter_key(body).found else command_of(body)
+
+
+def check_numbers(body: str) -> None:
+    """Raise ``InvalidInput`` if a message holds so many numbers with one hash that a set of them takes for ever."""
+    if numbers_collide(body.encode()):
+        raise InvalidInput(f"the message holds over {MOST_ALIKE} numbers that have one hash")
 
 
 def _letter(event: bytes) -> Letter:

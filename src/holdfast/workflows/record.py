@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids, keys
+from holdfast.codec.stored import Reader, stored
 from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
@@ -269,7 +270,7 @@ def seed_of(record: ExecutionRecord) -> str:
 
 
 encode_record: Final = msgspec.json.Encoder().encode
-decode_record: Final = msgspec.json.Decoder(ExecutionRecord).decode
+decode_record: Final = stored(ExecutionRecord, "the record of an execution")
 
 
 class RecordedResult(Struct, frozen=True, gc=False):
@@ -279,7 +280,7 @@ class RecordedResult(Struct, frozen=True, gc=False):
     result: Raw = NO_VALUE
 
 
-decode_result: Final = msgspec.json.Decoder(RecordedResult).decode
+decode_result: Final = stored(RecordedResult, "the result of an execution")
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -344,7 +345,7 @@ class AwaitedEnded(Struct, frozen=True, tag="ended", omit_defaults=True):
 Message = Signal | CancelRequest | RetryNow | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded
 
 encode_message: Final = msgspec.json.Encoder().encode
-decode_message: Final = msgspec.json.Decoder(Message).decode
+decode_message: Final[Reader[Message]] = stored(Message, "a message to an execution")
 
 CALLBACK_PREFIX: Final = "i#callback#"
 

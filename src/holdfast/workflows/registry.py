@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import DuplicateName, InvalidInput, UnknownName
 from holdfast.failure import ErrorRegistry
+from holdfast.texts import told_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,7 +76,7 @@ def check_name(kind: str, name: str) -> None:
 def place_of(function: Callable[..., Any]) -> str:
     """Where a function is written, for messages."""
     code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+    return told_place(code.co_filename, code.co_firstlineno) if code is not None else repr(function)
 
 
 def _listed(names: Iterable[str]) -> str:

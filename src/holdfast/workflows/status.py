@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.clock import moment
-from holdfast.codec.jsontext import UNREADABLE
+from holdfast.errors import StoreUnusable
 from holdfast.workflows.record import (
     BLOCKED,
     ExecutionRecord,
@@ -65,7 +65,7 @@ def status_of(head: Item) -> Status:
     """
     try:
         record: ExecutionRecord = decode_record(head.body)
-    except UNREADABLE as unreadable:
+    except StoreUnusable as unreadable:
         return _damaged(head, unreadable)
     error = record.error
     return Status(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -11,6 +12,7 @@ from tests.redis_server import RedisServer, redis_server
 
 import holdfast as hf
 from holdfast.backends.redis import open_redis
+from holdfast.backends.redis.sessions import RedisSessions
 from holdfast.errors import StoreUnusable
 from holdfast.ports import Shared
 
@@ -125,6 +127,36 @@ async def test_a_session_does_not_take_for_its_past_what_another_one_was_before(
         redis.hset(place, mapping={b"f\n@" + place.rpartition(b":")[2]: before, b"fuser": redis.hget(other, "fuser")})
         with pytest.raises(StoreUnusable, match="does not unseal"):
             await visits.find(alice.id)
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_a_session_is_where_it_was_if_its_process_dies_before_it_has_moved(redis_server, monkeypatch, calls):
+    """Each call of Redis but the last leaves it under the id that its visitor knows."""
+    async with (app := shop(redis_server, Cipher(b"key"))):
+        visits = app.session("visit", idle="1h", lifetime="1d", on="cache")
+        visit = await visits.start({"user": "ann"})
+        made: list[str] = []
+
+        def dying(name: str) -> Any:
+            real = getattr(RedisSessions, name)
+
+            async def call(*arguments: Any) -> Any:
+                if len(made) == calls:
+                    raise hf.StoreError("the process has died")
+                made.append(name)
+                return await real(*arguments)
+
+            return call
+
+        with monkeypatch.context() as patched:
+            for name in ("move", "change"):
+                patched.setattr(RedisSessions, name, dying(name))
+            with pytest.raises(hf.StoreError):
+                await visits.rotate(visit.id)
+        assert (await visits.find(visit.id)).values == {"user": "ann"}
+        moved = await visits.rotate(visit.id)
+        assert await visits.find(visit.id) is None
+        assert (await visits.find(await visits.rotate(moved))).values == {"user": "ann"}
 
 
 @pytest.mark.parametrize("is_strict", [True, False])

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.codec.stored import stored
 from holdfast.codec.upcasting import Schema
 from holdfast.errors import StoreUnavailable
 from holdfast.items import ABSENT, HEAD, Condition, Item, Put, RevisionIs
@@ -60,7 +61,7 @@ class Stored(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-decode_stored: Final = msgspec.json.Decoder(Stored).decode
+decode_stored: Final = stored(Stored, "a document")
 
 
 class Place(Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.codec.stored import stored
 from holdfast.errors import Busy, KeyParked
 from holdfast.failure import ErrorRecord
 from holdfast.items import Item
@@ -96,7 +97,7 @@ def place_of(name: str, key: str, fingerprint: str = "", former: str = "") -> Pl
 
 
 encode: Final[Callable[[Record], bytes]] = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Record).decode
+_decode: Final = stored(Record, "the record of an idempotency key")
 
 
 def decode(item: Item) -> Record:

@@ -80,7 +80,7 @@ class Envelope:
         except Exception as error:
             raise StoreUnusable(
                 f"what is stored at {_told(place)} does not unseal ({type(error).__name__}): it was sealed with a key "
-                "that is not here, or it was changed, or moved there"
+                "that is not here, or it was changed, or moved there. Bring the key back, or restore a backup"
             ) from error
         return self._plain(data, place)
 

@@ -112,11 +112,10 @@ class SealedSessions:
         return await self._sessions.change(key, self._sealed(key, fields), without)
 
     async def move(self, key: str, new_key: str) -> bool:
-        """See ``SessionStore.move``. Nobody knows the new key before this returns."""
-        if not await self._sessions.move(key, new_key):
-            return False
+        """See ``SessionStore.move``. The mark comes first, and does no harm where it is if nothing follows."""
         before = self._envelope.seal(key.encode(), _session_place(new_key, MOVED))
-        return await self._sessions.change(new_key, {MOVED + new_key: before})
+        await self._sessions.change(key, {MOVED + new_key: before})  # if there is nothing, `move` says what that means
+        return await self._sessions.move(key, new_key)
 
     async def end(self, key: str) -> None:
         """See ``SessionStore.end``."""

@@ -10,9 +10,9 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.codec.stored import stored
 from holdfast.codec.typed import Codec, codec_for
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX, Place, Recorded, encode
 from holdfast.errors import ConfigurationError, PayloadTooLarge, Refused, StoreUnavailable
@@ -89,7 +89,7 @@ class Snapshot(Struct, frozen=True):
     state: Raw
 
 
-_decode = msgspec.json.Decoder(Snapshot).decode
+_decode = stored(Snapshot, "a snapshot of a stream")
 
 
 class Readable(Protocol[E]):

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.codec.stored import stored
 from holdfast.errors import ConfigurationError
 from holdfast.items import ABSENT, HEAD, Item, Put, RevisionIs, Update, Write
 from holdfast.ports import Home, Page, Sequencer, Store
@@ -30,7 +31,7 @@ class Pointer(Struct, frozen=True, array_like=True):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-decode_pointer: Final = msgspec.json.Decoder(Pointer).decode
+decode_pointer: Final = stored(Pointer, "the head of a stream")
 
 Numbered = Callable[[int], tuple[Sequence[Write], Sequence[Pointer]]]
 """Makes writes, and says which events they append, given the position before the first of them."""

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.codec.stored import stored
 from holdfast.coordination.stream.kinds import Kinds
 from holdfast.items import ABSENT, Item, Put, Update
 from holdfast.keys import SEPARATOR
@@ -59,8 +60,8 @@ class Request(Struct, frozen=True):
 
 
 encode: Final = msgspec.json.Encoder().encode
-decode_event: Final = msgspec.json.Decoder(StoredEvent).decode
-decode_request: Final = msgspec.json.Decoder(Request).decode
+decode_event: Final = stored(StoredEvent, "an event of a stream")
+decode_request: Final = stored(Request, "a request to a stream")
 
 
 class Place(Struct, frozen=True):

@@ -1,0 +1,61 @@
+"""Cursors of listings as callers get them: sealed, for a store's own are numbers of rows, or keys, of everybody.
+
+Who counts the rows between two of his own knows how much others do. The key is made of the home's salt, which nobody is
+told, and of the tenant, whose cursors are of no use to another. Only the standard library is needed: the bytes are
+hidden by SHAKE-256 of the key and of their own keyed digest, which also tells whether they were changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import Final
+
+from holdfast.errors import InvalidInput
+
+DIGEST_BYTES: Final = 16
+BLOCK_BYTES: Final = 64
+"""Cursors are as long as a whole number of these: their lengths tell little."""
+
+
+class Cursors:
+    """Seals and opens the cursors of one tenant, or, with the empty one, of callers that are confined to none."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, salt: str, tenant: str) -> None:
+        secret = hashlib.sha256(salt.encode()).digest()
+        self._key = hashlib.blake2b(tenant.encode(), key=secret, person=b"holdfast cursor").digest()
+
+    def seal(self, cursor: str) -> str:
+        """A store's cursor, as it is told.
+
+        >>> Cursors("salt", "acme/").open(Cursors("salt", "acme/").seal("17"))
+        '17'
+        """
+        data = cursor.encode()
+        padded = data.ljust(-(-len(data) // BLOCK_BYTES) * BLOCK_BYTES, b"\0")
+        digest = self._digest(padded)
+        return base64.urlsafe_b64encode(digest + self._hidden(padded, digest)).rstrip(b"=").decode()
+
+    def open(self, told: str) -> str:
+        """The store's cursor. Raises ``InvalidInput`` if it was not told to this tenant."""
+        try:
+            data = base64.b64decode(told.encode() + b"=" * (-len(told) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, UnicodeError):
+            data = b""
+        digest, hidden = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+        padded = self._hidden(hidden, digest)
+        if not hmac.compare_digest(self._digest(padded), digest):
+            raise InvalidInput("after= is the cursor of the page before, as it was answered to this caller")
+        return padded.rstrip(b"\0").decode()
+
+    def _digest(self, padded: bytes) -> bytes:
+        return hashlib.blake2b(padded, key=self._key, digest_size=DIGEST_BYTES).digest()
+
+    def _hidden(self, data: bytes, digest: bytes) -> bytes:
+        """The same again takes it back."""
+        stream = hashlib.shake_256(self._key + digest).digest(len(data))
+        return bytes(one ^ other for one, other in zip(data, stream, strict=True))
