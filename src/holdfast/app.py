@@ -33,6 +33,7 @@ from holdfast.opening import open_home, open_shared
 from holdfast.patterns.declarations import Patterns
 from holdfast.ports import Home, Seal, Shared
 from holdfast.runtime.bridges import Bridges
+from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
 from holdfast.workflows.access import Access
@@ -328,14 +329,15 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         """Open the app and work on its executions in this process until the block ends; within ``limits`` of its own,
         if it has some.
         """
-        grace_seconds = seconds(grace)
-        async with self.employ(limits or self._limits) as worker:
-            try:
-                await worker.start()
-                await self.arm_schedules()
-                yield self
-            finally:
-                await worker.stop(grace_seconds)
+        grace_seconds, limits = seconds(grace), limits or self._limits
+        with collected_after(limits.collect_after):
+            async with self.employ(limits) as worker:
+                try:
+                    await worker.start()
+                    await self.arm_schedules()
+                    yield self
+                finally:
+                    await worker.stop(grace_seconds)
 
     @asynccontextmanager
     async def employ(self, limits: Limits, later: Callable[[Home], Later] | None = None) -> AsyncGenerator[Worker]:

@@ -26,7 +26,7 @@ from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
 from holdfast.texts import frames_of
 
-MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident"})
+MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident", "collect_after"})
 """The limits of which there may be nothing."""
 
 
@@ -39,7 +39,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     ``sweep_seconds`` is how often overdue heads are looked for, ``purge_seconds`` how often expired ones are deleted.
     ``most_deaths`` is how many processes in a row may die while they work on an execution: then it is parked.
     ``stalled_seconds`` is when code that does not let go of the loop is reported, ``slice_seconds`` how long the calls
-    of one actor run before others get their turn.
+    of one actor run before others get their turn. ``collect_after`` is how many new objects there are before Python
+    looks for unreachable cycles in a process with a worker; with 0 it looks when the process has it look.
     """
 
     lease_ms: int = 15_000
@@ -54,6 +55,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     running: int = 2_000
     retry_turn_seconds: float = 1.0
     most_deaths: int = 5
+    collect_after: int = 20_000
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
