@@ -12,7 +12,7 @@ VERSIONS := 3.11 3.12 3.13
 PYTHON ?=
 NEWEST := $(lastword $(VERSIONS))
 PYTEST_OPTIONS ?= -n 3
-NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/runtime tests/test_containment.py \
+NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/replay tests/runtime tests/test_containment.py \
 	$(addprefix tests/workflows/test_,cancellation.py concurrency.py failing_sagas.py generators.py sagas.py steps.py threads.py)
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

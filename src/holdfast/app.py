@@ -25,7 +25,7 @@ from holdfast.executions import Executions
 from holdfast.http.serving import Serving
 from holdfast.kernel.host import Limits
 from holdfast.kernel.later import Later
-from holdfast.kernel.program import Model
+from holdfast.kernel.model import Model
 from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
 from holdfast.opened import Opened

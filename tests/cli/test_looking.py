@@ -219,8 +219,8 @@ def test_a_termination_is_seen(shop, worker):
 async def test_handovers_are_read_from_the_journal(tmp_path):
     from holdfast.backends.memory import open_memory_home
     from holdfast.items import Item, Put
-    from holdfast.kernel.entries import Marked, Truncated, encode_entries
-    from holdfast.kernel.journal import segment_sort
+    from holdfast.replay.entries import Marked, Truncated, encode_entries
+    from holdfast.replay.journal import segment_sort
 
     home = open_memory_home()
     marks = [Marked("x", 1), Marked("y", 2)]

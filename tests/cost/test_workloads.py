@@ -23,8 +23,8 @@ from holdfast.cost.elsewhere import elsewhere, work_of
 from holdfast.cost.metering import MeteringStore, metered
 from holdfast.failure import ErrorRecord
 from holdfast.items import Item, Put, Update
-from holdfast.kernel.entries import Cancelled, Done, Failed, Received, Tried
 from holdfast.ports import Home
+from holdfast.replay.entries import Cancelled, Done, Failed, Received, Tried
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 
 PAGE = Path(__file__).parents[2] / "docs" / "cost.md"

@@ -8,10 +8,10 @@ from unittest import mock
 
 from msgspec.structs import replace
 
-from holdfast.kernel import activation, past
-from holdfast.kernel.backlog import Backlog
-from holdfast.kernel.earlier import EarlierCode
-from holdfast.kernel.entries import TIMER, Cancelled, Entry, Intended, Pending, Received, Replayed, Tried
+from holdfast.replay import activation, past
+from holdfast.replay.backlog import Backlog
+from holdfast.replay.earlier import EarlierCode
+from holdfast.replay.entries import TIMER, Cancelled, Entry, Intended, Pending, Received, Replayed, Tried
 from holdfast.workflows import versioning
 from holdfast.workflows.execution import Execution
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.kernel.activation import Activation
-from holdfast.kernel.earlier import SIGNAL_PREFIX
+from holdfast.replay.activation import Activation
+from holdfast.replay.earlier import SIGNAL_PREFIX
 
 NAMES: Final = ("s0", "s1", "s2", "s3")
 

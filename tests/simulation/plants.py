@@ -20,11 +20,11 @@ from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
 from holdfast.items import ALWAYS, HEAD, AllOf, Condition, Delete, Item, Put, RevisionIs, Update, Write
-from holdfast.kernel.activation import Activation
 from holdfast.kernel.births import Births
-from holdfast.kernel.entries import Intended, Received, Tried, decode_entries
-from holdfast.kernel.journal import SEGMENT_PREFIX, Journal
 from holdfast.kernel.sweep import Sweeper
+from holdfast.replay.activation import Activation
+from holdfast.replay.entries import Intended, Received, Tried, decode_entries
+from holdfast.replay.journal import SEGMENT_PREFIX, Journal
 from holdfast.testing.faulty import FaultyStore
 from holdfast.workflows import launch as launching
 from holdfast.workflows.execution import Execution

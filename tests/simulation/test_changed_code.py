@@ -18,10 +18,10 @@ from msgspec import Raw
 from tests.simulation.changes import CHANGES, NAMES, Body, Node, calls, drop, numbered, walk
 
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.activation import Activation
-from holdfast.kernel.earlier import name_of
-from holdfast.kernel.entries import Done, Entry, Intended, Pending, Received, Tried
-from holdfast.kernel.requests import RUNNING, DueTimer, Operation
+from holdfast.replay.activation import Activation
+from holdfast.replay.earlier import name_of
+from holdfast.replay.entries import Done, Entry, Intended, Pending, Received, Tried
+from holdfast.replay.requests import RUNNING, DueTimer, Operation
 from holdfast.testing.virtual_time import START_MS
 
 PAIRS = 800

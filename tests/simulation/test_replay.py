@@ -24,9 +24,9 @@ from msgspec import Raw
 
 from holdfast.errors import StepFailed
 from holdfast.failure import ErrorRecord
-from holdfast.kernel.activation import Activation
-from holdfast.kernel.entries import Cancelled, Done, Entry, Failed, Received
-from holdfast.kernel.requests import RUNNING, DueTimer, Raised, Returned
+from holdfast.replay.activation import Activation
+from holdfast.replay.entries import Cancelled, Done, Entry, Failed, Received
+from holdfast.replay.requests import RUNNING, DueTimer, Raised, Returned
 from holdfast.testing.virtual_time import START_MS
 
 # ── Bodies, as trees ────────────────────────────────────────────────────────────────────────────────────────────────

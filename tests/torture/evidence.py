@@ -10,7 +10,7 @@ import apsw
 import msgspec
 from tests.torture.ledger import Effect, Ledger
 
-from holdfast.kernel.entries import Entry, decode_entries
+from holdfast.replay.entries import Entry, decode_entries
 from holdfast.workflows.record import ExecutionRecord, decode_record
 
 HEADS: Final = """

@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.items import ALWAYS, AllOf, Condition, Item, Put, RevisionIs, Update, Write
-from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Store
+from holdfast.replay.journal import SEGMENT_PREFIX
 
 PLANT: Final = "HOLDFAST_TORTURE_PLANT"
 """The environment variable that names the planted bug."""

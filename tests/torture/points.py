@@ -25,9 +25,9 @@ from holdfast.backends.sqlite import open_sqlite_home
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item, OwnerIs, Put, Update, Write
-from holdfast.kernel.entries import TakenOver, decode_entries
-from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Home, SqlCursor
+from holdfast.replay.entries import TakenOver, decode_entries
+from holdfast.replay.journal import SEGMENT_PREFIX
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from tests.torture.ledger import Ledger
 from tests.torture.points import open_tortured_home
 
 import holdfast as hf
-from holdfast.kernel.entries import Intended, decode_entries
+from holdfast.replay.entries import Intended, decode_entries
 from holdfast.workflows.record import decode_record
 
 FOLDER: Final = "HOLDFAST_TORTURE_FOLDER"

@@ -14,8 +14,8 @@ from tests.torture.shop import app
 
 from holdfast.coordination.inbox import USED
 from holdfast.failure import describe
-from holdfast.kernel.entries import Done, Failed, standing
-from holdfast.kernel.requests import Raised, Returned
+from holdfast.replay.entries import Done, Failed, standing
+from holdfast.replay.requests import Raised, Returned
 from holdfast.workflows.record import ENDED
 from holdfast.workflows.replay import activation_of
 

@@ -12,8 +12,8 @@ from holdfast.backends.memory import open_memory_home
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.coordination.lease import Fenced
 from holdfast.items import Item, Put
-from holdfast.kernel.entries import Done, TakenOver, decode_entries
-from holdfast.kernel.journal import SEGMENT_PREFIX, Journal
+from holdfast.replay.entries import Done, TakenOver, decode_entries
+from holdfast.replay.journal import SEGMENT_PREFIX, Journal
 from holdfast.workflows.clearing import clear_earlier_runs
 from holdfast.workflows.record import ANSWERED_PREFIX, CallbackAnswer, callback_sort, encode_message, partition_of
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.entries import (
+from holdfast.replay.entries import (
     Cancelled,
     Done,
     Intended,
@@ -22,7 +22,7 @@ from holdfast.kernel.entries import (
     encode_entries,
     standing,
 )
-from holdfast.kernel.journal import Journal
+from holdfast.replay.journal import Journal
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import World
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.journal import Journal
+from holdfast.replay.journal import Journal
 from holdfast.workflows.record import partition_of
 
 ONCE = hf.Retry(max_attempts=1)

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.activation import Activation
+from holdfast.replay.activation import Activation
 from holdfast.workflows.operations.batch import Completion
 
 ONCE = hf.Retry(max_attempts=1)

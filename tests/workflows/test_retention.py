@@ -10,8 +10,8 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.coordination.lease import Fenced
 from holdfast.items import ABSENT, HEAD
-from holdfast.kernel.entries import Done, decode_entries
-from holdfast.kernel.journal import Journal
+from holdfast.replay.entries import Done, decode_entries
+from holdfast.replay.journal import Journal
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.record import decode_record, partition_of
 

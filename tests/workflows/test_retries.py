@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.failure import describe
-from holdfast.kernel.entries import (
+from holdfast.replay.entries import (
     Aside,
     Cancelled,
     Done,

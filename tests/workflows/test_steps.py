@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.entries import Tried
+from holdfast.replay.entries import Tried
 from holdfast.testing import VirtualClock, run_virtual
 from holdfast.workflows.history import load
 from holdfast.workflows.record import partition_of

@@ -14,8 +14,8 @@ from holdfast.actors.record import REPLY_PREFIX, Call
 from holdfast.actors.requests import request_reply
 from holdfast.actors.scope import Turn
 from holdfast.kernel.identity import BY_CONTENT
-from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
+from holdfast.replay.loop import running_activation
 
 if TYPE_CHECKING:
     from holdfast.actors.reference import BoundMethod

@@ -14,7 +14,7 @@ from holdfast.containment import Run
 from holdfast.duration import Duration, seconds
 from holdfast.errors import CallTimeout, ConfigurationError
 from holdfast.functions import told
-from holdfast.kernel.program import LeftBehind
+from holdfast.kernel.model import LeftBehind
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 T = TypeVar("T")

@@ -13,12 +13,12 @@ from holdfast.actors.record import Call
 from holdfast.actors.requests import request_reply
 from holdfast.codec.typed import codec_for
 from holdfast.kernel.identity import BY_CONTENT
-from holdfast.kernel.program import AnyEffect, Arrival, Effect
+from holdfast.replay.program import AnyEffect, Arrival, Effect
 
 if TYPE_CHECKING:
     from holdfast.actors.reference import BoundMethod
-    from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Operation
+    from holdfast.replay.activation import Activation
+    from holdfast.replay.requests import Operation
 
 
 class Performer(Protocol):

@@ -33,7 +33,7 @@ from holdfast.items import (
     place,
     updated,
 )
-from holdfast.kernel.program import Blocked
+from holdfast.kernel.model import Blocked
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

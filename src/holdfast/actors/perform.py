@@ -19,7 +19,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
 from holdfast.items import Delete, one_per_place, parts_of
 from holdfast.kernel.identity import identity_of
-from holdfast.kernel.program import LeftBehind
+from holdfast.kernel.model import LeftBehind
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

@@ -16,7 +16,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import ticks_to_run
 from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.program import Model
+from holdfast.kernel.model import Model
 
 if TYPE_CHECKING:
     from holdfast.actors.definition import Actor, Kind

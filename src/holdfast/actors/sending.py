@@ -15,8 +15,8 @@ from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.identity import BY_CONTENT
-from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
+from holdfast.replay.loop import running_activation
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess

@@ -42,8 +42,8 @@ from holdfast.items import (
     place,
 )
 from holdfast.kernel import hold
-from holdfast.kernel.handover import block
-from holdfast.kernel.program import Blocked, LeftBehind
+from holdfast.kernel.hold import block
+from holdfast.kernel.model import Blocked, LeftBehind
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from holdfast.cost.prices import US_EAST_1
 from holdfast.cost.trial import PAUSE_SECONDS, try_out
 from holdfast.errors import ExecutionError, WaitTimeout
 from holdfast.ids import new_id
-from holdfast.kernel.entries import Entry
+from holdfast.replay.entries import Entry
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import Launch, launch

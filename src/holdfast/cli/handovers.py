@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.kernel.entries import Entry, Reopened, TakenOver, Truncated, decode_entries, standing
-from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Store
+from holdfast.replay.entries import Entry, Reopened, TakenOver, Truncated, decode_entries, standing
+from holdfast.replay.journal import SEGMENT_PREFIX
 
 
 class Handover(Struct, frozen=True):

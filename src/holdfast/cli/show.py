@@ -15,7 +15,7 @@ from holdfast.cli.handovers import Handover, handovers_of
 from holdfast.cli.output import as_json, between, bold, coloured, duration, iso, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
-from holdfast.kernel.entries import Done, Entry, Progressed, Received
+from holdfast.replay.entries import Done, Entry, Progressed, Received
 from holdfast.workflows.attending import TERMINATOR
 from holdfast.workflows.history import Event, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX

@@ -12,7 +12,7 @@ from holdfast.cost.bill import NO_COMPUTE, Bill, Compute
 from holdfast.cost.compute import compute_lines
 from holdfast.cost.durable_functions import Work
 from holdfast.cost.prices import US_EAST_1, PriceList
-from holdfast.kernel.entries import Done, Entry, Failed, Received
+from holdfast.replay.entries import Done, Entry, Failed, Received
 
 TIMER: Final = "timer"
 CALLBACK: Final = "callback"

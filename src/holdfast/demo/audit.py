@@ -16,7 +16,7 @@ from msgspec import Struct
 import holdfast as hf
 from holdfast.demo.shop import InvalidCart, Order, OutOfStock
 from holdfast.errors import ConfigurationError, NotFound, StepTimeout
-from holdfast.kernel.entries import Failed, Tried
+from holdfast.replay.entries import Failed, Tried
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import COMPLETED, ENDED, FAILED, partition_of
 

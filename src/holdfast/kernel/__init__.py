@@ -1,1 +1,1 @@
-"""What every durable entity shares: the turn, the journal, the loop. Start with ``turn``."""
+"""What every durable entity shares: its turn is owned, woken, swept and told of. Start with ``host`` and ``hold``."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.items import Item
 
 if TYPE_CHECKING:
-    from holdfast.kernel.program import Model
+    from holdfast.kernel.model import Model
 
 
 class Entity:

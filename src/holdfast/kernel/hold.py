@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.coordination.lease import Claim, Claimed, Closed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.coordination.lease import release as release_lease
-from holdfast.errors import Refused
+from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
 from holdfast.persist import write_until_known
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from holdfast.items import Item, Write
     from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
+
+BLOCKED_RECHECK_MS: Final = 60_000
+"""So long an entity waits that wants other code before it is looked at again."""
 
 
 async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
@@ -56,6 +60,16 @@ def forget(entity: Entity, host: Host) -> None:
     host.forget(entity)
     if missed:
         host.look(entity.partition)
+
+
+async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetType = UNSET) -> None:
+    """Let go of an entity that needs other code, visibly, and look again once in a while."""
+    host.telemetry.emit("blocked", partition=entity.partition, reason=reason)
+    due_at = host.clock.now_ms() + BLOCKED_RECHECK_MS
+    update = left(entity, host, status=entity.model.blocked, due_at=due_at, body=body)
+    with contextlib.suppress(StoreError):  # then the lease runs out by itself
+        await host.home.store.write(update)
+    host.forget(entity)
 
 
 async def cover(entity: Entity, host: Host) -> None:

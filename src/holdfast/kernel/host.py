@@ -17,10 +17,9 @@ from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.births import Births
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.journaled import Journaled
 from holdfast.kernel.later import Alarms, Later
 from holdfast.kernel.line import Line
-from holdfast.kernel.program import Arrival, Conclusion, LeftBehind, Model
+from holdfast.kernel.model import Conclusion, LeftBehind, Model
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
@@ -108,7 +107,7 @@ class Host:
         elif len(self._turns) >= self.limits.running:
             self._waiting[partition] = None
         else:
-            self._begin_turn(entity or self._admit(partition, model))
+            self.begin_turn(entity or self._admit(partition, model))
         return True
 
     def summon(self, partition: str) -> Entity | None:
@@ -122,7 +121,7 @@ class Host:
             entity = self._admit(partition, model)
         if entity.turn is None:  # beyond the limit too: the caller may itself fill a place until he is answered
             self._waiting.pop(partition, None)
-            self._begin_turn(entity)
+            self.begin_turn(entity)
         return entity
 
     def tell(self, partitions: Sequence[str]) -> None:
@@ -142,7 +141,7 @@ class Host:
         entity.hold(head)
         entity.unread = False
         entity.fresh = True
-        self._begin_turn(entity)
+        self.begin_turn(entity)
 
     @property
     def has_room(self) -> bool:
@@ -166,23 +165,14 @@ class Host:
                 return model
         return None
 
-    def deliver(self, partition: str, arrival: Arrival) -> None:
-        """Something has come for an entity. If it is not in memory it is looked at, and finds out by itself."""
-        entity = self.entities.get(partition)
-        if not isinstance(entity, Journaled) or not entity.loaded:
-            self.look(partition)
-            return
-        entity.arrive(arrival)
-        if entity.turn is None:
-            self._begin_turn(entity)
-
     # ── Turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _admit(self, partition: str, model: Model) -> Entity:
         entity = self.entities[partition] = model.admit(partition)
         return entity
 
-    def _begin_turn(self, entity: Entity) -> None:
+    def begin_turn(self, entity: Entity) -> None:
+        """Begin a turn of an entity in memory that has none."""
         self._suspended.pop(entity.partition, None)
         # An empty context: nothing of whoever happened to wake the entity may reach its body, replay would not have it.
         entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
@@ -209,7 +199,7 @@ class Host:
         self._left_behind.add(stuck)
         stuck.add_done_callback(self._left_behind.discard)
         self._turns.discard(stuck)
-        self._begin_turn(entity)
+        self.begin_turn(entity)
 
     def _turn_ended(self, entity: Entity, turn: asyncio.Task[None]) -> None:
         self._turns.discard(turn)
@@ -347,14 +337,6 @@ def nudge(partition: str, home: Home, host: Host | None) -> None:
             host.look(partition)
     elif host is None or not host.look(partition):
         home.doorbell.ring(partition)
-
-
-def remind(host: Host, partition: str, op: str) -> None:
-    """Let an entity in memory look at one of its operations again, now."""
-    entity = host.entities.get(partition)
-    if isinstance(entity, Journaled) and entity.loaded and entity.held:
-        entity.add_timer(host.clock.now_ms(), op)
-        entity.wake()
 
 
 def call_then(partition: str, due_at: int, home: Home, host: Host | None) -> None:

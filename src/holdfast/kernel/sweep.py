@@ -12,7 +12,7 @@ from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError, StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.handover import BLOCKED_RECHECK_MS
+from holdfast.kernel.hold import BLOCKED_RECHECK_MS
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.tally import Tally, due_at, is_parked
 

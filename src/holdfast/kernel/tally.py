@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.items import Item
-from holdfast.kernel.program import Model
+from holdfast.kernel.model import Model
 
 PARKED_DUE_AT: Final = 0
 """The due time of a parked head. It is the first in the index of what is due: each sweep counts it, and leaves it."""

@@ -21,7 +21,7 @@ from holdfast.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.kernel.program import Model
+    from holdfast.kernel.model import Model
 
 BUS_BATCH: Final = 100
 """So many events are sent between two marks: a crash repeats at most these."""

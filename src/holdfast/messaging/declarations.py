@@ -16,7 +16,7 @@ from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
 from holdfast.functions import own_name
-from holdfast.kernel.program import Model
+from holdfast.kernel.model import Model
 from holdfast.messaging.arrivals import Letter, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
 from holdfast.messaging.bus_relay import AGAIN as BUS_AGAIN

@@ -15,14 +15,14 @@ from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
 from holdfast.functions import is_generator, told
 from holdfast.items import Delete, Item, Put, Write, one_per_place
-from holdfast.kernel.loop import running_activation
-from holdfast.kernel.program import AnyEffect, Arrival, Effect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import bus_queue, outbox
 from holdfast.messaging.listing import WaitingPage, list_waiting
 from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
 from holdfast.persist import write_for_caller
 from holdfast.ports import SqlCursor
+from holdfast.replay.loop import running_activation
+from holdfast.replay.program import AnyEffect, Arrival, Effect
 from holdfast.workflows.scope import step_scope
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.actors.access import ActorAccess
     from holdfast.actors.operation import Performer
-    from holdfast.kernel.requests import Operation
+    from holdfast.replay.requests import Operation
 
 
 T = TypeVar("T")

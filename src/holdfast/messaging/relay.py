@@ -40,7 +40,7 @@ from holdfast.retry import Retry
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
-    from holdfast.kernel.program import Model
+    from holdfast.kernel.model import Model
 
 RELAY_BATCH: Final = 200
 """So many events are carried between two marks: a crash repeats at most these."""

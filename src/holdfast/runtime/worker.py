@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Sequence
 
     from holdfast.kernel.later import Later
-    from holdfast.kernel.program import Model
+    from holdfast.kernel.model import Model
     from holdfast.telemetry import Telemetry
     from holdfast.workflows.access import Access
 

@@ -19,10 +19,10 @@ from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX, decode_record
 from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFIX
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.items import HEAD, Item
-from holdfast.kernel.entries import TakenOver, decode_entries
-from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.messaging.bus_queue import PARTITION_PREFIX as BUS_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
+from holdfast.replay.entries import TakenOver, decode_entries
+from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.testing.faults import (
     CrashAfter,
     CrashBefore,

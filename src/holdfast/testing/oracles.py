@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item, Write, place
-from holdfast.kernel.entries import Done, Entry, Failed, decode_entries, standing
-from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.ports import Page
 from holdfast.references import reference_in
+from holdfast.replay.entries import Done, Entry, Failed, decode_entries, standing
+from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
 from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.launch import gave_up

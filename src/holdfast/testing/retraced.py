@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from holdfast.codec.typed import encode_untyped
 from holdfast.errors import NondeterminismError
-from holdfast.kernel.earlier import name_of
-from holdfast.kernel.entries import Done
-from holdfast.kernel.requests import RUNNING, DueTimer, Operation
+from holdfast.replay.earlier import name_of
+from holdfast.replay.entries import Done
+from holdfast.replay.requests import RUNNING, DueTimer, Operation
 from holdfast.workflows.history import Recorded
 from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.codec.typed import Codec
-    from holdfast.kernel.activation import Activation
+    from holdfast.replay.activation import Activation
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.registry import Registry
 

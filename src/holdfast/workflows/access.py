@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.items import Item
     from holdfast.kernel.host import Host
-    from holdfast.kernel.program import Conclusion
+    from holdfast.kernel.model import Conclusion
     from holdfast.ports import Home
     from holdfast.workflows.registry import Registry
 

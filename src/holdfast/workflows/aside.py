@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.kernel.entries import Renewed
-from holdfast.kernel.program import Arrival, Effect
+from holdfast.replay.entries import Renewed
+from holdfast.replay.program import Arrival, Effect
 
 if TYPE_CHECKING:
-    from holdfast.kernel.entries import Done, Failed
-    from holdfast.kernel.requests import Request
+    from holdfast.replay.entries import Done, Failed
+    from holdfast.replay.requests import Request
     from holdfast.workflows.live import Live
 
 

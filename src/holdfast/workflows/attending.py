@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from holdfast.errors import ExecutionTerminated, Refused
 from holdfast.items import AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
-from holdfast.kernel.entries import Entry
-from holdfast.kernel.handover import BLOCKED_RECHECK_MS
-from holdfast.kernel.journal import Journal, segment_sort
-from holdfast.kernel.program import Blocked, Effect
-from holdfast.kernel.requests import RUNNING, Raised
+from holdfast.kernel.hold import BLOCKED_RECHECK_MS
+from holdfast.kernel.model import Blocked
+from holdfast.replay.entries import Entry
+from holdfast.replay.journal import Journal, segment_sort
+from holdfast.replay.program import Effect
+from holdfast.replay.requests import RUNNING, Raised
 from holdfast.workflows.record import PAUSED, READY, TERMINATED, decode_record
 
 if TYPE_CHECKING:

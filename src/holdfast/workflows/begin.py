@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.codec.typed import codec_for
-from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
+from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.live import Live
 from holdfast.workflows.scope import activation_for
 
 if TYPE_CHECKING:
-    from holdfast.kernel.requests import Operation
+    from holdfast.replay.requests import Operation
 
 BEGIN: Final = "!begin"
 """The operation that comes before those of the body; no name that users give can look like it."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StoreError
 from holdfast.items import Delete, Item, Update
-from holdfast.kernel.entries import EMPTY, TakenOver, decode_entries
-from holdfast.kernel.journal import SEGMENT_PREFIX
-from holdfast.kernel.program import Effect
+from holdfast.replay.entries import EMPTY, TakenOver, decode_entries
+from holdfast.replay.journal import SEGMENT_PREFIX
+from holdfast.replay.program import Effect
 from holdfast.workflows.record import ANSWERED_PREFIX, CALLBACK_PREFIX
 
 if TYPE_CHECKING:

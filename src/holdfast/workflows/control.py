@@ -15,10 +15,10 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
-from holdfast.kernel.entries import Entry
 from holdfast.kernel.host import nudge
-from holdfast.kernel.journal import FIRST_EPOCH, Journal
 from holdfast.persist import write_for_caller
+from holdfast.replay.entries import Entry
+from holdfast.replay.journal import FIRST_EPOCH, Journal
 from holdfast.workflows.attending import TERMINATOR
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StepFailed, StepInterrupted, StepTimeout
-from holdfast.kernel.tasks import named
+from holdfast.replay.tasks import named
 
 if TYPE_CHECKING:
     from holdfast.workflows.saga import Saga

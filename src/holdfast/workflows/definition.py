@@ -17,7 +17,7 @@ from holdfast.codec.signature import Signature, signature_of
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
 from holdfast.functions import LAMBDA, class_of_method, is_generator, told
-from holdfast.kernel.tasks import named
+from holdfast.replay.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.launch import launch

@@ -14,9 +14,9 @@ from msgspec import Raw
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Expired, Item, RevisionIs, StatusIn, Update, Write, parts_of
-from holdfast.kernel.entries import EMPTY, Done, Failed
-from holdfast.kernel.journal import SEGMENT_PREFIX
 from holdfast.persist import write_for_caller
+from holdfast.replay.entries import EMPTY, Done, Failed
+from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up, outcome_error
 from holdfast.workflows.messages import send, was_started

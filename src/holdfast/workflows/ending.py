@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
-from holdfast.kernel.entries import Received
-from holdfast.kernel.program import Conclusion
-from holdfast.kernel.requests import Outcome, Raised, Returned
+from holdfast.kernel.model import Conclusion
+from holdfast.replay.entries import Received
+from holdfast.replay.requests import Outcome, Raised, Returned
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import was_started
@@ -31,7 +31,7 @@ from holdfast.workflows.record import (
 from holdfast.workflows.undoing import joined
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation
+    from holdfast.replay.activation import Activation
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.live import Live
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED
 from holdfast.items import Delete, Item, Put, Update, Write
-from holdfast.kernel.entries import (
+from holdfast.kernel.model import Conclusion
+from holdfast.replay.entries import (
     Cancelled,
     Done,
     Entry,
@@ -19,10 +20,10 @@ from holdfast.kernel.entries import (
     Pending,
     Received,
 )
-from holdfast.kernel.journal import FIRST_EPOCH
-from holdfast.kernel.program import AnyEffect, Arrival, Asked, Conclusion, Timed
-from holdfast.kernel.requests import RUNNING as STILL_RUNNING
-from holdfast.kernel.requests import DueTimer, Operation, Request
+from holdfast.replay.journal import FIRST_EPOCH
+from holdfast.replay.program import AnyEffect, Arrival, Asked, Timed
+from holdfast.replay.requests import RUNNING as STILL_RUNNING
+from holdfast.replay.requests import DueTimer, Operation, Request
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.ending import Ending

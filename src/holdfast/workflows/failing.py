@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.errors import StepTimeout
-from holdfast.kernel.entries import TIMER, Cancelled, Done, Entry, Failed
-from holdfast.kernel.requests import Raised
+from holdfast.replay.entries import TIMER, Cancelled, Done, Entry, Failed
+from holdfast.replay.requests import Raised
 from holdfast.workflows.record import CANCELLED, COMPENSATION_FAILED, TIMED_OUT, describe_partition
 from holdfast.workflows.replay import activation_of
 from holdfast.workflows.undone import Undone, first_undone, is_undo

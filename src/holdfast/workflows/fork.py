@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.errors import InvalidInput, InvalidState, Refused
 from holdfast.items import ABSENT, Item, Put
-from holdfast.kernel.entries import (
+from holdfast.kernel.host import nudge
+from holdfast.persist import write_for_caller
+from holdfast.replay.entries import (
     DELIVERIES,
     Done,
     Entry,
@@ -25,9 +27,7 @@ from holdfast.kernel.entries import (
     Tried,
     encode_entries,
 )
-from holdfast.kernel.host import nudge
-from holdfast.kernel.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
-from holdfast.persist import write_for_caller
+from holdfast.replay.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
 from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (

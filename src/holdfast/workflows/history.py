@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.clock import moment
 from holdfast.errors import NotFound
 from holdfast.items import Item
-from holdfast.kernel.entries import (
+from holdfast.replay.entries import (
     Aside,
     Cancelled,
     Done,
@@ -34,7 +34,7 @@ from holdfast.kernel.entries import (
     decode_entries,
     standing,
 )
-from holdfast.kernel.journal import SEGMENT_PREFIX
+from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.record import AWAITED_MARK, ExecutionRecord, decode_record, describe_partition, recorded_entries
 from holdfast.workflows.versioning import CODE_MARK
 

@@ -23,10 +23,10 @@ from holdfast.errors import (
 )
 from holdfast.failure import describe
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs
-from holdfast.kernel.entries import Cancelled
 from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.persist import write_for_caller
+from holdfast.replay.entries import Cancelled
 from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.record import (
     CANCELLED,

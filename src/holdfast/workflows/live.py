@@ -11,17 +11,18 @@ from msgspec.structs import replace
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
 from holdfast.failure import describe
-from holdfast.kernel.entries import Aside, Done, Entry, Failed, Intended, Progressed, Renewed, Tried, renamed
 from holdfast.kernel.host import nudge
-from holdfast.kernel.program import AnyEffect, Arrival
 from holdfast.persist import write_for_caller
+from holdfast.replay.delivery import deliver
+from holdfast.replay.entries import Aside, Done, Entry, Failed, Intended, Progressed, Renewed, Tried, renamed
+from holdfast.replay.program import AnyEffect, Arrival
 from holdfast.workflows.messages import send
 from holdfast.workflows.noted import NOTHING, Noted
 from holdfast.workflows.record import AwaitRequest, Message, await_sort, operation_key, post
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.kernel.requests import Operation
+    from holdfast.replay.requests import Operation
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.registry import Registry
     from holdfast.workflows.threads import Threads
@@ -44,7 +45,7 @@ class Live(Struct, frozen=True):
 
     def report(self, entry: Entry) -> None:
         """Have something noted in the journal while an operation is under way."""
-        self.host.deliver(self.partition, Arrival(entry))
+        deliver(self.host, self.partition, Arrival(entry))
 
     async def send(self, partition: str, message: Message) -> bool:
         """Send to another execution; false if it is not there or has ended."""

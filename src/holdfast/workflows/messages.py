@@ -14,9 +14,9 @@ from holdfast.codec.jsontext import canonical
 from holdfast.coordination.inbox import USED, Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.items import StatusIn, Update
-from holdfast.kernel.entries import Cancelled, Received
 from holdfast.kernel.host import nudge
 from holdfast.persist import write_for_caller
+from holdfast.replay.entries import Cancelled, Received
 from holdfast.workflows.history import load
 from holdfast.workflows.record import (
     CLAIMABLE,

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from holdfast.kernel.entries import Done, Failed, Tried
+from holdfast.replay.entries import Done, Failed, Tried
 
 
 class Noted(Struct, frozen=True, omit_defaults=True):

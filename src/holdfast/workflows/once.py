@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidInput, InvalidState, StepFailed, StepInterrupted, StepTimeout
-from holdfast.kernel.entries import Failed, Intended
+from holdfast.replay.entries import Failed, Intended
 from holdfast.workflows.record import describe_partition
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import Sender
 from holdfast.items import Item
-from holdfast.kernel.journaled import Journaled
-from holdfast.kernel.program import Blocked, Deadly
-from holdfast.kernel.turn import turn
+from holdfast.kernel.model import Blocked
+from holdfast.replay.journaled import Journaled
+from holdfast.replay.program import Deadly
+from holdfast.replay.turn import turn
 from holdfast.workflows import record as records
 from holdfast.workflows.attending import attend
 from holdfast.workflows.execution import Execution

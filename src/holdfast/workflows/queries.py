@@ -17,7 +17,7 @@ from holdfast.workflows.record import decode_record, describe_partition, pinned_
 from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation
+    from holdfast.replay.activation import Activation
     from holdfast.workflows.access import Access
     from holdfast.workflows.definition import Workflow
 

@@ -14,7 +14,7 @@ from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
-from holdfast.kernel.entries import Entry, Note, Received
+from holdfast.replay.entries import Entry, Note, Received
 
 PARTITION_PREFIX: Final = "wf#"
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.kernel.activation import Activation
-from holdfast.kernel.entries import Entry, Marked
-from holdfast.kernel.loop import running_activation
+from holdfast.replay.activation import Activation
+from holdfast.replay.entries import Entry, Marked
+from holdfast.replay.loop import running_activation
 from holdfast.workflows.begin import until_due
 from holdfast.workflows.record import ExecutionRef, ref_of, root_of, seed_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo

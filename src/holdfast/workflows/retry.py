@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
-from holdfast.kernel.entries import Done, Failed, Renewed, Reopened, encode_entries, renamed
 from holdfast.kernel.host import Host, nudge
-from holdfast.kernel.journal import segment_sort
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
+from holdfast.replay.entries import Done, Failed, Renewed, Reopened, encode_entries, renamed
+from holdfast.replay.journal import segment_sort
 from holdfast.workflows.failing import Failure, failure_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.once import MayHaveHappened, refuse_second_time

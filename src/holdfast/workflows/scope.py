@@ -9,12 +9,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
-from holdfast.kernel.loop import running_activation
 from holdfast.kernel.unit import current_unit
+from holdfast.replay.loop import running_activation
 
 if TYPE_CHECKING:
     from holdfast.codec.signature import Signature
-    from holdfast.kernel.activation import Activation
+    from holdfast.replay.activation import Activation
     from holdfast.workflows.record import ExecutionRef
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import InvalidState
-from holdfast.kernel.entries import Aside, Done, Entry, Failed, Pending, Tried
+from holdfast.replay.entries import Aside, Done, Entry, Failed, Pending, Tried
 from holdfast.workflows.record import describe_partition
 from holdfast.workflows.replay import activation_of
 

@@ -20,8 +20,8 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import InvalidState, StoreUnavailable, UnknownName
 from holdfast.items import Update
-from holdfast.kernel.entries import TakenOver, decode_entries
 from holdfast.ports import Home
+from holdfast.replay.entries import TakenOver, decode_entries
 from holdfast.runtime.lambda_ import published_version
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.workflows.record import decode_record

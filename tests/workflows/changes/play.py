@@ -20,7 +20,7 @@ from tests.workflows.changes.parts import Book, Kit, Part
 import holdfast as hf
 from holdfast.errors import HoldfastError
 from holdfast.items import HEAD, Item
-from holdfast.kernel.entries import Done, Entry, Failed, Intended, Pending, Tried
+from holdfast.replay.entries import Done, Entry, Failed, Intended, Pending, Tried
 from holdfast.testing.faults import NO_FAULTS, CrashAfter, CrashBefore, FaultPlan, FaultsAt, WriteFault
 from holdfast.testing.oracles import operations_of
 from holdfast.testing.process import Process, ProcessDied

@@ -15,9 +15,9 @@ from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
 from holdfast.items import Write
-from holdfast.kernel.entries import Done, Entry, Failed, Marked
-from holdfast.kernel.program import AnyEffect, Arrival, Effect, Timed
-from holdfast.kernel.requests import Operation
+from holdfast.replay.entries import Done, Entry, Failed, Marked
+from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
+from holdfast.replay.requests import Operation
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.child import CallChild, check_again, outcome, watch
 from holdfast.workflows.record import (
@@ -32,8 +32,8 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
-    from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Decode, Request
+    from holdfast.replay.activation import Activation
+    from holdfast.replay.requests import Decode, Request
 
 
 async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:

@@ -17,8 +17,8 @@ from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidToken, SerializationError, StepTimeout
-from holdfast.kernel.activation import Activation
-from holdfast.kernel.earlier import name_of
+from holdfast.replay.activation import Activation
+from holdfast.replay.earlier import name_of
 from holdfast.workflows.callback_keys import MissingKey, key_id_of, signing_key
 from holdfast.workflows.operations.signal import unfit_in
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer

@@ -11,8 +11,10 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
-from holdfast.kernel.host import holds, remind
-from holdfast.kernel.program import AnyEffect, Arrival, Conclusion, Effect, Timed
+from holdfast.kernel.host import holds
+from holdfast.kernel.model import Conclusion
+from holdfast.replay.delivery import deliver, remind
+from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.launch import forestall, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.once import MayHaveHappened
@@ -36,8 +38,8 @@ from holdfast.workflows.undone import Undone
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Operation
+    from holdfast.replay.activation import Activation
+    from holdfast.replay.requests import Operation
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.launch import Launch
     from holdfast.workflows.starting import StartOptions
@@ -228,7 +230,7 @@ def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusi
     elif gave_up(conclusion.status, conclusion.body):
         remind(live.host, live.partition, operation.id)
     elif holds(live.host, live.partition):
-        live.host.deliver(live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
+        deliver(live.host, live.partition, _arrival(conclusion.status, conclusion.body, operation, live))
 
 
 def outcome(ended: Item, operation: Operation, live: Live) -> Arrival:

@@ -15,8 +15,8 @@ from holdfast.workflows.operations.lanes import map_by_lanes
 from holdfast.workflows.scope import activation_for, refused_in_queries
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation
-    from holdfast.kernel.tasks import DurableTask
+    from holdfast.replay.activation import Activation
+    from holdfast.replay.tasks import DurableTask
 
 A = TypeVar("A")
 R = TypeVar("R")

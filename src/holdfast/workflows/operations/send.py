@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import InvalidState, NotFound
-from holdfast.kernel.program import AnyEffect, Arrival, Effect
+from holdfast.replay.program import AnyEffect, Arrival, Effect
 from holdfast.workflows.live import Live
 from holdfast.workflows.messages import was_received
 from holdfast.workflows.record import (
@@ -23,8 +23,8 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Operation
+    from holdfast.replay.activation import Activation
+    from holdfast.replay.requests import Operation
 
 
 class SendSignal(Struct, frozen=True):

@@ -20,17 +20,17 @@ from holdfast.codec.typed import codec_for
 from holdfast.containment import contained, contained_call
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
-from holdfast.kernel.entries import AT_ONCE, Intended, Progressed, Tried
-from holdfast.kernel.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
+from holdfast.replay.entries import AT_ONCE, Intended, Progressed, Tried
+from holdfast.replay.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
 from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:
-    from holdfast.kernel.activation import Activation
-    from holdfast.kernel.requests import Operation
     from holdfast.ports import SqlCursor
+    from holdfast.replay.activation import Activation
+    from holdfast.replay.requests import Operation
     from holdfast.workflows.definition import Step
     from holdfast.workflows.threads import Seat
 

@@ -14,8 +14,8 @@ from holdfast.clock import moment
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ContinueAsNew, Evicted, InvalidInput
 from holdfast.functions import told
-from holdfast.kernel.tasks import timers_called
 from holdfast.kernel.unit import current_unit
+from holdfast.replay.tasks import timers_called
 from holdfast.workflows.saga import refuse_new_run
 from holdfast.workflows.scope import (
     BodyScope,

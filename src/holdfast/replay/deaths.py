@@ -1,0 +1,85 @@
+"""Deaths are counted: an entity that kills its process each time is parked, and the others go on (G1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import StoreError
+from holdfast.kernel import hold
+from holdfast.kernel.line import pause_seconds
+from holdfast.kernel.tally import PARKED_DUE_AT
+from holdfast.replay.program import Deadly
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.replay.journal import Journal
+    from holdfast.replay.journaled import Journaled
+    from holdfast.replay.program import Program
+
+SUSPECT: Final = 2
+"""So many deaths in a row are no accident any more."""
+
+MOST_TOLD: Final = 10
+"""So many operations a reason names."""
+
+
+async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
+    """Fence the last owner after a takeover, once it is our turn to go on, and count its death.
+
+    A process that dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim
+    whose answer was lost; that is no death. Raises ``Deadly`` if even the body's replay has killed a process.
+    """
+    if entity.taken_over:
+        deaths, most = journal.deaths + entity.died, host.limits.most_deaths
+        if deaths >= SUSPECT:
+            await host.line.enter(entity.partition, deaths, pause_seconds(deaths) if deaths < most else 0)
+        await journal.fence(host.clock.now_ms() if entity.died and not host.draining else None)
+    if journal.deaths > host.limits.most_deaths:
+        raise Deadly(_reason(journal.deaths, ()))
+
+
+def check(journal: Journal, program: Program, host: Host) -> None:
+    """Raise ``Deadly`` if one death more would be too many. The program has begun, and started nothing."""
+    if journal.deaths >= host.limits.most_deaths:
+        raise Deadly(_reason(journal.deaths, program.under_way()))
+
+
+def _reason(deaths: int, under_way: Sequence[str]) -> str:
+    told = ", ".join(under_way[:MOST_TOLD]) + (" and others" if len(under_way) > MOST_TOLD else "")
+    what = f"while it had {told} under way" if told else "in its body"
+    return (
+        f"its process died {deaths} times in a row, {what}; resume it with handle.resume() or `holdfast resume` once "
+        "the cause is mended"
+    )
+
+
+def leave_line(entity: Journaled, host: Host) -> None:
+    """Let the next suspect go on, if this one has made progress."""
+    if entity.journal is not None and not entity.journal.deaths:
+        host.line.leave(entity.partition)
+
+
+async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
+    """Let go of it until it is resumed: sweeps count it, and no worker claims it. One that was parked before, and only
+    rung for, stays as it was.
+    """
+    journal = entity.journal
+    update = hold.left(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
+    try:
+        if journal is None or entity.head is None:
+            await host.home.store.write(update)
+        else:
+            reason = str(deadly)
+            update = replace(update, body=entity.programs.parked_body(entity.head, reason))
+            await journal.park(host.clock.now_ms(), update)
+            host.telemetry.emit("execution_parked", partition=entity.partition, reason=reason)
+    except Fenced:
+        host.telemetry.emit("fenced", partition=entity.partition)
+    except StoreError as error:
+        host.failed(entity, error)
+        return
+    host.forget(entity)

@@ -1,0 +1,135 @@
+"""Entities that want other code than there is here: another version is called for them, or they are blocked.
+
+Nothing is claimed and nothing is written to hand one over: the head names the version that is needed, that version is
+called, and it claims the entity. The due head or message that led here stays as it is until then. So a call that fails
+or is lost is made again by the next look, and one that is made twice finds nothing to do (DESIGN idea 4).
+
+It cannot go in circles. A version gets into a head only by a turn on that very version, whose code was the right one,
+or by a move. A version that finds its own name in a head, and may not go on with it, blocks the entity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import Refused, StoreError
+from holdfast.items import Item
+from holdfast.kernel import hold
+from holdfast.kernel.model import Blocked
+from holdfast.persist import write_until_known
+from holdfast.ports import Ring
+from holdfast.replay.entries import Marked
+from holdfast.replay.journal import Journal
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.replay.journaled import Journaled
+
+
+async def handed_over(entity: Journaled, host: Host) -> bool:
+    """Whether another version was called for it, because only its code may go on. Raises ``StoreUnavailable``.
+
+    False too if no such version can be called: why is noted, and the worker that claims the entity blocks it.
+    """
+    versions = host.home.versions
+    if versions is None or entity.loaded or not entity.programs.pins(entity.partition):
+        return False
+    entity.unread = False  # the version that is called sees all that was rung for by now
+    head = await host.home.store.get(entity.partition)
+    if head is None or head.status not in entity.programs.claimable or _is_held(head, host):
+        return False
+    try:
+        entity.programs.open(head, host)
+    except Blocked as blocked:
+        if not wants_another(blocked, host):
+            return False
+        entity.uncallable = await versions.call(blocked.published, Ring(entity.partition))
+        if entity.uncallable is not None:
+            return False
+        host.telemetry.emit("handed_over", partition=entity.partition, version=blocked.published)
+        hold.forget(entity, host)
+        return True
+    return False
+
+
+def wants_another(blocked: Blocked, host: Host) -> bool:
+    """Whether a version of another name than ours has the code."""
+    return host.home.versions is not None and blocked.published not in {"", host.home.versions.own}
+
+
+async def release(entity: Journaled, host: Host) -> None:
+    """Let go of one that was claimed although it wants another version, due at once, and look at it anew.
+
+    For the rare case that its head changed between the look and the claim.
+    """
+    update = hold.left(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
+    try:
+        await write_until_known(
+            host.home.store,
+            update,
+            ours=lambda there: there is not None and there.owner is None and there.epoch == entity.epoch,
+        )
+    except Refused:
+        host.forget(entity)  # it has a newer owner, who sees everything
+    else:
+        host.forget(entity)
+        host.look(entity.partition)
+
+
+async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -> None:
+    """Let go of an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
+    if entity.uncallable is None and wants_another(blocked, host):
+        await release(entity, host)
+        return
+    reason = f"{blocked}. {entity.uncallable or ''}".rstrip(" .")
+    try:
+        await _keep_what_happened(entity)
+    except Fenced:
+        host.telemetry.emit("fenced", partition=entity.partition)
+        host.forget(entity)
+    except StoreError as error:
+        host.failed(entity, error)
+    else:
+        await block_journaled(entity, reason, host)
+
+
+async def _keep_what_happened(entity: Journaled) -> None:
+    journal = entity.journal
+    if entity.flushing is not None:  # it writes at the place that comes next
+        await asyncio.wait((entity.flushing,))
+    if entity.lost:
+        raise Fenced(f"{entity.partition}: its journal could not be written")
+    if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
+        await journal.commit(*entity.take_others())
+
+
+async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:
+    """As ``hold.block``; the head says why."""
+    now, body = host.clock.now_ms(), None
+    if entity.program is not None:
+        body = entity.program.blocked(reason, now)
+    elif entity.head is not None:
+        body = entity.programs.blocked_body(entity.head, reason, now)
+    await hold.block(entity, reason, host, body=UNSET if body is None else body)
+
+
+async def fence(entity: Journaled, run: int, host: Host) -> None:
+    """Fence the last owner, which may be awake, before the entity is released: its next claim is no takeover (G3).
+
+    If its process died, that is counted here, where it is noticed.
+    """
+    journal = Journal(host.home.store, entity.partition, run, host.home.owner, entity.epoch)
+    await journal.load()
+    await journal.fence(host.clock.now_ms() if entity.died else None)
+
+
+def _is_held(head: Item, host: Host) -> bool:
+    return (
+        head.owner is not None
+        and host.home.doorbell.alive(head.owner)
+        and (head.lease_until or 0) >= host.clock.now_ms()
+    )

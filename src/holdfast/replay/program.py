@@ -1,0 +1,191 @@
+"""What runs inside a turn, as the kernel sees it: values go in, values come out, and the store is never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.items import Item, Write
+from holdfast.kernel.model import Blocked, Conclusion, Model
+from holdfast.ports import SqlCursor
+from holdfast.replay.entries import Entry, Note
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+
+
+class Deadly(Blocked):
+    """Too many processes have died of this entity: it waits to be resumed."""
+
+
+class Timed(Struct, frozen=True, gc=False):
+    """Something to do at ``due_at`` (milliseconds): fire a timer, or look at an operation again."""
+
+    due_at: int
+    op: str
+
+
+class Arrival(Struct, frozen=True, gc=False):
+    """An entry on its way into the journal and the body; ``value`` is its decoded result if that is at hand."""
+
+    entry: Entry
+    value: Any = UNSET
+
+
+class Effect(Struct, frozen=True):
+    """Something to do in the world, once all that was recorded before is durable (G7).
+
+    ``intent`` is recorded before it starts. ``perform`` answers what it led to, or when to perform it again unless the
+    outcome has come by itself until then, or ``None`` if nothing is to come.
+    """
+
+    op: str
+    perform: Callable[[], Coroutine[Any, Any, Arrival | Timed | None]]
+    intent: Entry | None = None
+
+
+class SqlEffect(Struct, frozen=True):
+    """Something to do inside the store's own transaction: its record commits with it, exactly once (G10).
+
+    ``work`` answers what it led to; ``failed`` turns an error of it into an arrival.
+    """
+
+    op: str
+    work: Callable[[SqlCursor], Arrival]
+    failed: Callable[[Exception], Arrival]
+
+
+AnyEffect = Effect | SqlEffect
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """What a program newly wants: effects, timers, what it no longer wants, and marks and writes for the store.
+
+    ``notes`` are for the journal too, but nothing depends on them: they wait for something else to be written.
+    """
+
+    effects: Sequence[AnyEffect] = ()
+    timers: Sequence[Timed] = ()
+    withdrawn: Sequence[str] = ()
+    marks: Sequence[Entry] = ()
+    notes: Sequence[Note] = ()
+    writes: Sequence[Write] = ()
+
+
+class Program(Protocol):
+    """What runs inside a turn. It never touches the store: values go in, values come out."""
+
+    run: int
+
+    @property
+    def unsaved(self) -> bytes | UnsetType:
+        """The head's body, if it is not as the store has it. Whoever writes the head anyway takes it along."""
+        ...
+
+    def saved(self) -> None:
+        """The store has it now."""
+        ...
+
+    def keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
+        """Have the head hold these, which no segment holds yet: behind the first ``count`` entries."""
+        ...
+
+    @property
+    def misfit(self) -> str | None:
+        """Why this code cannot go on with what is recorded; ``None`` if it can (G13)."""
+        ...
+
+    def stuck(self) -> str | None:
+        """Why nothing can ever wake it, now that it is at rest; ``None`` if something can."""
+        ...
+
+    def under_way(self) -> Sequence[str]:
+        """The operations that it has asked for and that have not ended."""
+        ...
+
+    def blocked(self, reason: str, now: int) -> bytes:
+        """The head's body as it shall be while other code is waited for."""
+        ...
+
+    def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
+        """Start, replaying ``entries``, and go on from there ``now`` (milliseconds). So many processes in a row have
+        died since the last of them.
+        """
+        ...
+
+    def deliver(self, arrival: Arrival) -> bool:
+        """Hand over one arrival and run until it waits again; false if it is not wanted any more."""
+        ...
+
+    def read(self, message: Item) -> Arrival | None:
+        """What an inbox message means to it; ``None`` if nothing."""
+        ...
+
+    def acknowledge(self, message: Item) -> Write:
+        """The write that takes the message out of the inbox."""
+        ...
+
+    def asked(self) -> Asked | None:
+        """What it newly wants since it was last asked; ``None`` if nothing."""
+        ...
+
+    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
+        """What a timer that is due means: a firing, another attempt, or nothing any more."""
+        ...
+
+    def wants(self, op: str) -> bool:
+        """Whether it still waits for this operation."""
+        ...
+
+    def concluded(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
+        """The end; ``tail`` are the last entries, which no segment holds."""
+        ...
+
+    def evict(self) -> None:
+        """Leave memory."""
+        ...
+
+
+class Programs(Model, Protocol):
+    """A programming model of journaled entities."""
+
+    @property
+    def claimable(self) -> tuple[str, ...]:
+        """The statuses of heads that wait to be worked on, or are."""
+        ...
+
+    @property
+    def running(self) -> str:
+        """The status to set on a claim."""
+        ...
+
+    @property
+    def suspended(self) -> str:
+        """The status to set when an entity waits for something far away."""
+        ...
+
+    def pins(self, partition: str) -> bool:
+        """Whether an entity of ours may need one version of the code and no other."""
+        ...
+
+    async def attend(self, head: Item, host: Host) -> None:
+        """Do what is due about an entity in a status that is not ``claimable``, if anything is."""
+        ...
+
+    def open(self, head: Item, host: Host) -> Program:
+        """The program of one entity, not yet begun. Raises ``Blocked``."""
+        ...
+
+    def blocked_body(self, head: Item, reason: str, now: int) -> bytes:
+        """As ``Program.blocked``, for an entity that this code cannot open."""
+        ...
+
+    def parked_body(self, head: Item, reason: str) -> bytes:
+        """The head's body as it stays until the entity is resumed."""
+        ...

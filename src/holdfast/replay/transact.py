@@ -1,0 +1,60 @@
+"""Effects inside the store: the user's SQL and its record in one transaction, exactly once (G10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import Refused, StoreError, StoreUnavailable
+from holdfast.items import Item, Write, one_per_place
+from holdfast.kernel.unit import Unit
+from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from holdfast.ports import SqlCursor
+from holdfast.replay.entries import decode_entries
+from holdfast.replay.program import Arrival, Program, SqlEffect
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.replay.journaled import Journaled
+
+
+async def transact(effect: SqlEffect, entity: Journaled, program: Program, host: Host) -> None:
+    """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
+    journal, transactions = entity.journal, host.home.transactions
+    assert journal is not None
+    assert transactions is not None
+
+    def work(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[Arrival, Unit]]:
+        unit = Unit((), None, host.clock, host.home)
+        with unit:
+            arrival = effect.work(cursor)
+        return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), (arrival, unit)
+
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            arrival, unit = await transactions.transact(work)
+            host.tell(unit.rings)
+        except StoreUnavailable:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            continue
+        except Refused as refused:
+            arrival = _own_arrival(refused.item, entity, host)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
+            entity.arrivals.append(effect.failed(error))
+            return
+        journal.advance()
+        program.deliver(arrival)
+        return
+
+
+def _own_arrival(there: Item | None, entity: Journaled, host: Host) -> Arrival:
+    if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
+        raise Fenced(f"{entity.partition}: its journal has a newer writer")
+    (entry,) = decode_entries(there.body)
+    return Arrival(entry)
