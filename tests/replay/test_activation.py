@@ -14,7 +14,7 @@ from msgspec import Raw
 from holdfast.errors import Evicted, NondeterminismError, Runaway
 from holdfast.failure import ErrorRegistry, describe
 from holdfast.replay.activation import Activation
-from holdfast.replay.entries import Cancelled, Done, Entry, Failed, Marked, Received
+from holdfast.replay.entries import TIMER, Cancelled, Done, Entry, Failed, Marked, Pending, Received
 from holdfast.replay.requests import RUNNING, DueTimer, Raised, Returned
 
 HERE = "tests/replay/test_activation.py"
@@ -483,6 +483,27 @@ def test_other_code_finds_its_entries_wherever_they_are(bench):
     assert run.asked == ["new#0"]
     run.answer("new#0", 0, STARTED_MS + 10)
     assert run.outcome == Returned([0, 3, 1])
+
+
+def test_a_timer_that_was_passed_over_goes_off_once_when_other_code_comes_to_it_later(bench):
+    """Code without the step has waited for the timer; code with it waits for the step first."""
+
+    async def body(run: Bench) -> list[Any]:
+        given = await run.ask("a")
+        await asyncio.sleep(1)
+        return [given, await run.ask("b")]
+
+    journal = [
+        Pending({"a#0": ""}, (), ()),
+        Done("sleep#0", STARTED_MS + 1_000, TIMER, fingerprint="1000 ms"),
+    ]
+    run = bench(body, journal, strict=False)
+    assert run.asked == ["a#0"]
+    run.answer("a#0", 7, STARTED_MS + 5_000)
+    assert run.asked == ["a#0", "b#0"], "the timer is not asked for again"
+    run.answer("b#0", 8, STARTED_MS + 6_000)
+    assert run.outcome == Returned([7, 8])
+    assert bench(body, run.journal, strict=False).outcome == Returned([7, 8])
 
 
 def test_a_result_that_the_code_cannot_read_any_more_is_broken(bench):

@@ -48,9 +48,17 @@ class Backlog:
         assert isinstance(entry, (Done, Failed))
         return entry
 
+    def bring_back(self, outcome: Done | Failed) -> None:
+        """An outcome that was passed over comes last."""
+        self.positions[outcome.op] = len(self._entries)
+        self._add(outcome)
+
     def append(self, message: Delivery) -> None:
         """A message that has just come, and has to wait for what was recorded before it."""
-        self._entries.append(message)
+        self._add(message)
+
+    def _add(self, entry: Replayed) -> None:
+        self._entries.append(entry)
         self._gone.append(0)
         self.exhausted = False
 

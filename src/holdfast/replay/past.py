@@ -43,6 +43,7 @@ ANOTHER_PATH: Final = (
 
 NOTHING: Final[frozenset[str]] = frozenset()
 NO_OPERATIONS: Final[dict[str, str]] = {}
+NO_OUTCOMES: Final[dict[str, Done | Failed]] = {}
 REPLAYED: Final = (*DELIVERIES, Resumed)
 
 Requests = Mapping[str, Request]
@@ -56,7 +57,7 @@ class Past:
     worked on the execution before.
     """
 
-    __slots__ = ("_backlog", "_earlier", "_marks", "_reached", "_under_way", "continues", "reopened")
+    __slots__ = ("_backlog", "_earlier", "_marks", "_passed_over", "_reached", "_under_way", "continues", "reopened")
 
     def __init__(
         self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] | None = None
@@ -65,6 +66,7 @@ class Past:
         self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched, steps=steps)
         self._marks = self._reached = NOTHING
         self._under_way: dict[str, str] = NO_OPERATIONS
+        self._passed_over: dict[str, Done | Failed] = NO_OUTCOMES
         self.continues = False
         """Whether the body waited where it will wait now, when the last entry was recorded."""
         self.reopened = False
@@ -146,6 +148,7 @@ class Past:
         timers = [entry.op for entry in left]
         self._earlier.pass_over(timers)
         self._backlog.pass_over(timers)
+        self._passed_over = {**self._passed_over, **dict(zip(timers, left, strict=True))}
         return True
 
     def _makes_progress(self, requested: Requests) -> bool:
@@ -157,6 +160,8 @@ class Past:
 
     def ask(self, request: Request) -> str | bool:
         """The body asks for this: whether its outcome is recorded, and comes in its turn; or why it may not ask."""
+        if self._passed_over and request.id in self._passed_over:
+            self._bring_back(request.id)
         entry = None if self._backlog is None else self._backlog.ask(request.id)
         if entry is not None and not (entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint)):
             return _change(entry, request)
@@ -165,6 +170,12 @@ class Past:
         if self._under_way and self._under_way.pop(request.id, "") not in ("", request.fingerprint):
             return _other_arguments(request)
         return entry is not None
+
+    def _bring_back(self, timer: str) -> None:
+        """The body comes to a timer all the same, by what it began itself: it has gone off, and does so once (G2)."""
+        if self._backlog is None:
+            self._backlog = Backlog((), strict=False)
+        self._backlog.bring_back(self._passed_over.pop(timer))
 
     def _refusal(self, earlier: EarlierCode, request: Request) -> str | None:
         if self._backlog is not None and self._backlog.is_over(request.id):
