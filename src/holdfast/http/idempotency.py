@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -42,9 +41,7 @@ NOBODY: Final = (
     "who calls: IdempotentRequests(..., caller=...)"
 )
 BODIES_BYTES: Final = 64 * 1024 * 1024
-"""What the bodies of all its requests under way may take together, in all places of one app where this stands."""
-
-_ROOMS: Final[WeakKeyDictionary[Patterns, Room]] = WeakKeyDictionary()
+"""What the bodies of all its requests under way may take together."""
 
 NOT_KEPT: Final = frozenset({408, 409, 425, 429})
 """Besides all from 500 up: responses that ask for another try, which must run then."""
@@ -73,7 +70,7 @@ class IdempotentRequests:
     names him, so that nobody is answered with somebody else's response; a request of which it says nothing is refused
     with 401. Where callers log in by cookie, say how; where all are one, say ``caller=anybody``.
 
-    A request whose body finds no room among those of the others, 64 MB for all requests of the app under way, is
+    A request whose body finds no room among those of the others, 64 MB for all requests under way, is
     answered with 503. Responses are kept for ``window``, but for those from 500 up and those that ask for another try.
     With ``required=False`` a request without a key passes unprotected.
 
@@ -102,7 +99,7 @@ class IdempotentRequests:
         check_name("handler", name)
         self._asgi = asgi
         self._connect = app.opened
-        self._room = _ROOMS.setdefault(app, Room(BODIES_BYTES))
+        self._room = Room(BODIES_BYTES)
         self._name = name
         self._methods = frozenset(methods)
         self._required = required
