@@ -506,6 +506,25 @@ def test_a_timer_that_was_passed_over_goes_off_once_when_other_code_comes_to_it_
     assert bench(body, run.journal, strict=False).outcome == Returned([7, 8])
 
 
+def test_code_that_comes_back_goes_on_behind_the_step_that_it_had_begun(bench):
+    """Code without the step has gone on past its place meanwhile, to the end, and was blocked there."""
+
+    async def body(run: Bench) -> list[Any]:
+        given = await run.ask("a")
+        await asyncio.sleep(1)
+        return [given, await run.ask("b")]
+
+    journal = [
+        Pending({"a#0": ""}, (), ()),
+        Done("sleep#0", STARTED_MS + 1_000, TIMER, fingerprint="1000 ms"),
+        Done("b#0", STARTED_MS + 2_000, "step", Raw(b"8")),
+    ]
+    run = bench(body, journal, strict=False)
+    assert (run.asked, run.activation.broken) == (["a#0"], None)
+    run.answer("a#0", 7, STARTED_MS + 5_000)
+    assert (run.asked, run.outcome) == (["a#0"], Returned([7, 8]))
+
+
 def test_a_result_that_the_code_cannot_read_any_more_is_broken(bench):
     async def body(run: Bench) -> None:
         await run.ask("a")

@@ -126,7 +126,7 @@ ROWS = (
         ends=ALWAYS,
     ),
     Row(name="calls swapped", old=BASE, new=seq(B, A, go(), C), messages=FIRST, ends=SOMETIMES),
-    Row(name="steps swapped", old=seq(A, X, go(), B), new=seq(X, A, go(), B), messages=FIRST, ends=SOMETIMES),
+    Row(name="steps swapped", old=seq(A, X, go(), B), new=seq(X, A, go(), B), messages=FIRST, ends=ALWAYS),
     Row(
         name="a step moved behind a wait",
         old=seq(A, X, go(), B),
@@ -351,7 +351,7 @@ ROWS = (
     ),
     Row(name="a tried step removed", old=seq(do("x", "flaky"), B), new=seq(B), ends=SOMETIMES),
     Row(name="a tried step's arguments", old=seq(do("x", "flaky"), B), new=seq(do("y", "flaky"), B), ends=SOMETIMES),
-    Row(name="a tried step moved", old=seq(do("x", "flaky"), A), new=seq(A, do("x", "flaky")), ends=SOMETIMES),
+    Row(name="a tried step moved", old=seq(do("x", "flaky"), A), new=seq(A, do("x", "flaky")), ends=ALWAYS),
     Row(
         name="a tried step gathered", old=seq(do("x", "flaky"), A), new=seq(gather(do("x", "flaky"), A)), ends=SOMETIMES
     ),

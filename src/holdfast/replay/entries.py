@@ -232,6 +232,9 @@ EMPTY: Final = encode_entries(())
 TIMER: Final = "timer"
 """The kind of an operation that is only a wait: to pass over one that was recorded loses nothing."""
 
+STEP: Final = "step"
+"""The kind of an operation that runs code of users: it ends by itself, and soon."""
+
 SLEEPS: Final = ("sleep", "poll")
 """The names of waits that are over for good when they are over; others limit something, which begins anew."""
 

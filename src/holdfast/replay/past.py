@@ -12,6 +12,7 @@ from holdfast.replay.backlog import Backlog
 from holdfast.replay.earlier import EarlierCode, name_of
 from holdfast.replay.entries import (
     DELIVERIES,
+    STEP,
     TIMER,
     Delivery,
     Done,
@@ -156,6 +157,14 @@ class Past:
         assert self._earlier is not None
         return any(not (self._earlier.knows(op) or is_limit(each)) for op, each in requested.items())
 
+    def _runs_on(self, requested: Requests) -> bool:
+        """Whether a step runs that earlier code began: code without it may have gone on, and been taken back."""
+        assert self._earlier is not None and self._backlog is not None
+        finished = self._backlog.positions
+        return any(
+            each.kind == STEP and self._earlier.knows(op) and op not in finished for op, each in requested.items()
+        )
+
     # ── What the code asks for ──────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, request: Request) -> str | bool:
@@ -250,7 +259,7 @@ class Past:
         if not unasked:
             return None
         is_left = any(entry.kind != TIMER for entry in self.outcomes)
-        if not has_ended and (not is_left or self._makes_progress(requested)):
+        if not has_ended and (not is_left or self._makes_progress(requested) or self._runs_on(requested)):
             return None
         told = _listed(unasked)
         names = ", ".join(f'"{name}"' for name in sorted({name_of(op) for op in unasked})[:MOST_TOLD])

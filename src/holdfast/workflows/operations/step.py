@@ -20,7 +20,7 @@ from holdfast.codec.typed import codec_for
 from holdfast.containment import contained, contained_call
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
-from holdfast.replay.entries import AT_ONCE, Intended, Progressed, Tried
+from holdfast.replay.entries import AT_ONCE, STEP, Intended, Progressed, Tried
 from holdfast.replay.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
 from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
@@ -70,7 +70,7 @@ def _ask(
     fingerprint = ids.fingerprint(step.signature.fingerprint_bytes(args, kwargs))
     args, kwargs = step.signature.snapshot(args, kwargs)
     return activation.request(
-        "step",
+        STEP,
         step.name,
         CallStep(step, args, kwargs),
         fingerprint=fingerprint,
