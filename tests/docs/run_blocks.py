@@ -6,9 +6,11 @@ Each block is a real file with its lines at the page's own numbers, so that trac
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+PORT_OF_THE_PAGES = "8080"
 
 
 class Wrong(Exception):
@@ -66,10 +70,17 @@ def import_file(block: dict[str, Any], page: ModuleType) -> None:
     if path.suffix != ".py":
         return
     name = ".".join(path.with_suffix("").parts)
-    sys.modules.pop(name, None)
+    forget_files_of(Path.cwd())
     importlib.invalidate_caches()
     module = importlib.import_module(name)
     vars(page).update({key: value for key, value in vars(module).items() if not key.startswith("__")})
+
+
+def forget_files_of(folder: Path) -> None:
+    """A file that the page writes again is imported with all that it imports, as in a process that starts."""
+    for name, module in list(sys.modules.items()):
+        if folder in Path(getattr(module, "__file__", None) or "").parents:
+            del sys.modules[name]
 
 
 def execute(place: str, block: dict[str, Any], page: ModuleType, sources: Path) -> None:
@@ -85,7 +96,7 @@ def execute(place: str, block: dict[str, Any], page: ModuleType, sources: Path) 
 
 
 def run_console(place: str, block: dict[str, Any]) -> None:
-    commands = commands_of(place, block["code"])
+    commands = commands_of(place, block["code"].replace(PORT_OF_THE_PAGES, str(free_port())))
     for number, (command, expected) in enumerate(commands, start=1):
         if command.endswith("&"):
             subprocess.Popen(["bash", "-c", f"{command} wait"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -99,6 +110,13 @@ def run_console(place: str, block: dict[str, Any]) -> None:
             raise Wrong(f"{place} `{command}` ended with {process.returncode}, not {status}:\n{said}")
         if missing := first_missing(expected, said.splitlines()):
             raise Wrong(f"{place} `{command}` did not print {missing!r} (or not in this order):\n{said}")
+
+
+@functools.cache
+def free_port() -> int:
+    """One port for the whole page: pages that serve something run beside each other."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def commands_of(place: str, text: str) -> list[tuple[str, list[str]]]:

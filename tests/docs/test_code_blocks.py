@@ -9,8 +9,9 @@ The blocks of one page run in order, in one namespace, in a fresh process and a 
                                   appear in its output, in this order; `...` stands for anything
     ```console exit=1             the same, but its last command must end with this status
 
-A command that ends in `&` runs in the background until the page ends. Other languages are not run. Python that would
-not run (```py, ```pycon, ```python no-run) is refused.
+A file that is written again is imported with all that it imports. A command that ends in `&` runs in the background
+until the page ends. 8080 in a console block stands for a port that is free. Other languages are not run. Python that
+would not run (```py, ```pycon, ```python no-run) is refused.
 """
 
 from __future__ import annotations
@@ -164,6 +165,26 @@ RIGHT = {
         ```console
         $ python shop.py
         for 3
+        ```
+    """,
+    "a file that is written again": """
+        ```python file=things.py
+        names = set()
+        ```
+        ```python file=shop.py
+        from things import names
+        assert not names
+        names.add("shop")
+        ```
+        ```python file=shop.py
+        from things import names
+        assert not names
+        ```
+    """,
+    "a port": """
+        ```console
+        $ python -c "import socket; print(socket.create_server(('127.0.0.1', 8080)).getsockname()[1])"
+        8080
         ```
     """,
     "a command": """
