@@ -123,7 +123,22 @@ def test_what_the_message_about_a_range_says_works(way_to_write_it: str) -> None
     assert crontab.read(f"0 0 * * {way_to_write_it}").weekdays == {0, 6}
 
 
-@pytest.mark.parametrize("tz", ["Mars/Base", "", "Europe", "../etc/passwd", "/etc/passwd", "a\0b", "\udc00", 5, None])
+UNKNOWN = [
+    "Mars/Base",
+    "",
+    "Europe",
+    "../etc/passwd",
+    "/etc/passwd",
+    "a\0b",
+    "\udc00",
+    5,
+    None,
+    "a/" * 3_000,
+    "a." * 3_000,
+]
+
+
+@pytest.mark.parametrize("tz", UNKNOWN, ids=range(len(UNKNOWN)))
 def test_an_unknown_zone_is_refused_and_the_package_named(tz: str) -> None:
     with pytest.raises(InvalidInput, match="is no time zone known here.*'Europe/Amsterdam'.*the package tzdata"):
         crontab.zone_of(tz)

@@ -151,16 +151,21 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
+LONGEST_ZONE_CHARACTERS: Final = 64
+"""Names of zones have half of that. Without the machine's data each part of a name is imported as a package."""
+
+
 def zone_of(tz: str) -> tzinfo:
     """The time zone of this name, from the machine's data or the package ``tzdata``; raises ``InvalidInput``."""
     if tz == "UTC":
         return UTC  # needs no data
     try:
-        return ZoneInfo(tz)
+        return ZoneInfo(tz[: LONGEST_ZONE_CHARACTERS + 1])  # which is no zone if something was cut off
     except (LookupError, ValueError, OSError, TypeError, AttributeError) as error:
         raise InvalidInput(
-            f"{tz!r} is no time zone known here; write a name such as 'Europe/Amsterdam' or 'UTC'. If the name is "
-            "right, this machine lacks the data of time zones: install the package tzdata"
+            f"{str(tz)[:LONGEST_ZONE_CHARACTERS]!r} is no time zone known here; write a name such as "
+            "'Europe/Amsterdam' or 'UTC'. If the name is right, this machine lacks the data of time zones: install the "
+            "package tzdata"
         ) from error
 
 

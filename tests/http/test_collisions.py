@@ -29,6 +29,7 @@ HOSTILE = {
     "UUIDs": [UUID(int=n * PRIME + 3) for n in range(MANY)],
     "UUIDs without dashes": [UUID(int=n * PRIME + 3).hex for n in range(MANY)],
     "decimals": decimals(500),
+    "whole numbers as long as a UUID": [n * PRIME for n in range(10**31 // PRIME + 1, 10**31 // PRIME + MANY)],
     "keys": {str(n * PRIME): 1 for n in range(16, MANY)},
 }
 
@@ -73,6 +74,10 @@ def test_numbers_that_people_send_are_let_pass():
     ]
     assert not numbers_collide(msgspec.json.encode(rows))
     assert not numbers_collide(b"-" * 100_000 + b"1" * 100_000 + b"." * 100_000)
+
+
+def test_what_is_neither_a_number_nor_a_uuid_is_let_pass():
+    assert not numbers_collide(b"[" + b",".join(b'"1.51.51.51.51.51.51.51.5%08d"' % n for n in range(200)) + b"]")
 
 
 def test_as_many_as_are_taken_are_taken():

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -38,18 +40,18 @@ def numbers_collide(text: bytes) -> bool:
         plain = halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     seen: dict[int, int] = {}
     for number in set(_LONG_NUMBER.findall(plain)):
-        residue = _hash_of(number)
-        seen[residue] = count = seen.get(residue, 0) + 1
-        if count > MOST_ALIKE:
-            return True
+        for residue in _hashes_of(number):
+            seen[residue] = count = seen.get(residue, 0) + 1
+            if count > MOST_ALIKE:
+                return True
     return False
 
 
-def _hash_of(number: str) -> int:
+def _hashes_of(number: str) -> Iterator[int]:
+    """Its hash as a UUID, and as a decimal: many a text is both, and the type that reads it is not known here."""
     digits = number.replace("-", "")
     if len(digits) == _HEXADECIMAL_DIGITS and len(number) in {_HEXADECIMAL_DIGITS, _HEXADECIMAL_DIGITS + 4}:
-        return int(digits, 16) % sys.hash_info.modulus
-    try:
-        return abs(hash(Decimal(number)))
-    except InvalidOperation:
-        return hash(number)  # it is no number
+        with suppress(ValueError):
+            yield int(digits, 16) % sys.hash_info.modulus
+    with suppress(InvalidOperation):
+        yield abs(hash(Decimal(number)))
