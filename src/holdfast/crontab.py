@@ -16,6 +16,9 @@ from holdfast.errors import InvalidInput
 LONGEST_EXPRESSION: Final = 500
 """In characters. Every minute of the hour written out is 169."""
 
+LONGEST_ZONE_CHARACTERS: Final = 64
+"""Names of zones have half of that. Without the machine's data each part of a name is imported as a package."""
+
 SHORTCUTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "@yearly": "0 0 1 1 *",
@@ -149,10 +152,6 @@ def _value(field: _Field, text: str) -> int:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
-
-
-LONGEST_ZONE_CHARACTERS: Final = 64
-"""Names of zones have half of that. Without the machine's data each part of a name is imported as a package."""
 
 
 def zone_of(tz: str) -> tzinfo:

@@ -485,41 +485,31 @@ def test_other_code_finds_its_entries_wherever_they_are(bench):
     assert run.outcome == Returned([0, 3, 1])
 
 
+async def step_and_sleep(run: Bench) -> list[Any]:
+    given = await run.ask("a")
+    await asyncio.sleep(1)
+    return [given, await run.ask("b")]
+
+
+PASSED = (Pending({"a#0": ""}, (), ()), Done("sleep#0", STARTED_MS + 1_000, TIMER, fingerprint="1000 ms"))
+"""The step had begun when code without it waited for the timer."""
+
+
 def test_a_timer_that_was_passed_over_goes_off_once_when_other_code_comes_to_it_later(bench):
     """Code without the step has waited for the timer; code with it waits for the step first."""
-
-    async def body(run: Bench) -> list[Any]:
-        given = await run.ask("a")
-        await asyncio.sleep(1)
-        return [given, await run.ask("b")]
-
-    journal = [
-        Pending({"a#0": ""}, (), ()),
-        Done("sleep#0", STARTED_MS + 1_000, TIMER, fingerprint="1000 ms"),
-    ]
-    run = bench(body, journal, strict=False)
+    run = bench(step_and_sleep, PASSED, strict=False)
     assert run.asked == ["a#0"]
     run.answer("a#0", 7, STARTED_MS + 5_000)
     assert run.asked == ["a#0", "b#0"], "the timer is not asked for again"
     run.answer("b#0", 8, STARTED_MS + 6_000)
     assert run.outcome == Returned([7, 8])
-    assert bench(body, run.journal, strict=False).outcome == Returned([7, 8])
+    assert bench(step_and_sleep, run.journal, strict=False).outcome == Returned([7, 8])
 
 
 def test_code_that_comes_back_goes_on_behind_the_step_that_it_had_begun(bench):
     """Code without the step has gone on past its place meanwhile, to the end, and was blocked there."""
-
-    async def body(run: Bench) -> list[Any]:
-        given = await run.ask("a")
-        await asyncio.sleep(1)
-        return [given, await run.ask("b")]
-
-    journal = [
-        Pending({"a#0": ""}, (), ()),
-        Done("sleep#0", STARTED_MS + 1_000, TIMER, fingerprint="1000 ms"),
-        Done("b#0", STARTED_MS + 2_000, "step", Raw(b"8")),
-    ]
-    run = bench(body, journal, strict=False)
+    journal = [*PASSED, Done("b#0", STARTED_MS + 2_000, "step", Raw(b"8"))]
+    run = bench(step_and_sleep, journal, strict=False)
     assert (run.asked, run.activation.broken) == (["a#0"], None)
     run.answer("a#0", 7, STARTED_MS + 5_000)
     assert (run.asked, run.outcome) == (["a#0"], Returned([7, 8]))
