@@ -7,12 +7,13 @@ bits and floats are too few for it; longer ones, decimals and UUIDs, which are n
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import Final, cast
 
 MOST_ALIKE: Final = 100
 """So many different numbers of one hash are taken; by chance there are hardly ever two."""
@@ -20,8 +21,7 @@ MOST_ALIKE: Final = 100
 _LONG_NUMBER: Final = re.compile(r"[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}|[-+\d_.eE]{17,}")
 """A UUID, or what ``Decimal`` takes for a number: the digits of any script, with underscores wherever they please."""
 
-_ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
-"""A character in the notation that JSON has for any character, or half of one."""
+_OTHER_ESCAPE: Final = re.compile(r"\\(?!u[0-9A-Fa-f]{4})")
 
 _HEXADECIMAL_DIGITS: Final = 32
 
@@ -36,8 +36,7 @@ def numbers_collide(text: bytes) -> bool:
         return False
     plain = text.decode(errors="replace")
     if "\\u" in plain:
-        halves = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), plain)
-        plain = halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        plain = _without_escapes(plain)
     seen: dict[int, int] = {}
     for number in set(_LONG_NUMBER.findall(plain)):
         for residue in _hashes_of(number):
@@ -45,6 +44,12 @@ def numbers_collide(text: bytes) -> bool:
             if count > MOST_ALIKE:
                 return True
     return False
+
+
+def _without_escapes(text: str) -> str:
+    """The text with each character that is escaped by its number in its place: no number needs another escape."""
+    within_quotes = _OTHER_ESCAPE.sub(" ", text).replace('"', " ")
+    return cast(str, json.loads(f'"{within_quotes}"', strict=False))
 
 
 def _hashes_of(number: str) -> Iterator[int]:
