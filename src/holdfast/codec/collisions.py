@@ -49,7 +49,7 @@ def numbers_collide(text: bytes) -> bool:
 def _without_escapes(text: str) -> str:
     """The text with each character that is escaped by its number in its place: no number needs another escape."""
     within_quotes = _OTHER_ESCAPE.sub(" ", text).replace('"', " ")
-    return cast(str, json.loads(f'"{within_quotes}"', strict=False))
+    return cast("str", json.loads(f'"{within_quotes}"', strict=False))
 
 
 def _hashes_of(number: str) -> Iterator[int]:
