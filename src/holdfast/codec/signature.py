@@ -129,9 +129,11 @@ class Signature:
 
         Arguments that cannot change and plainly fit are answered as they are. Raises what ``bind`` raises.
         """
-        if not kwargs and len(args) <= len(self._atoms) and self._simple >= 0:
-            plain = all(type(value) in atoms for value, atoms in zip(args, self._atoms, strict=False))
-            if plain and self._required <= len(args):
+        if not kwargs and self._required <= len(args) <= self._simple:
+            for value, atoms in zip(args, self._atoms):  # noqa: B905 - defaults may be left out
+                if type(value) not in atoms:
+                    break
+            else:
                 return args, kwargs
         return self.unbind(self.bind(args, kwargs, limit_bytes=limit_bytes))
 

@@ -310,13 +310,15 @@ _NO_PROGRESS: Final = (Intended, Progressed, Marked, Pending, Resumed, Aside, Re
 """Entries that may come again and again although nothing is ever finished."""
 
 
-def deaths_in_a_row(entries: Iterable[Entry], before: int = 0) -> int:
+def deaths_in_a_row(entries: Sequence[Entry], before: int = 0) -> int:
     """How many processes have died since something was last finished, if it was ``before`` in front of ``entries``.
 
     >>> deaths_in_a_row([TakenOver(1), TakenOver(2)], before=1), deaths_in_a_row([TakenOver(1), Received("i", "go", 2)])
     (3, 0)
     """
     deaths = before
+    if not deaths and TakenOver not in map(type, entries):
+        return 0
     for entry in entries:
         if isinstance(entry, TakenOver):
             deaths += 1

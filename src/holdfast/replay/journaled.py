@@ -97,6 +97,11 @@ class Journaled(Entity):
         return bool(self.pending) or self.handing_over
 
     @property
+    def has_unwritten(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self.receipts or self.writes or (self.journal is not None and self.journal.buffer))
+
+    @property
     def busy(self) -> bool:
         """Whether effects or writes are under way."""
         return bool(self.effects) or self.flushing is not None

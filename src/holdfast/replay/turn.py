@@ -248,7 +248,8 @@ async def commit(entity: Journaled, host: Host) -> None:
     for effect in entity.pending:
         if isinstance(effect, Effect) and effect.intent is not None:
             entity.journal.record(effect.intent)
-    await entity.journal.commit(*entity.take_others())
+    if entity.has_unwritten:
+        await entity.journal.commit(*entity.take_others())
     if entity.due_at is None or entity.due_at > host.clock.now_ms():
         await hold.cover(entity, host)
     while host.clock.now_ms() >= entity.lease_until:
@@ -257,10 +258,7 @@ async def commit(entity: Journaled, host: Host) -> None:
 
 def flush(entity: Journaled) -> None:
     """Make everything recorded durable without waiting for it: nothing depends on it yet."""
-    assert entity.journal is not None
-    if entity.lost or entity.flushing is not None:
-        return
-    if entity.journal.buffer or entity.receipts or entity.writes:
+    if entity.has_unwritten and not entity.lost and entity.flushing is None:
         entity.flushing = asyncio.get_running_loop().create_task(_flush(entity))
 
 

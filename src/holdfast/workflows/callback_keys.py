@@ -75,4 +75,5 @@ def signing_key(secret: str) -> str:
 
 
 def _keys() -> dict[str, str]:
-    return read_keys(os.environ.get(KEYS_VARIABLE, ""))
+    # For a variable that is not there `get` raises two errors and catches them, at each start of an execution.
+    return read_keys(os.environ[KEYS_VARIABLE] if KEYS_VARIABLE in os.environ else "")  # noqa: SIM401

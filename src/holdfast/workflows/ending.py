@@ -31,6 +31,9 @@ from holdfast.workflows.record import (
 from holdfast.workflows.undoing import joined
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.items import Write
     from holdfast.replay.activation import Activation
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.live import Live
@@ -96,8 +99,10 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         failure = (
             None if record.result != NO_VALUE else describe(outcome_error(status, record, self.live.registry.errors))
         )
-        told = AwaitedEnded(self.partition, record.result, failure)
-        posts = answers(told, self.awaited_by, self.live.sender, record.ended_at)
+        posts: list[tuple[str, Sequence[Write]]] = []
+        if self.awaited_by:
+            told = AwaitedEnded(self.partition, record.result, failure)
+            posts += answers(told, self.awaited_by, self.live.sender, record.ended_at)
         if (parent := record.parent) is not None:
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
             sort = self.live.sender.next_sort()
@@ -106,7 +111,8 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             sort = self.live.sender.next_sort()
             writes = post(starter.partition, sort, was_started(record.id, starter), record.ended_at)
             posts.append((starter.partition, writes))
-        record = replace(record, queries=last_answers(self.activation))
+        if self.activation.queries:
+            record = replace(record, queries=last_answers(self.activation))
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
 
     def _next_run(self, input: bytes) -> Conclusion:

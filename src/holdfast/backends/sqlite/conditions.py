@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import astuple
+
 from holdfast.errors import InvalidInput
 from holdfast.items import (
     Absent,
@@ -35,53 +37,19 @@ MAX_CONDITIONS: Final = 100
 """The most parts one condition may have: SQLite bounds the depth of an expression (https://sqlite.org/limits.html)."""
 
 _NO_SHAPES: Final[tuple[Shape, ...]] = ()
-_ALWAYS: Final[Shape] = (Always, 0, _NO_SHAPES)
-_ABSENT: Final[Shape] = (Absent, 0, _NO_SHAPES)
-_EXISTS: Final[Shape] = (Exists, 0, _NO_SHAPES)
-_UNOWNED: Final[Shape] = (Unowned, 0, _NO_SHAPES)
-_REVISION: Final[Shape] = (RevisionIs, 1, _NO_SHAPES)
-_EPOCH: Final[Shape] = (EpochIs, 1, _NO_SHAPES)
-_OWNER: Final[Shape] = (OwnerIs, 2, _NO_SHAPES)
-_LAPSED: Final[Shape] = (LeaseLapsed, 1, _NO_SHAPES)
-_EXPIRED: Final[Shape] = (Expired, 1, _NO_SHAPES)
 
 
 def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
     """The shape of ``condition``; its values are added to ``parameters`` in the order of their places in the SQL."""
-    match condition:
-        case Absent():
-            return _ABSENT
-        case OwnerIs(owner, epoch):
-            parameters.append(owner)
-            parameters.append(epoch)
-            return _OWNER
-        case RevisionIs(revision):
-            parameters.append(revision)
-            return _REVISION
-        case EpochIs(epoch):
-            parameters.append(epoch)
-            return _EPOCH
-        case Always():
-            return _ALWAYS
-        case Exists():
-            return _EXISTS
-        case Unowned():
-            return _UNOWNED
-        case LeaseLapsed(now):
-            parameters.append(now)
-            return _LAPSED
-        case Expired(now):
-            parameters.append(now)
-            return _EXPIRED
-        case StatusIn(statuses):
-            parameters.extend(statuses)
-            return StatusIn, len(statuses), _NO_SHAPES
-        case AllOf(conditions) | AnyOf(conditions):
-            before = len(parameters)
-            shapes = tuple([shape_of(each, parameters) for each in conditions])
-            if len(parameters) - before > MAX_CONDITIONS or len(shapes) > MAX_CONDITIONS:
-                raise InvalidInput(f"a condition has more than {MAX_CONDITIONS} parts")
-            return type(condition), len(parameters) - before, shapes
+    if type(condition) is AllOf or type(condition) is AnyOf:
+        before = len(parameters)
+        shapes = tuple([shape_of(each, parameters) for each in condition.conditions])
+        if len(parameters) - before > MAX_CONDITIONS or len(shapes) > MAX_CONDITIONS:
+            raise InvalidInput(f"a condition has more than {MAX_CONDITIONS} parts")
+        return type(condition), len(parameters) - before, shapes
+    values = condition.statuses if type(condition) is StatusIn else astuple(condition)
+    parameters.extend(values)
+    return type(condition), len(values), _NO_SHAPES
 
 
 def sql_of(shape: Shape) -> str:
