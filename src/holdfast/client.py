@@ -29,6 +29,7 @@ from holdfast.workflows.record import (
     check_tags,
     check_text,
     decode_record,
+    is_there,
     partition_of,
 )
 from holdfast.workflows.status import Status, status_of
@@ -125,7 +126,7 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
         page = await access.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
         await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         now = access.clock.now_ms()
-        standing = (head for head in page.items if head.expires_at is None or head.expires_at > now)
+        standing = (head for head in page.items if is_there(head, now))
         found += [status for status in map(status_of, standing) if selection.admits(status)]
         after = page.cursor
         if after is None or len(found) >= limit:

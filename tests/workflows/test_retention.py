@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
+from holdfast.clock import SystemClock
 from holdfast.coordination.lease import Fenced
 from holdfast.items import ABSENT, HEAD
 from holdfast.replay.entries import Done, decode_entries
@@ -290,3 +291,56 @@ async def test_what_was_deleted_cannot_be_retried(app, lasting):
         await handle.delete()
         with pytest.raises(hf.NotFound):
             await handle.retry()
+
+
+class SlowClock:
+    """An hour behind."""
+
+    def now_ms(self) -> int:
+        return SystemClock().now_ms() - 3_600_000
+
+
+async def test_what_is_deleted_is_gone_for_a_process_with_a_slow_clock_too(world):
+    def shop(clock):
+        app = world.app(clock=clock)
+
+        @app.workflow
+        async def echo(word: str) -> str:
+            return word
+
+        return app, echo
+
+    (right, here), (slow, there) = shop(SystemClock()), shop(SlowClock())
+    async with right.worker(), slow:
+        handle = await here.start("one", id="l")
+        assert await handle == "one"
+        await handle.delete()
+        late = there.handle("l")
+        with pytest.raises(hf.NotFound):
+            await late.status()
+        with pytest.raises(hf.NotFound):
+            await late.result()
+        with pytest.raises(hf.NotFound):
+            await late.history()
+        assert (await slow.executions()).executions == ()
+        again = await there.start("two", id="l")
+        assert await again.result("60s") == "two"
+
+
+async def test_an_execution_that_awaits_what_was_deleted_is_told_so(app, lasting):
+    @app.workflow
+    async def waiting() -> str:
+        try:
+            return await lasting.handle("l")
+        except hf.NotFound as missing:
+            return str(missing)
+
+    async with app.worker():
+        other = await lasting.start(id="l")
+        await other.signal("go", "!")
+        assert await other == "one!"
+        await other.delete()
+        assert (
+            await (await waiting.start(id="w")).result("60s")
+            == "there is no execution 'l' of workflow 'lasting': it was deleted"
+        )

@@ -22,8 +22,10 @@ from holdfast.workflows.launch import gave_up
 from holdfast.workflows.record import (
     BLOCKED,
     CANCELLED,
+    CLOSED,
     COMPENSATION_FAILED,
     COMPLETED,
+    DELETED,
     DERIVED_ID_MARK,
     ENDED,
     FAILED,
@@ -48,12 +50,13 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     SUSPENDED: _WAITING,
     BLOCKED: _WAITING | {READY},  # it was resumed
     PAUSED: frozenset({READY, TERMINATED}),
-    COMPLETED: frozenset(),
-    FAILED: frozenset({READY}),
-    CANCELLED: frozenset({READY}),
-    TIMED_OUT: frozenset({READY}),
-    TERMINATED: frozenset(),
-    COMPENSATION_FAILED: frozenset({READY}),
+    COMPLETED: frozenset({DELETED}),
+    FAILED: frozenset({READY, DELETED}),
+    CANCELLED: frozenset({READY, DELETED}),
+    TIMED_OUT: frozenset({READY, DELETED}),
+    TERMINATED: frozenset({DELETED}),
+    COMPENSATION_FAILED: frozenset({READY, DELETED}),
+    DELETED: frozenset(),
 }
 """The statuses an execution may go to next. A status may always stay as it is."""
 
@@ -232,8 +235,8 @@ def _parts_of(key: str) -> tuple[str, str, int, str]:
 
 
 def _begins_anew(before: Item, head: Item) -> bool:
-    """Whether another execution begins in the place of one that has expired. Ids that are derived are used once."""
-    if before.status not in ENDED or before.expires_at is None or head.status not in {READY, RUNNING}:
+    """Whether another execution begins in the place of one that is gone. Ids that are derived are used once."""
+    if before.status not in CLOSED or before.expires_at is None or head.status not in {READY, RUNNING}:
         return False
     if id_of(head.partition).startswith(DERIVED_ID_MARK) and not gave_up(before.status, before.body):
         return False

@@ -1,8 +1,9 @@
-"""Deleting one execution that has ended: first it expires, then all that it has stored goes.
+"""Deleting one execution that has ended: first it is marked as deleted, then all that it has stored goes.
 
-From the first write on it counts as absent, and its id is free. That it was there stays, until it is purged: its run,
-its epoch, and the places of its journal. So a process that was stopped in it, and wakes up, finds its place taken, and
-what begins anew under its id has another run (G3). After a death in between the purge does the rest.
+From the first write on it counts as absent, to processes with a wrong clock too (G9), and its id is free. That it was
+there stays, until it is purged: its run, its epoch, and the places of its journal. So a process that was stopped in it,
+and wakes up, finds its place taken, and the next execution under its id has another run (G3). After a death in between
+the purge does the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from msgspec import Raw
 
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.failure import describe
-from holdfast.items import HEAD, AllOf, Delete, EpochIs, Expired, Item, RevisionIs, StatusIn, Update, Write, parts_of
+from holdfast.items import HEAD, AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update, Write, parts_of
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import EMPTY, Done, Failed
 from holdfast.replay.journal import SEGMENT_PREFIX
@@ -22,6 +23,7 @@ from holdfast.workflows.launch import gave_up, outcome_error
 from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
 from holdfast.workflows.record import (
+    DELETED,
     ENDED,
     NO_VALUE,
     OPEN,
@@ -53,20 +55,21 @@ async def delete(access: Access, partition: str) -> None:
     recorded = await load(access.home.store, partition)
     await _refuse_if_awaited(access, recorded.record.parent, partition)
     await _tell(access, recorded)
-    now = access.clock.now_ms()
     as_seen = AllOf((RevisionIs(head.revision), EpochIs(head.epoch), StatusIn(ENDED)))
-    expire = Update(partition=partition, when=as_seen, due_at=None, expires_at=now, add_revision=1)
+    deleted = Update(
+        partition=partition, when=as_seen, status=DELETED, due_at=None, expires_at=access.clock.now_ms(), add_revision=1
+    )
     try:
-        await write_for_caller(access.home.store, expire, ours=lambda there: _has_expired(there, head))
+        await write_for_caller(access.home.store, deleted, ours=lambda there: _is_deleted(there, head))
     except Refused:
         raise InvalidState(
             f"{describe_partition(partition)} was changed by another process just now; look again"
         ) from None
-    await _empty(access, head, AllOf((Expired(now), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
+    await _empty(access, head, AllOf((StatusIn((DELETED,)), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
 
 
-def _has_expired(there: Item | None, head: Item) -> bool:
-    return there is not None and there.revision == head.revision + 1 and there.expires_at is not None
+def _is_deleted(there: Item | None, head: Item) -> bool:
+    return there is not None and there.revision == head.revision + 1 and there.status == DELETED
 
 
 async def _refuse_if_awaited(access: Access, parent: Parent | None, partition: str) -> None:

@@ -35,7 +35,14 @@ from holdfast.replay.entries import (
     standing,
 )
 from holdfast.replay.journal import SEGMENT_PREFIX
-from holdfast.workflows.record import AWAITED_MARK, ExecutionRecord, decode_record, describe_partition, recorded_entries
+from holdfast.workflows.record import (
+    AWAITED_MARK,
+    DELETED,
+    ExecutionRecord,
+    decode_record,
+    describe_partition,
+    recorded_entries,
+)
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
@@ -69,7 +76,7 @@ class Recorded(Struct, frozen=True):
 async def load(store: Store, partition: str) -> Recorded:
     """Everything the store holds about an execution's current run. Raises ``NotFound``."""
     head = await store.get(partition)
-    if head is None:
+    if head is None or head.status == DELETED:
         raise NotFound(f"there is no {describe_partition(partition)}")
     record = decode_record(head.body)
     entries: list[Entry] = []

@@ -22,7 +22,7 @@ from holdfast.errors import (
     Refused,
 )
 from holdfast.failure import describe
-from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs
+from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
 from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.persist import write_for_caller
@@ -31,6 +31,7 @@ from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
+    DELETED,
     DERIVED_ID_MARK,
     NO_LONGER_AWAITED,
     READY,
@@ -43,6 +44,7 @@ from holdfast.workflows.record import (
     decode_record,
     describe_partition,
     encode_record,
+    is_there,
     partition_of,
 )
 
@@ -104,7 +106,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], ord
     if _is_free(there, order, clock.now_ms()):
         run = decode_record(there.body).run + 1
         head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
-        unit.add(head.partition, Put(head, _still_expired(there, clock.now_ms())))
+        unit.add(head.partition, Put(head, _still_free(there, clock.now_ms())))
         return head
     return _same_execution(there, order)
 
@@ -125,7 +127,7 @@ async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], o
             when = ABSENT
         elif _is_free(there, order, clock.now_ms()):
             # The journal of the expired execution may still be there: a run of another number does not see it.
-            when, run, epoch = _still_expired(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
+            when, run, epoch = _still_free(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
         else:
             return _same_execution(there, order)
 
@@ -207,25 +209,26 @@ def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
 
 
 def _is_free(there: Item, order: Launch, now: int) -> bool:
-    """Whether another execution may begin under this id, for what is there has expired.
+    """Whether another execution may begin under this id, for what is there has expired or was deleted.
 
     Not over one that the very same operation has started: it was sent again, or comes late, and has had its execution.
     """
-    if there.expires_at is None or there.expires_at > now:
+    if is_there(there, now):
         return False
     parent = decode_record(there.body).parent
     is_its_own = order.id.startswith(DERIVED_ID_MARK) or (order.parent is not None and are_same(order.parent, parent))
     return not is_its_own or gave_up(there.status, there.body)
 
 
-def _still_expired(there: Item, now: int) -> AllOf:
+def _still_free(there: Item, now: int) -> AllOf:
     """Nobody else has begun there meanwhile, under the run and the epoch that would be ours (G3)."""
-    return AllOf((Expired(now), EpochIs(there.epoch), RevisionIs(there.revision)))
+    gone = StatusIn((DELETED,)) if there.status == DELETED else Expired(now)
+    return AllOf((gone, EpochIs(there.epoch), RevisionIs(there.revision)))
 
 
 def gave_up(status: str, body: bytes) -> bool:
     """Whether a child has ended because its parent did not wait for it any more. One that waits again was retried."""
-    if status != CANCELLED:
+    if status not in (CANCELLED, DELETED):
         return False
     error = decode_record(body).error
     return error is not None and error.message == NO_LONGER_AWAITED

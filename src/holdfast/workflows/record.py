@@ -17,7 +17,6 @@ from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
 from holdfast.replay.entries import Entry, Note, Received
 
 PARTITION_PREFIX: Final = "wf#"
-
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
@@ -29,12 +28,13 @@ CANCELLED: Final = "CANCELLED"
 TIMED_OUT: Final = "TIMED_OUT"
 TERMINATED: Final = "TERMINATED"
 COMPENSATION_FAILED: Final = "COMPENSATION_FAILED"
+DELETED: Final = "DELETED"  # counts as absent, whatever a clock says
 
 CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, BLOCKED)
 OPEN: Final = (*CLAIMABLE, PAUSED)
 ENDED: Final = (COMPLETED, FAILED, CANCELLED, TIMED_OUT, TERMINATED, COMPENSATION_FAILED)
+CLOSED: Final = (*ENDED, DELETED)
 STATUSES: Final = (*OPEN, *ENDED)
-
 
 NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
@@ -88,8 +88,8 @@ def partition_of(workflow: str, id: str) -> str:
 
 
 def is_there(head: Item | None, now: int) -> TypeGuard[Item]:
-    """Whether an execution is there: one that has expired is not, although it may still wait to be purged."""
-    return head is not None and (head.expires_at is None or head.expires_at > now)
+    """Whether an execution is there: one that was deleted or has expired is not, though it may wait to be purged."""
+    return head is not None and head.status != DELETED and (head.expires_at is None or head.expires_at > now)
 
 
 def workflow_of(partition: str) -> str:

@@ -36,6 +36,7 @@ from holdfast.workflows.record import (
     child_id,
     describe_partition,
     encode_record,
+    is_there,
     partition_of,
 )
 from holdfast.workflows.registry import Registry
@@ -71,7 +72,7 @@ class Retrier(Struct, frozen=True):
         """See above. Raises ``InvalidState`` and ``NotFound``."""
         recorded = await load(self.home.store, partition)
         head, now = recorded.head, self.clock.now_ms()
-        if head.expires_at is not None and head.expires_at <= now:
+        if not is_there(head, now):
             raise NotFound(f"there is no {describe_partition(partition)}")
         if head.status not in RETRYABLE:
             raise InvalidState(

@@ -22,7 +22,7 @@ from holdfast.workflows.live import Live
 from holdfast.workflows.operations.child import CallChild, check_again, outcome, watch
 from holdfast.workflows.record import (
     AWAITED_MARK,
-    ENDED,
+    CLOSED,
     AwaitedEnded,
     AwaitRequest,
     describe_partition,
@@ -59,14 +59,14 @@ class AwaitExecution(Struct, frozen=True):
     async def _look(self, operation: Operation, live: Live) -> Arrival | Timed:
         store = live.host.home.store
         head = await store.get(self.partition)
-        if head is not None and head.status not in ENDED:
+        if head is not None and head.status not in CLOSED:
             watch(self.partition, operation, live)  # first: it may end in this process before the store has answered
             if await live.ask_to_be_told(self.partition):
                 return check_again(head, operation, live)
             head = await store.get(self.partition)
         if head is None:
             return live.failed(operation, NotFound(f"there is no {describe_partition(self.partition)}"))
-        if head.status in ENDED:
+        if head.status in CLOSED:
             return outcome(head, operation, live)
         return check_again(head, operation, live)  # it had been asked before
 

@@ -20,7 +20,8 @@ from holdfast.workflows.live import Live
 from holdfast.workflows.once import MayHaveHappened
 from holdfast.workflows.record import (
     CANCEL,
-    ENDED,
+    CLOSED,
+    DELETED,
     LEAVE,
     NO_LONGER_AWAITED,
     NO_VALUE,
@@ -30,6 +31,7 @@ from holdfast.workflows.record import (
     child_id,
     decode_record,
     decode_result,
+    describe_partition,
     partition_of,
     root_of,
 )
@@ -115,12 +117,12 @@ class CallChild(Struct, frozen=True):
             if reopened is None:
                 return Timed(live.now_ms(), operation.id)
             head = reopened
-        if head.status in ENDED:
+        if head.status in CLOSED:
             return outcome(head, operation, live)
         watch(head.partition, operation, live)
         if self._is_anothers(head, order) and not await live.ask_to_be_told(head.partition):
             head = await live.host.home.store.get(head.partition) or head  # it has ended, or was asked before
-            if head.status in ENDED:
+            if head.status in CLOSED:
                 return outcome(head, operation, live)
         return check_again(head, operation, live)
 
@@ -174,7 +176,7 @@ class CallChild(Struct, frozen=True):
         request = CancelRequest(NO_LONGER_AWAITED, live.operation_key(f"{operation.id}!cancel"))
         while not await live.send(partition, request):
             head = await store.get(partition)
-            if head is not None and (head.status in ENDED or self._is_anothers(head, order)):
+            if head is not None and (head.status in CLOSED or self._is_anothers(head, order)):
                 return
             if await forestall(live.host.home, self.workflow, order, NO_LONGER_AWAITED, live.host.clock):
                 return
@@ -236,6 +238,8 @@ def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusi
 def outcome(ended: Item, operation: Operation, live: Live) -> Arrival:
     """How an execution that ended looks to the one that awaits it."""
     live.host.watchers.remove(ended.partition, (live.partition, operation.id))
+    if ended.status == DELETED:
+        return live.failed(operation, NotFound(f"there is no {describe_partition(ended.partition)}: it was deleted"))
     return _arrival(ended.status, ended.body, operation, live)
 
 
