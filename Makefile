@@ -30,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk test-newest wheel lock audit bench hostile fuzz swarm torture torture-aws test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk test-newest wheel lock stub audit bench hostile fuzz swarm torture torture-aws test-all examples cart coverage format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -112,6 +112,9 @@ wheel: .venv/.dev-installed ## build the wheel, with its SBOM, and the source di
 
 lock: ## write locks/ and the SBOM anew from pyproject.toml; the newest that fits with LOCK_OPTIONS=--upgrade
 	@tools/lock $(LOCK_OPTIONS)
+
+stub: .venv/.dev-installed ## write what type checkers read of the package, from the names in its __init__.py
+	@$(BIN)/python -m tools.stub >src/holdfast/__init__.pyi.new && mv src/holdfast/__init__.pyi.new src/holdfast/__init__.pyi
 
 audit: ## look the locked packages up in the database of known flaws
 	@tools/audit

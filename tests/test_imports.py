@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools.stub import stub
+
+import holdfast
 
 PUBLIC_NAMES = [
     "Actor",
@@ -229,6 +232,10 @@ def test_the_public_names_are_these(tmp_path: Path) -> None:
     assert in_a_fresh_interpreter("import holdfast\nanswer = sorted(holdfast.__all__)", tmp_path)["answer"] == sorted(
         PUBLIC_NAMES
     )
+
+
+def test_type_checkers_read_the_same_names() -> None:
+    assert Path(holdfast.__file__).with_suffix(".pyi").read_text() == stub(), "run `make stub`"
 
 
 def test_every_public_name_is_there(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from tests.backends.aws.local import lean_client, shared_client, shared_server
 from tests.backends.aws.world import DynamoDatabase, DynamoHomes
+from tests.sqlite_database import SqliteDatabase
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
 from holdfast.testing import MemoryDatabase
-from holdfast.testing.sqlite_world import SqliteDatabase
 from holdfast.testing.world import Database
 
 __all__ = [

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tests.compared.stage import Build, Schedule, play
+from tests.sqlite_database import SqliteDatabase
 from tests.worlds import errors_expected, hangs_after_seconds, no_complaints, watchdog
 
 from holdfast.testing import MemoryDatabase
-from holdfast.testing.sqlite_world import SqliteDatabase
 
 __all__ = ["compare", "errors_expected", "hangs_after_seconds", "no_complaints", "play_ours", "watchdog"]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from msgspec import Raw
 from msgspec.structs import replace
+from tests.sqlite_database import SqliteDatabase
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
@@ -25,7 +26,6 @@ from holdfast.opened import Opened
 from holdfast.opening import open_home
 from holdfast.testing import MemoryDatabase, VirtualTimeLoop, faulty_home, run_virtual
 from holdfast.testing.faults import FailBefore, FaultsAt, LoseAnswer
-from holdfast.testing.sqlite_world import SqliteDatabase
 
 LEASE_MS = 30_000
 WINDOW_MS = 3_600_000

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 from msgspec.structs import replace
+from tests.scenarios import scenario
 
 from holdfast.actors import commit, perform
 from holdfast.actors.record import REPLY_PREFIX
@@ -19,7 +20,6 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place
 from holdfast.testing import crash_at_every_write, pause_at_every_write
 from holdfast.testing.faulty import FaultyStore
-from holdfast.testing.scenarios import scenario
 
 MOMENT_SECONDS = 0.05
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.crash.stage import Stage
+from tests.scenarios import ACTOR_SCENARIOS, scenario
 
 import holdfast as hf
 from holdfast.testing import (
@@ -21,7 +22,6 @@ from holdfast.testing import (
     run_virtual,
 )
 from holdfast.testing.faults import FailRead, LoseRing, ReadFault, RingFault
-from holdfast.testing.scenarios import ACTOR_SCENARIOS, scenario
 from holdfast.testing.world import User, swift
 
 TWICE = ["requests", "timers", *(pytest.param(each, marks=pytest.mark.torture) for each in ("recreated", "optimistic"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.scenarios import ACTOR_SCENARIOS
 
 from holdfast.ports import Home
 from holdfast.testing import (
@@ -13,7 +14,6 @@ from holdfast.testing import (
     pause_at_every_write,
     run_swarm,
 )
-from holdfast.testing.scenarios import ACTOR_SCENARIOS
 from holdfast.testing.world import MemoryDatabase
 
 SWARM_SEEDS = 40

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.crash.stage import Stage
+from tests.scenarios import SCENARIOS, scenario
+from tests.scenarios.transactions import sql_scenarios
 
 from holdfast.testing import (
     Scenario,
@@ -15,8 +17,6 @@ from holdfast.testing import (
     pause_at_every_write,
 )
 from holdfast.testing.crashes import DELAYS
-from holdfast.testing.scenarios import SCENARIOS, scenario
-from holdfast.testing.scenarios.transactions import sql_scenarios
 
 TWICE = [
     "sequential",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.crash.stage import Stage
+from tests.scenarios import DOCUMENT_SCENARIOS, scenario
 
 import holdfast as hf
 from holdfast.app import App
@@ -20,7 +21,6 @@ from holdfast.testing import (
 )
 from holdfast.testing.crashes import FAULTS
 from holdfast.testing.faults import Delay, FailBefore, LoseAnswer
-from holdfast.testing.scenarios import DOCUMENT_SCENARIOS, scenario
 from holdfast.testing.world import User
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.crash.stage import Stage
+from tests.scenarios import EVENT_SCENARIOS, scenario
 
 import holdfast as hf
 from holdfast.app import App
@@ -28,7 +29,6 @@ from holdfast.testing import (
     run_virtual,
 )
 from holdfast.testing.faults import NO_FAULTS, CrashAfter, CrashBefore, LoseAnswer
-from holdfast.testing.scenarios import EVENT_SCENARIOS, scenario
 from holdfast.testing.world import User, swift
 
 FENCED_AT_LEAST = 50

@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 from tests.crash.stage import Stage
+from tests.sqlite_database import SqliteDatabase
 
 import holdfast as hf
 from holdfast.app import App
@@ -29,7 +30,6 @@ from holdfast.testing import (
     run_swarm,
 )
 from holdfast.testing.faults import FailBefore, LoseAnswer
-from holdfast.testing.sqlite_world import SqliteDatabase
 from holdfast.testing.world import User
 
 PAUSE_SECONDS = 0.5

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 from tests.backends.aws.cutting import Cut, cut_at_every_request
 from tests.backends.aws.local import lean_client
+from tests.scenarios import ACTOR_SCENARIOS, DOCUMENT_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, scenario
 
 from holdfast.testing import MemoryDatabase
-from holdfast.testing.scenarios import ACTOR_SCENARIOS, DOCUMENT_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, scenario
 
 ALL = [
     each.name

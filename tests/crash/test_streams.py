@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.scenarios import STREAM_SCENARIOS
 
 from holdfast.coordination.stream import appending, handle, record
 from holdfast.items import ALWAYS, Put
 from holdfast.patterns.atomic import Transaction
 from holdfast.testing import crash_at_every_write, crash_twice, lag_at_every_write, pause_at_every_write, run_scenario
-from holdfast.testing.scenarios import STREAM_SCENARIOS
 
 (PROJECTED,) = STREAM_SCENARIOS
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
 
 import holdfast as hf
 from holdfast.actors.commit import together
@@ -18,7 +19,6 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import InvalidInput
 from holdfast.items import Bounds, Delete, Item, Put, body_of, parts_of
 from holdfast.testing import crash_at_every_write, run_swarm
-from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
 from holdfast.testing.world import MemoryDatabase
 
 BOUNDS = Bounds(writes=100, body_bytes=4 * 2**20)

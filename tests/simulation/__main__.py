@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 
+from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
 from tests.simulation.report import explained
 
-from holdfast.testing.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
 from holdfast.testing.swarm import Expectation, SwarmReport, expectations, run_seed, run_seeds, together
 
 PORTION = 100

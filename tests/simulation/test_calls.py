@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from itertools import count, islice
 
+from tests.scenarios import SCENARIOS
+
 from holdfast.testing.faults import DelayRing, DoubleRing, EarlyRing, Kill, LoseRing
-from holdfast.testing.scenarios import SCENARIOS
 from holdfast.testing.swarm import calls_of, expectations, run_seeds
 
 SEEDS = 60

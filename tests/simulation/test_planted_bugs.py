@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
+from tests.scenarios import SCENARIOS, scenario
 from tests.simulation import plants
 
 from holdfast.testing.crashes import DELAYS, crash_at_every_write, lag_at_every_write
-from holdfast.testing.scenarios import SCENARIOS, scenario
 from holdfast.testing.swarm import Expectation, expectations, run_seed
 
 MOST_SEEDS = 120

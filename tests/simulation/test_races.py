@@ -8,12 +8,12 @@ import logging
 from functools import cache
 
 import pytest
+from tests.scenarios import SCENARIOS, SWARM_SCENARIOS
 from tests.simulation.report import explained
 
 import holdfast as hf
 from holdfast.app import App
 from holdfast.testing import Ledger, Scenario, run_swarm
-from holdfast.testing.scenarios import SCENARIOS, SWARM_SCENARIOS
 from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds
 from holdfast.testing.world import User
 

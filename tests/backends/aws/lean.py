@@ -10,6 +10,7 @@ import base64
 import http.client
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError, ConnectionClosedError
@@ -32,7 +33,11 @@ class LeanClient:
         self._used_at = 0.0
         self._connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=60)
 
-    def _make_api_call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    def __getattr__(self, method: str) -> Callable[..., dict[str, Any]]:
+        operation = "".join(word.capitalize() for word in method.split("_"))
+        return lambda **parameters: self._call(operation, parameters)
+
+    def _call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps(parameters, default=_encoded).encode()
         headers = HEADERS | {"X-Amz-Target": f"DynamoDB_20120810.{operation}"}
         if time.monotonic() - self._used_at > IDLE_SECONDS:

@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 from tests.backends.aws.lagging import LaggingDatabase
 from tests.backends.aws.local import lean_client
+from tests.scenarios import scenario
 
 from holdfast.testing import FaultsAt, Scenario, run_scenario
 from holdfast.testing.faults import CrashAfter, LoseRing, RingFault
-from holdfast.testing.scenarios import scenario
 
 # All of them wait, are sent to, or are left behind, so that only a sweep can find what is to be done.
 NAMES = [

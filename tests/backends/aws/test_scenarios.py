@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.backends.aws.world import DynamoDatabase
-
-from holdfast.testing import Scenario, crash_at_every_write
-from holdfast.testing.scenarios import (
+from tests.scenarios import (
     ACTOR_SCENARIOS,
     DOCUMENT_SCENARIOS,
     EVENT_SCENARIOS,
     SCENARIOS,
 )
+
+from holdfast.testing import Scenario, crash_at_every_write
 from holdfast.testing.simulation import run_scenario
 from holdfast.testing.world import MemoryDatabase
 

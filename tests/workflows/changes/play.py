@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.sqlite_database import SqliteDatabase
 from tests.workflows.changes.helped import Helped
 from tests.workflows.changes.parts import Book, Kit, Part
 
@@ -24,7 +25,6 @@ from holdfast.replay.entries import Done, Entry, Failed, Intended, Pending, Trie
 from holdfast.testing.faults import NO_FAULTS, CrashAfter, CrashBefore, FaultPlan, FaultsAt, WriteFault
 from holdfast.testing.oracles import operations_of
 from holdfast.testing.process import Process, ProcessDied
-from holdfast.testing.sqlite_world import SqliteDatabase
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import Database, MemoryDatabase, User, World, is_execution, swift
 from holdfast.workflows.record import BLOCKED, ENDED, decode_record

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, Final, Protocol
 
 from holdfast.errors import ConfigurationError
@@ -86,7 +87,15 @@ def perform(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str
     """Call an operation by its name in the API reference. What is answered as a stream is read here, in the thread that
     waits.
     """
-    answer: dict[str, Any] = client._make_api_call(operation, parameters)  # noqa: SLF001 - what each method calls
+    answer: dict[str, Any] = getattr(client, _method_of(operation))(**parameters)
     for stream in answer.keys() & {"Body", "Payload"}:
         answer[stream] = answer[stream].read()
     return answer
+
+
+@cache
+def _method_of(operation: str) -> str:
+    """``TransactWriteItems`` is ``transact_write_items``, as botocore names its methods."""
+    from botocore import xform_name  # noqa: PLC0415 - loaded when it is needed, and only then
+
+    return xform_name(operation)

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from tests.scenarios.messages import send
+from tests.scenarios.steps import idempotency_key
+
 import holdfast as hf
 from holdfast.app import App
 from holdfast.testing.ledger import Ledger
-from holdfast.testing.scenarios.messages import send
-from holdfast.testing.scenarios.steps import idempotency_key
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User, swift
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from tests.scenarios.messages import send, until
+
 import holdfast as hf
 from holdfast.app import App
 from holdfast.errors import ExecutionError, InvalidState, Terminal
 from holdfast.testing.ledger import Ledger
-from holdfast.testing.scenarios.messages import send, until
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
 from holdfast.workflows.handle import Handle

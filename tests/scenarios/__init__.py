@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.testing.scenarios import (
+from tests.scenarios import (
     actors,
     children,
     control,
@@ -27,6 +27,7 @@ from holdfast.testing.scenarios import (
     streams,
     waits,
 )
+
 from holdfast.testing.simulation import Scenario
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests.sqlite_database import SqliteDatabase
+
 import holdfast as hf
 from holdfast.app import App
 from holdfast.errors import Terminal
 from holdfast.ports import SqlCursor
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
-from holdfast.testing.sqlite_world import SqliteDatabase
 from holdfast.testing.world import User
 
 TABLE = "CREATE TABLE IF NOT EXISTS bookings (what TEXT NOT NULL)"

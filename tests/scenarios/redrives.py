@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from tests.scenarios.mail import LOOK_SECONDS, TWICE, handled
+
 import holdfast as hf
 from holdfast.app import App
 from holdfast.errors import NotFound
 from holdfast.retry import Jitter, Retry
 from holdfast.testing.ledger import Ledger
-from holdfast.testing.scenarios.mail import LOOK_SECONDS, TWICE, handled
 from holdfast.testing.simulation import Scenario
 from holdfast.testing.world import User
 

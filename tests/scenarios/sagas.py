@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from tests.scenarios.control import stop
+from tests.scenarios.messages import noted, until
+
 import holdfast as hf
 from holdfast.app import App
 from holdfast.errors import Terminal
 from holdfast.retry import Jitter, Retry
 from holdfast.testing.ledger import Ledger
-from holdfast.testing.scenarios.control import stop
-from holdfast.testing.scenarios.messages import noted, until
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
 
