@@ -98,4 +98,5 @@ def _method_of(operation: str) -> str:
     """``TransactWriteItems`` is ``transact_write_items``, as botocore names its methods."""
     from botocore import xform_name  # noqa: PLC0415 - loaded when it is needed, and only then
 
-    return xform_name(operation)
+    method: str = xform_name(operation)
+    return method
