@@ -69,7 +69,7 @@ PUBLIC_NAMES = {
 
 _MODULE_OF = {name: module for module, names in PUBLIC_NAMES.items() for name in names.split()}
 
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]  # checkers read the stub
 
 
 def __getattr__(name: str) -> Any:
