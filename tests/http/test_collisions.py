@@ -30,6 +30,8 @@ HOSTILE = {
     "UUIDs without dashes": [UUID(int=n * PRIME + 3).hex for n in range(MANY)],
     "decimals": decimals(500),
     "whole numbers as long as a UUID": [n * PRIME for n in range(10**31 // PRIME + 1, 10**31 // PRIME + MANY)],
+    "whole numbers longer than a UUID": [n * PRIME for n in range(10**34 // PRIME + 1, 10**34 // PRIME + MANY)],
+    "decimals behind zeros": ["0" * 20 + str(n * PRIME) for n in range(1024, 1024 + MANY)],
     "keys": {str(n * PRIME): 1 for n in range(16, MANY)},
 }
 

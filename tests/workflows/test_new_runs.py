@@ -82,6 +82,24 @@ async def test_a_repeated_signal_is_dropped_in_the_next_run_too(app):
         assert await handle == ["a", "b", "c"]
 
 
+async def test_a_message_that_is_carried_over_says_nothing_about_patches(app):
+    @app.workflow
+    async def job(run: int, answers: list[bool]) -> list[bool]:
+        answers = [*answers, hf.patched("new")]
+        await hf.signal("go")
+        answers.append(hf.patched("newer"))
+        if run < 2:
+            hf.continue_as_new(run + 1, answers)
+        return answers
+
+    async with app.worker():
+        handle = await job.start(0, [], id="j")
+        await handle.signal("nobody takes it")
+        for _ in range(3):
+            await handle.signal("go")
+        assert await handle.result("60s") == [True] * 6
+
+
 async def test_a_request_to_cancel_that_comes_between_two_runs_is_not_lost(app, ambush):
     @app.workflow
     async def job(run: int) -> int:

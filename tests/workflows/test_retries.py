@@ -261,6 +261,49 @@ async def test_a_step_with_other_arguments_is_another_step_under_another_key(app
     assert set(keys["charged 5"]).isdisjoint(keys["charged 7"])
 
 
+@pytest.mark.parametrize("again", [None, "failed", "fine"])
+async def test_an_at_most_once_step_of_the_clean_up_is_in_the_way_of_nothing(app, do, ran, broken, again):
+    @app.step(at_most_once=True)
+    async def note(what: str) -> str:
+        ran[what] += 1
+        return what
+
+    @app.workflow
+    async def job() -> str | None:
+        try:
+            await do("price")
+        except LookupError:
+            await note("failed")
+            raise
+        return None if again is None else await note(again)
+
+    broken.add("price")
+    async with app.worker():
+        assert await mended(await job.start(id="j"), broken) == again
+    assert ran == {"price": 2, "failed": 1} | ({"fine": 1} if again == "fine" else {})
+
+
+async def test_all_requests_to_cancel_that_ended_it_are_taken_back(app, do, ran, reaches):
+    @app.workflow
+    async def job() -> str:
+        try:
+            return await hf.signal("go", str)
+        finally:
+            await do("clean up", 50)
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await reaches(handle, "SUSPENDED")
+        await handle.cancel("once")
+        await handle.cancel("twice")
+        with pytest.raises(hf.ExecutionCancelled, match="once"):
+            await handle.result("60s")
+        assert [each.kind for each in await handle.history()].count("cancel") == 2
+        await handle.retry()
+        await handle.signal("go", "went on")
+        assert await handle.result("60s") == "went on"
+
+
 async def test_an_at_most_once_step_whose_outcome_nobody_knows_is_not_run_again(app, do, ran, broken, eventually):
     broken.add("a")
     started = asyncio.Event()

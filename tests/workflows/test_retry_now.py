@@ -111,6 +111,41 @@ async def test_it_outlives_the_process_that_heard_it(app, world, job, ran, down,
         assert await handle == ["bank 3"]
 
 
+async def test_a_step_that_changed_code_has_not_come_to_yet_makes_its_next_attempt_too(world, ran, down, eventually):
+    def code(app, *, inserted):
+        @app.step(name="call", retry=IN_AN_HOUR)
+        async def call() -> str:
+            ran["call"] += 1
+            if down:
+                raise ConnectionError("down")
+            return "called"
+
+        @app.step(name="inserted")
+        async def new() -> None:
+            ran["inserted"] += 1
+
+        @app.workflow(name="job", version=str(inserted))
+        async def job() -> str:
+            if inserted:
+                await new()
+            return await call()
+
+        return job
+
+    down.add("call")
+    first, second = world.app(), world.app()
+    before, after = code(first, inserted=False), code(second, inserted=True)
+    async with first.worker():
+        handle = await before.start(id="j")
+        await eventually(lambda: in_back_off(handle, 1))
+    down.clear()
+    async with second:
+        await after.handle("j").retry_now()
+    async with second.worker():
+        assert await after.handle("j").result("60s") == "called"
+    assert ran == {"call": 2, "inserted": 1}
+
+
 async def test_a_pause_that_was_skipped_does_not_end_again(app, ran, eventually):
     """The timer of the first pause fires while the attempt after the second one runs."""
     gate, running = asyncio.Event(), asyncio.Event()

@@ -255,3 +255,18 @@ async def test_every_execution_and_every_run_has_chances_of_its_own(app):
         await job(2)
     assert len(seen) == 6
     assert len(set(seen)) == 6
+
+
+async def test_waiting_for_its_own_end_is_refused(app):
+    @app.workflow
+    async def by_handle() -> None:
+        await by_handle.handle("same")
+
+    @app.workflow
+    async def by_call() -> None:
+        await by_call.options(id="same")()
+
+    async with app.worker():
+        for job in (by_handle, by_call):
+            with pytest.raises(hf.ExecutionFailed, match="waits for its own end"):
+                await (await job.start(id="same")).result("60s")

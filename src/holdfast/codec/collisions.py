@@ -18,8 +18,10 @@ from typing import Final, cast
 MOST_ALIKE: Final = 100
 """So many different numbers of one hash are taken; by chance there are hardly ever two."""
 
-_LONG_NUMBER: Final = re.compile(r"[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}|[-+\d_.eE]{17,}")
-"""A UUID, or what ``Decimal`` takes for a number: the digits of any script, with underscores wherever they please."""
+_LONG_NUMBER: Final = re.compile(r"[-+.\w]{17,}")
+"""Whatever may be a UUID, or what ``Decimal`` takes for a number: digits of any script, with underscores anywhere. All
+of it: a part of a longer number has another hash.
+"""
 
 _OTHER_ESCAPE: Final = re.compile(r"\\(?!u[0-9A-Fa-f]{4})")
 

@@ -97,6 +97,7 @@ class Activation:
         untouched: bool = False,
         names_timers: bool = True,
         steps: Container[str] | None = None,
+        carried: int = 0,
     ) -> None:
         # The loop is complete: what it does not implement it refuses by name, which type checkers cannot see.
         self.loop = DurableLoop(started_at / 1000, self)  # type: ignore[abstract]
@@ -123,7 +124,7 @@ class Activation:
         self._live = False
         self._names_timers = names_timers
         self._wait_times = WaitTimes(self.requested)
-        self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps)
+        self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
 
     # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,7 @@ Times are milliseconds since the epoch. ``op`` is an operation's identity: task 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -266,14 +266,18 @@ def standing(entries: list[Entry]) -> list[Entry]:
 
 def _reopened(kept: list[Entry], reopened: Reopened) -> list[Entry]:
     before = _without(kept[: reopened.keep], set(reopened.failed))
-    after = [_left_of(each, reopened.failed) for each in kept[reopened.keep :]]
+    later = kept[reopened.keep :]
+    over = {*reopened.failed, *(each.op for each in later if isinstance(each, (Done, Failed)))}
+    after = [_left_of(each, reopened.failed, over) for each in later]
     renewed = [Renewed(op, reopened.at) for op in reopened.anew]
     return [*before, *(each for each in after if each is not None), *renewed, Resumed(0)]
 
 
-def _left_of(entry: Entry, failed: tuple[str, ...]) -> Entry | None:
-    """What a retry leaves of an entry behind the failure."""
+def _left_of(entry: Entry, failed: tuple[str, ...], over: Container[str]) -> Entry | None:
+    """What a retry leaves of an entry behind the failure. Of an operation that is ``over`` the intent is of no use."""
     match entry:
+        case Intended(op=op) if op in over:
+            return None
         case Done(op=op) | Failed(op=op) | Tried(op=op) | Intended(op=op) | Progressed(op=op) if op in failed:
             return None
         case Done(kind=kind, op=op) if kind == TIMER and not is_sleep(op):

@@ -55,17 +55,35 @@ class Past:
     """The entries that a body has not got yet, and what earlier code asked for, if that was other code.
 
     ``strict``: this very code wrote them, so each must be asked for exactly in its turn. ``untouched``: no process has
-    worked on the execution before.
+    worked on the execution before. The first ``carried`` of them are messages of the run before, which no code of this
+    one has recorded.
     """
 
-    __slots__ = ("_backlog", "_earlier", "_marks", "_passed_over", "_reached", "_under_way", "continues", "reopened")
+    __slots__ = (
+        "_backlog",
+        "_begins",
+        "_earlier",
+        "_marks",
+        "_passed_over",
+        "_reached",
+        "_under_way",
+        "continues",
+        "reopened",
+    )
 
     def __init__(
-        self, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] | None = None
+        self,
+        recorded: Sequence[Entry],
+        *,
+        strict: bool,
+        untouched: bool,
+        steps: Container[str] | None = None,
+        carried: int = 0,
     ) -> None:
         self._backlog: Backlog | None = None
         self._earlier = None if strict else EarlierCode(recorded, known=bool(recorded) or untouched, steps=steps)
         self._marks = self._reached = NOTHING
+        self._begins = len(recorded) == carried
         self._under_way: dict[str, str] = NO_OPERATIONS
         self._passed_over: dict[str, Done | Failed] = NO_OUTCOMES
         self.continues = False
@@ -228,9 +246,10 @@ class Past:
 
     def is_behind(self, *, live: bool) -> bool:
         """Whether no code has come as far as this body now, as far as is recorded."""
+        is_over = self.is_over or self._begins
         if self._earlier is None:
-            return live or self.is_over
-        return self.is_over and not self._earlier.passed and (self._earlier.known or live)
+            return live or is_over
+        return is_over and not self._earlier.passed and (self._earlier.known or live)
 
     @property
     def unasked(self) -> Sequence[str]:

@@ -228,7 +228,7 @@ class Execution:
                 self._awaited_by = {**self._awaited_by, by: None}
                 return Arrival(note(request, now))
             case RetryNow():
-                hurry(self.activation.requested, self._live)
+                hurry(self._live)
                 return None
             case AwaitedEnded(partition, value, error):
                 waiting = waiting_for(partition, self.activation.requested.values(), self._live)

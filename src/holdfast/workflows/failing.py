@@ -21,6 +21,7 @@ from holdfast.workflows.undone import Undone, first_undone, is_undo
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
+    from holdfast.replay.activation import Activation
     from holdfast.workflows.history import Recorded
     from holdfast.workflows.registry import Registry
 
@@ -42,7 +43,7 @@ def failure_of(recorded: Recorded, registry: Registry) -> Failure:
         case _ if status == COMPENSATION_FAILED and (undos := _failed_undos(entries)):
             return _from(entries, undos)
         case _ if status in (CANCELLED, TIMED_OUT):
-            found = Failure(_cancelled(entries, timed_out=status == TIMED_OUT))
+            found = Failure(_cancelled(recorded, registry, timed_out=status == TIMED_OUT))
         case _:
             found = _failed(recorded, registry)
     _refuse_undone(recorded, found.place, registry)
@@ -60,9 +61,27 @@ def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
     return Failure(min(places, default=len(entries)), tuple(ops))
 
 
-def _cancelled(entries: Sequence[Entry], *, timed_out: bool) -> int:
+def _cancelled(recorded: Recorded, registry: Registry, *, timed_out: bool) -> int:
+    """Where the request stands that ended the body. Those that came while it cleaned up go with it."""
+    entries = recorded.entries
     places = [n for n, each in enumerate(entries) if isinstance(each, Cancelled) and each.timed_out == timed_out]
-    return places[-1] if places else len(entries)
+    activation = _replayed(recorded, entries, registry)
+    try:
+        got = activation.main.cancelled
+    finally:
+        activation.evict()
+    return next((n for n in places if entries[n] is got), places[-1] if places else len(entries))
+
+
+def _replayed(recorded: Recorded, entries: Sequence[Entry], registry: Registry) -> Activation:
+    """The body as it was behind these entries. To be evicted."""
+    record = recorded.record
+    workflow = registry.workflow(record.workflow)
+    activation = activation_of(
+        recorded.head.partition, record, workflow, entries, registry.errors.rebuild, looking=True
+    )
+    activation.begin()
+    return activation
 
 
 def _refuse_undone(recorded: Recorded, place: int, registry: Registry) -> None:
@@ -163,20 +182,22 @@ def _beside(recorded: Recorded, found: Failure, registry: Registry) -> list[str]
     entries, first = recorded.entries, recorded.entries[found.place]
     if not isinstance(first, Failed):
         return []
-    cause = (first.error.type, first.error.message)
+    cause = _cause_of(first.error)
     alike = [
         each.op
         for each in entries[found.place + 1 :]
-        if isinstance(each, Failed) and (each.error.type, each.error.message) == cause and each.op not in found.ops
+        if isinstance(each, Failed) and _cause_of(each.error) == cause and each.op not in found.ops
     ]
     if not alike:
         return []
-    record, rebuild = recorded.record, registry.errors.rebuild
-    workflow = registry.workflow(record.workflow)
-    before = entries[: found.place]
-    activation = activation_of(recorded.head.partition, record, workflow, before, rebuild, looking=True)
+    activation = _replayed(recorded, entries[: found.place], registry)
     try:
-        activation.begin()
         return [op for op in alike if op in activation.requested]
     finally:
         activation.evict()
+
+
+def _cause_of(error: ErrorRecord) -> tuple[str, str]:
+    """What it comes from in the end: the failures of several children name the children, and may have one cause."""
+    *_, cause = error.lineage()
+    return cause.type, cause.message

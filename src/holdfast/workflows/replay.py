@@ -41,6 +41,7 @@ def activation_of(
     activation = Activation(
         partial(_body, workflow, record),
         recorded=(*record.carried, *entries),
+        carried=len(record.carried),
         started_at=record.run_at,
         seed=seed_of(record),
         strict=record.version == workflow.version and not marks - {mark},

@@ -19,7 +19,7 @@ from holdfast.replay.entries import Done, Entry, Failed, Marked
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.replay.requests import Operation
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.child import CallChild, check_again, outcome, watch
+from holdfast.workflows.operations.child import CallChild, check_again, outcome, refuse_itself, watch
 from holdfast.workflows.record import (
     AWAITED_MARK,
     CLOSED,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 async def await_execution(activation: Activation, partition: str, decode: Decode) -> Any:
     """The body half of waiting for an execution by its handle."""
+    refuse_itself(activation, partition)
     command = AwaitExecution(partition)
     return await activation.request(
         "await", workflow_of(partition), command, fingerprint=ids.fingerprint(partition.encode()), decode=decode

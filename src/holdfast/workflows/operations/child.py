@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
-from holdfast.errors import IdempotencyMismatch, InvalidState, NotFound
+from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound
 from holdfast.kernel.host import holds
 from holdfast.kernel.model import Conclusion
 from holdfast.replay.delivery import deliver, remind
@@ -63,6 +63,8 @@ async def call_child(
     """The body half of an awaited child."""
     data = workflow.signature.bind(args, kwargs, f"workflow {workflow.name!r}")
     named = b"" if options.id is None else b"\0" + options.id.encode()
+    if options.id is not None:
+        refuse_itself(activation, partition_of(workflow.name, options.id))
     return await activation.request(
         "child",
         workflow.name,
@@ -70,6 +72,14 @@ async def call_child(
         fingerprint=ids.fingerprint(data + named),
         decode=workflow.signature.result.decode_steady,
     )
+
+
+def refuse_itself(activation: Activation, partition: str) -> None:
+    """Raise ``InvalidInput`` for an execution that would wait for its own end: it would never come."""
+    if partition == activation.context.partition:
+        raise InvalidInput(
+            f"{describe_partition(partition)} waits for its own end, which never comes: wait for another one, or return"
+        )
 
 
 async def start_child(

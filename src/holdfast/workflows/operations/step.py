@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -158,11 +158,14 @@ def _failure(command: CallStep, operation: Operation, live: Live, error: BaseExc
     return Arrival(tried)
 
 
-def hurry(wanted: Container[str], live: Live) -> None:
-    """End the pauses of the steps that wait for their next attempts, and have that noted: it outlives this process."""
+def hurry(live: Live) -> None:
+    """End the pauses of the steps that wait for their next attempts, and have that noted: it outlives this process.
+
+    Of those too that the body has not come to, because the code has changed since.
+    """
     now = live.now_ms()
     for op, noted in list(live.noted.items()):
-        if op in wanted and noted.tried is not None and noted.pauses(now):
+        if noted.tried is not None and noted.pauses(now):
             hurried = replace(noted.tried, at=now, again_at=AT_ONCE)
             live.amend(op, tried=hurried)
             live.report(hurried)
