@@ -77,7 +77,6 @@ ALLOWED: dict[str, int] = {
     "docs/lambda.md": 36,
     "docs/large-state.md": 3,
     "docs/leases.md": 13,
-    "docs/messaging.md": 12,
     "docs/moving.md": 6,
     "docs/patterns-compared.md": 15,
     "docs/resources.md": 6,
