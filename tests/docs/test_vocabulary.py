@@ -74,7 +74,6 @@ ALLOWED: dict[str, int] = {
     "docs/how-it-works.md": 17,
     "docs/http.md": 15,
     "docs/idempotency.md": 9,
-    "docs/lambda.md": 36,
     "docs/large-state.md": 3,
     "docs/leases.md": 13,
     "docs/moving.md": 6,
