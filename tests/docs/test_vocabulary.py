@@ -68,7 +68,6 @@ ALLOWED: dict[str, int] = {
     "docs/deploying-changes.md": 3,
     "docs/documents.md": 13,
     "docs/encryption.md": 5,
-    "docs/failure-modes.md": 12,
     "docs/glossary.md": 8,
     "docs/guarantees.md": 1,
     "docs/how-it-works.md": 17,
