@@ -63,7 +63,6 @@ ALLOWED: dict[str, int] = {
     "docs/caches.md": 7,
     "docs/cost.md": 7,
     "docs/dependencies.md": 2,
-    "docs/deploy.md": 20,
     "docs/deploying-changes.md": 3,
     "docs/documents.md": 13,
     "docs/encryption.md": 5,
