@@ -59,7 +59,6 @@ PROSE_OF_PYTHON = re.compile(
 
 ALLOWED: dict[str, int] = {
     "README.md": 4,
-    "docs/actors.md": 9,
     "docs/caches.md": 7,
     "docs/cost.md": 7,
     "docs/dependencies.md": 2,
