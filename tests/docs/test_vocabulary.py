@@ -78,7 +78,6 @@ ALLOWED: dict[str, int] = {
     "docs/sessions.md": 7,
     "docs/streams.md": 8,
     "docs/testing.md": 8,
-    "docs/workflows.md": 12,
     "src/holdfast": 67,
     "src/holdfast/actors": 137,
     "src/holdfast/backends": 115,
