@@ -66,7 +66,6 @@ ALLOWED: dict[str, int] = {
     "docs/documents.md": 13,
     "docs/encryption.md": 5,
     "docs/glossary.md": 8,
-    "docs/how-it-works.md": 17,
     "docs/http.md": 15,
     "docs/idempotency.md": 9,
     "docs/large-state.md": 3,
