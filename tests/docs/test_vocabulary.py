@@ -71,7 +71,6 @@ ALLOWED: dict[str, int] = {
     "docs/moving.md": 6,
     "docs/patterns-compared.md": 15,
     "docs/security.md": 11,
-    "docs/streams.md": 8,
     "docs/testing.md": 8,
     "src/holdfast": 67,
     "src/holdfast/actors": 137,
