@@ -62,7 +62,6 @@ ALLOWED: dict[str, int] = {
     "docs/glossary.md": 8,
     "docs/http.md": 1,
     "docs/patterns-compared.md": 1,
-    "docs/security.md": 11,
     "src/holdfast": 67,
     "src/holdfast/actors": 137,
     "src/holdfast/backends": 115,
