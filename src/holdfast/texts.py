@@ -15,8 +15,9 @@ WORD: Final = re.compile(r"[^\s'\"]+")
 SCHEME: Final = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*:/+")
 USER: Final = re.compile(r"[^/?#:@]*")
 SECRET_OPTION: Final = re.compile(
-    r"(?P<before>[?&][\w-]*(?:password|passwd|pwd|secret|token)=)[^\s&#'\"]*", re.IGNORECASE
+    r"(?P<before>[?&][\w-]*(?:password|passwd|pwd|secret|token)=)(?:[^\s&#'\"\\]+|\\.)*", re.IGNORECASE
 )
+"""Its value ends with the text that it is in: not at a quotation mark that has an escape, as in JSON."""
 HIDDEN: Final = "***"
 
 

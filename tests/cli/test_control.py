@@ -30,6 +30,11 @@ def test_a_repeated_signal_is_dropped(shop):
         shop.json("signal", "approval", "a", "decision", '"yes"', "--signal-id", "once")
 
 
+def test_the_name_of_a_signal_is_printable(shop):
+    shop.invoke("start", "approval", "7", "--id", "a")
+    assert shop.refusal("signal", "approval", "a", "a\x9b\u202e", '"yes"')["code"] == "invalid_input"
+
+
 def test_nothing_can_be_sent_to_what_has_ended(waiting):
     waiting.json("terminate", "approval", "a")
     assert waiting.refusal("signal", "approval", "a", "decision", '"yes"')["code"] == "invalid_state"

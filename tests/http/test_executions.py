@@ -121,6 +121,19 @@ async def test_a_signal_is_sent_once_for_each_message_id(shop, eventually):
         assert [each["name"] for each in events if each["kind"] == "signal"] == ["decision"]
 
 
+@pytest.mark.parametrize("name", ["a\x1b]0;b", "a\n", "a\x7f", "a\x9b", "a\u202eb", "a\u2066"])
+async def test_the_name_of_a_signal_is_printable(shop, name):
+    async with shop.working() as api:
+        await api.post("/v1/workflows/approval/a", [7])
+        status, problem = await api.post(f"/v1/workflows/approval/a/signals/{quote(name)}", "x")
+        assert (status, problem["code"]) == (400, "invalid_input")
+        assert "cannot be printed" in problem["detail"]
+        assert problem["detail"].isprintable()
+        events = (await api.get("/v1/workflows/approval/a/history"))[1]["events"]
+        assert not [each for each in events if each["kind"] == "signal"]
+        assert (await api.post(f"/v1/workflows/approval/a/signals/{quote('né #1')}", "x"))[0] == 202
+
+
 async def test_a_query_asks_the_body(shop, reaches, errors_expected):
     async with shop.working() as api:
         await api.post("/v1/workflows/approval/a", [7])

@@ -434,13 +434,22 @@ def changed(name):
     def empty(lines):
         lines.clear()
 
-    return {each.__name__: each for each in (flip, cut, shorten, lose, swap, go_on, behead, garble, miscount, empty)}[
-        name
-    ]
+    def nest(lines):
+        lines[1] = b'{"kind":"item","more":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+
+    def nest_first(lines):
+        lines[0] = b'{"a":' * 100_000 + b"\n"
+
+    ways = (flip, cut, shorten, lose, swap, go_on, behead, garble, miscount, empty, nest, nest_first)
+    return {each.__name__: each for each in ways}[name]
 
 
 @pytest.mark.parametrize(
-    "way", ["flip", "cut", "shorten", "lose", "swap", "go_on", "behead", "garble", "miscount", "empty"]
+    "way",
+    [
+        *("flip", "cut", "shorten", "lose", "swap", "go_on", "behead", "garble", "miscount", "empty"),
+        *("nest", "nest_first"),
+    ],
 )
 async def test_a_damaged_file_is_found_before_anything_is_written(way, tmp_path):
     _, path = await exported(tmp_path, 3)

@@ -234,6 +234,25 @@ async def test_one_execution_signals_another(app):
         assert await handle == [0, 1, 2]
 
 
+async def test_what_a_body_recorded_by_any_name_goes_on(app):
+    """Senders outside are told that such a name is none (tests/http)."""
+
+    @app.workflow
+    async def receiver() -> int:
+        return await hf.signal("a\nb", int)
+
+    @app.workflow
+    async def sender() -> None:
+        await receiver.handle("r").signal("a\nb", 7)
+
+    async with app.worker():
+        handle = await receiver.start(id="r")
+        with pytest.raises(hf.InvalidInput, match="cannot be printed"):
+            await handle.signal("a\nb", 8)
+        await sender()
+        assert await handle == 7
+
+
 async def test_signals_from_a_body_keep_the_id_they_are_given(app):
     @app.workflow
     async def receiver() -> list[int]:

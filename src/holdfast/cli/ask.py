@@ -8,10 +8,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from holdfast.cli.entry import EXIT_ERROR
-from holdfast.cli.output import plain
+from holdfast.cli.listener import check_listener
+from holdfast.cli.output import as_json, plain, plain_json
 from holdfast.cli.session import Session, examples, on_home
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.errors import ConfigurationError
 from holdfast.http.network import is_loopback_host
 from holdfast.token_file import token_beside, token_file
@@ -37,8 +40,8 @@ FIRST_ERROR_STATUS: Final = 400
 def ask(session: Session, *, path: str, url: str, method: str | None, data: str | None) -> None:
     """Send a request to `holdfast serve` on this machine, and print the answer.
 
-    The token of the database is found by itself. It is sent to this machine's own addresses only. The exit status is 1
-    if the answer is an error.
+    The token of the database is found by itself. It is sent to this machine's own addresses only, and to no other
+    user who listens there. The exit status is 1 if the answer is an error.
     """
     where = urlsplit(url)
     if where.scheme != "http" or where.hostname is None or not is_loopback_host(where.netloc):
@@ -51,6 +54,9 @@ def ask(session: Session, *, path: str, url: str, method: str | None, data: str 
     )
     connection = HTTPConnection(where.hostname, where.port, timeout=ANSWER_SECONDS)
     try:
+        connection.connect()
+        if headers:
+            check_listener(connection.sock, url)
         connection.request(method or ("GET" if data is None else "POST"), path, data, headers)
         answer = connection.getresponse()
         text = answer.read().decode("utf-8", "replace")
@@ -59,7 +65,7 @@ def ask(session: Session, *, path: str, url: str, method: str | None, data: str 
     finally:
         connection.close()
     if text:
-        click.echo(plain(text))
+        click.echo(_told(text, in_json=session.json))
     if answer.status >= FIRST_ERROR_STATUS:
         raise click.exceptions.Exit(EXIT_ERROR)
 
@@ -68,3 +74,12 @@ def token_file_of(home_url: str) -> Path | None:
     """Where the token of a home is, if it is a file."""
     path = home_url.removeprefix("sqlite:///")
     return None if path == home_url else token_file(str(Path(path).resolve()))
+
+
+def _told(text: str, *, in_json: bool) -> str:
+    """An answer as it is printed: JSON stays what it is, and anything else is a text in it, if JSON is wanted."""
+    try:
+        msgspec.json.decode(text)
+    except UNREADABLE:
+        return as_json(text) if in_json else plain(text)
+    return plain_json(text)

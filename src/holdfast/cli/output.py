@@ -39,6 +39,9 @@ STATUS_COLOURS: Final = {
 OWN_COLOURS: Final = re.compile(r"\x1b\[(?:0|1|3[0-7])m")
 """What ``click.style`` writes for the colours here. They change no more than how the text looks."""
 
+BLANKS: Final = str.maketrans("\t\n\r", "   ")
+"""What may stand between the parts of JSON besides a blank. Inside texts it has escapes."""
+
 GAP: Final = "  "
 NARROWEST_COLUMNS: Final = 40
 MS_PER_SECOND: Final = 1_000
@@ -50,6 +53,11 @@ MS_PER_DAY: Final = 86_400_000
 def plain(text: str) -> str:
     """Text from outside on one line, harmless for terminals, without callback tokens and passwords of URLs."""
     return printable(told_url(masked(text)).replace("\n", " ⏎ "))
+
+
+def plain_json(text: str) -> str:
+    """As ``plain``, for JSON: control characters stand between its parts alone, and it stays JSON."""
+    return told_url(masked(printable_json(text.translate(BLANKS))))
 
 
 def echo(text: str, *, err: bool = False) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.codec.jsontext import UNREADABLE
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.files import open_file
@@ -113,7 +113,7 @@ class Filed(Struct, frozen=True):
                 return decode(line)
             sealed = decode_sealed(line)
             return decode(self.envelope.open_sealed(sealed.data, place_in_file(header.sealed, number)))
-        except (msgspec.DecodeError, UnicodeDecodeError, StoreUnusable) as error:
+        except (*UNREADABLE, StoreUnusable) as error:
             raise self._damaged(number, str(error)) from error
 
     def _checked(self, record: Record) -> Header:

@@ -113,7 +113,7 @@ _decoder: Final = msgspec.json.Decoder(Record)
 
 
 def decode(line: bytes) -> Record:
-    """A record. Raises ``msgspec.DecodeError``, or ``UnicodeDecodeError``."""
+    """A record. Raises what ``UNREADABLE`` lists."""
     record: Record = _decoder.decode(line)
     return record
 

@@ -14,7 +14,7 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
-from holdfast.keys import check_id
+from holdfast.keys import check_id, check_printable
 from holdfast.workflows import control
 from holdfast.workflows.deleting import delete
 from holdfast.workflows.fork import fork
@@ -135,6 +135,7 @@ class Handle(Generic[R]):
             await send_from_body(activation, SendSignal(self._partition, name, data, id))
             return
         refuse_in_step("handle.signal()")
+        check_printable("a signal's name", name)  # of senders outside: in a body it may be what earlier code recorded
         data = encode_untyped(value, f"the value of signal {name!r}", self._connect().limit_bytes)
         await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data)))
 

@@ -1,0 +1,111 @@
+"""Who listens on an address of this machine: whoever came first, and the kernel's tables say which user that is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.errors import ConfigurationError
+from holdfast.ownership import ROOT_USER
+
+TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+"""Linux has them (proc_pid_net(5)). Another system has none, and nothing can be checked there."""
+
+LISTENS: Final = "0A"
+WORD_BYTES: Final = 4
+
+Address = IPv4Address | IPv6Address
+ANY_4: Final = IPv4Address(0)
+ANY_6: Final = IPv6Address(0)
+
+
+class Place(Struct, frozen=True):
+    """An address and a port."""
+
+    address: Address
+    port: int
+
+
+def check_listener(connection: socket.socket, url: str) -> None:
+    """Nothing private goes to another user of the machine. Raises ``ConfigurationError`` unless this user, or root,
+    has what this connection leads to.
+    """
+    tables = _tables(url)
+    if not tables:
+        return
+    users = users_at(_end(connection.getpeername()), _end(connection.getsockname()), tables)
+    elsewhere = "serve on a port that is free (holdfast serve --port), and name it with --at"
+    if not users:
+        raise ConfigurationError(
+            f"it cannot be seen who listens at {url}, so the token of the database is not sent there: {elsewhere}"
+        )
+    strangers = sorted(users - {os.geteuid(), ROOT_USER})
+    if strangers:
+        raise ConfigurationError(
+            f"another user of this machine (uid {strangers[0]}) listens at {url}, and this is run by uid "
+            f"{os.geteuid()}: the token of the database is not sent there. If it is your server, ask as its user; "
+            f"else {elsewhere}"
+        )
+
+
+def users_at(there: Place, here: Place, tables: Iterable[str]) -> set[int]:
+    """Who listens at the far end of a connection, and who has accepted it, as the texts of the kernel's tables say.
+    Empty if nobody listens there: of a connection that nobody has accepted yet the tables say that it is root's.
+    """
+    listening: dict[Address, set[int]] = {}
+    accepted: set[int] = set()
+    for table in tables:
+        for line in table.splitlines()[1:]:
+            _, local, remote, state, _, _, _, uid, *_ = line.split()
+            near = _place(local)
+            if near.port != there.port:
+                continue
+            if state == LISTENS:
+                listening.setdefault(near.address, set()).add(int(uid))
+            elif near == there and _place(remote) == here:
+                accepted.add(int(uid))
+    for address in (there.address, ANY_4, ANY_6) if there.address.version == ANY_4.version else (there.address, ANY_6):
+        if address in listening:  # the kernel too takes who listens at the address itself before who listens at any
+            return listening[address] | accepted
+    return set()
+
+
+def _tables(url: str) -> list[str]:
+    found: list[str] = []
+    for table in TABLES:
+        try:
+            with suppress(FileNotFoundError):
+                found.append(table.read_text("ascii"))
+        except OSError as error:
+            raise ConfigurationError(
+                f"{table}, which says who listens at {url}, cannot be read ({error.strerror or error}), so the token "
+                "of the database is not sent"
+            ) from error
+    return found
+
+
+def _place(text: str) -> Place:
+    """``0100007F:1F90``: words of four bytes, each in the order of this machine."""
+    address, _, port = text.partition(":")
+    raw = bytes.fromhex(address)
+    if sys.byteorder == "little":
+        raw = b"".join(raw[at : at + WORD_BYTES][::-1] for at in range(0, len(raw), WORD_BYTES))
+    return Place(_plain(ip_address(raw)), int(port, 16))
+
+
+def _end(name: tuple[str, int]) -> Place:
+    """An end of a connection; what follows its port is of no interest."""
+    return Place(_plain(ip_address(name[0].partition("%")[0])), name[1])
+
+
+def _plain(address: Address) -> Address:
+    """An address of IPv4 in the clothes of IPv6 is the one that it means."""
+    return (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
