@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from typing import Any
 
+import msgspec
 import pytest
 from tests.messaging.places import Paid, Placed, virtually
 
@@ -409,3 +411,27 @@ def test_an_event_s_id_is_short_printable_text_and_no_actor(id):
                 await app.publish(Placed("1"), id=id)
 
     test()
+
+
+class Deep(msgspec.Struct):
+    order: Any
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@virtually
+async def test_an_event_is_published_if_its_consumers_can_be_given_it_and_refused_if_not(place):
+    app = place.app()
+    seen = handled(app, Deep)
+    async with app.worker():
+        await app.publish(Deep(nested(62)))
+        for levels in (63, 64):
+            with pytest.raises(hf.SerializationError, match="64 levels"):
+                await app.publish(Deep(nested(levels)))
+        await place.rest()
+    assert seen == [nested(62)]

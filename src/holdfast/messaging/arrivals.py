@@ -15,10 +15,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS
 from holdfast.errors import InvalidInput, UnknownName
 from holdfast.keys import LONGEST_ID_BYTES
 from holdfast.messaging.bus_queue import SOURCE_PREFIX, announced_of
-from holdfast.messaging.outbox import check_id
+from holdfast.messaging.outbox import check_id, nests_too_deep
 
 if TYPE_CHECKING:
     from holdfast.messaging.publishing import Outbox
@@ -51,7 +52,7 @@ async def take(
                 f"nobody here takes {letter.type!r} from {letter.source!r}: declare it with app.from_bus(...) and "
                 "@app.consumer(...), or narrow the rule that sends it"
             )
-        await outbox.accept(name, bytes(letter.detail), check_id(f"{letter.source}/{letter.id}"))
+        await _accept(letter, outbox, name, letter.detail, check_id(f"{letter.source}/{letter.id}"))
         return
     try:
         said = announced_of(letter.detail)
@@ -64,7 +65,18 @@ async def take(
     if said.event not in consumed:
         raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
     # The source, too: who may put events on a bus can be held by IAM to sources of his own, and to nothing in a detail.
-    await outbox.accept(said.event, bytes(said.data), _id_here(check_id(letter.source), said.origin, check_id(said.id)))
+    id = _id_here(check_id(letter.source), said.origin, check_id(said.id))
+    await _accept(letter, outbox, said.event, said.data, id)
+
+
+async def _accept(letter: Letter, outbox: Outbox, event: str, said: Raw, id: str) -> None:
+    data = bytes(said)
+    if nests_too_deep(data):
+        raise InvalidInput(
+            f"event {letter.id} of {letter.source} nests more than {NESTING_LIMIT_LEVELS} levels deep, together with "
+            "what consumers are given it in"
+        )
+    await outbox.accept(event, data, id)
 
 
 def _id_here(source: str, origin: str, id: str) -> str:

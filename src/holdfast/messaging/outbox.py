@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from holdfast import keys
 from holdfast.actors.record import HIDDEN_MARK, actor_of
 from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
+from holdfast.codec import jsontext
 from holdfast.codec.stored import stored
 from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
@@ -77,6 +78,11 @@ def check_id(id: str) -> str:
     if not stands_alone(id):
         raise InvalidInput(f"an event's id does not begin with {ACTOR_PREFIX!r}: {id!r}")
     return id
+
+
+def nests_too_deep(data: bytes) -> bool:
+    """Whether an event nests deeper than its consumers can be given it: as an argument, so one level deeper."""
+    return jsontext.nests_too_deep(b"[%b]" % data)
 
 
 def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Write, Write]:

@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.actors.mail import tell
 from holdfast.actors.scope import Turn
+from holdfast.codec.faults import too_deep
 from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
 from holdfast.functions import is_generator, told
@@ -231,7 +232,10 @@ class Outbox:
         if id is not None:
             check_id(id)
         name = name_of(type(event))
-        return name, encode_untyped(event, f"event {name}", self._connect().limit_bytes)
+        data = encode_untyped(event, f"event {name}", self._connect().limit_bytes)
+        if outbox.nests_too_deep(data):
+            raise too_deep(f"event {name}, as its consumers are given it,")
+        return name, data
 
 
 class Publish(Struct, frozen=True):

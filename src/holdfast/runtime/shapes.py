@@ -109,7 +109,7 @@ def recognised(event: Any) -> Work:
     """
     try:
         return _recognised(event)
-    except (AttributeError, KeyError, TypeError, UnicodeError) as error:
+    except (AttributeError, KeyError, TypeError, UnicodeError, RecursionError) as error:
         told = f"{type(error).__name__}: {error}"[:SHOWN_CHARACTERS]
         raise InvalidInput(
             f"this event looks like one that this function knows, and has another form ({told})"

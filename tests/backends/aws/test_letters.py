@@ -192,6 +192,13 @@ def test_what_others_say_is_handled_once_by_the_id_that_the_bus_gave_it() -> Non
     telling(story)
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 UNKNOWN = {
     "an event that nobody consumes": placed("1", event="Cancelled"),
     "a source that is not declared": letter("aws.ec2", "Object Created", {"key": "x"}, "e"),
@@ -199,6 +206,9 @@ UNKNOWN = {
     "a source of ours, and other words": letter("holdfast.shop", "Placed", {"order": "1"}, "e"),
     "an origin that nobody has": placed("1", origin="actor#Shop#s"),
     "an id that is none": placed("1", "x" * 501),
+    "an event that nests too deep": placed("1", data={"order": nested(63)}),
+    "an event that nests far too deep": placed("1", data={"order": nested(900)}),
+    "a detail that nests too deep": letter("aws.s3", "Object Created", {"key": nested(63)}, "e"),
     "no detail": {name: value for name, value in uploaded("x").items() if name != "detail"},
 }
 
@@ -211,6 +221,14 @@ def test_what_nobody_here_is_for_is_an_error_and_never_a_silent_success(what: st
             await cloud.invoke(event)
         batch = event_of(("bad", json.dumps(event)), ("good", json.dumps(placed("1"))))
         assert await cloud.invoke(batch) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
+        assert packer.handled == {"1": 1}
+
+    telling(story)
+
+
+def test_an_event_that_nests_as_deep_as_one_may_is_taken() -> None:
+    async def story(cloud: Cloud, packer: Packer) -> None:
+        await cloud.invoke(placed("1", data={"order": "1", "more": nested(62)}))
         assert packer.handled == {"1": 1}
 
     telling(story)

@@ -174,6 +174,23 @@ async def test_a_session_from_before_the_seal_is_found_unless_only_sealed_ones_a
             assert found is not None and found.values == {"user": "ann"}
 
 
+@pytest.mark.parametrize("begins", [b"\0", b"\0" + b"a" * 64 + b"-5"], ids=["a mark", "a reference"])
+@pytest.mark.parametrize("ends", [b"", b'"evil"', b"k"])
+@pytest.mark.parametrize("is_strict", [True, False])
+async def test_a_value_that_looks_like_what_keeps_a_blob_is_refused(redis_server, redis, begins, ends, is_strict):
+    cipher = Cipher(b"key")
+    async with (app := shop(redis_server, hf.SealedOnly(cipher) if is_strict else cipher)):
+        visits = app.session("visit", idle="1h", lifetime="1d", on="cache")
+        visit = await visits.start({"user": "bob"})
+        (key,) = kept(redis)
+        redis.hset(key, "fuser", begins + ends)
+        with pytest.raises(StoreUnusable, match="not sealed"):
+            await visits.find(visit.id)
+        moved = await visits.rotate(visit.id)
+        with pytest.raises(StoreUnusable, match="not sealed"):
+            await visits.find(moved)
+
+
 async def test_what_an_app_of_ones_own_shares_is_sealed_too(redis_server, redis, tmp_path):
     def of_my_own() -> Shared:
         return open_redis(redis_server.url, "mine:")

@@ -84,6 +84,14 @@ class Envelope:
             ) from error
         return self._plain(data, place)
 
+    def open_value(self, data: bytes, place: str) -> bytes:
+        """What is in no item, and so keeps no blob. Raises ``StoreUnusable`` if it begins as if it did."""
+        if data.startswith(BLOB_MARK):
+            raise StoreUnusable(
+                f"what is stored at {_told(place)} is not sealed, and no value that was ever written there"
+            )
+        return self.open(data, place)
+
     def open_sealed(self, data: bytes, place: str) -> bytes:
         """What was sealed by this release. Raises ``StoreUnusable`` if it was not, whatever was there before."""
         if not data.startswith(SEAL_MARK):

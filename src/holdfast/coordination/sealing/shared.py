@@ -104,8 +104,8 @@ class SealedSessions:
     def _opened(self, value: bytes, keys: Sequence[str], name: str) -> bytes:
         for key in keys[:-1]:
             with suppress(StoreUnusable):
-                return self._envelope.open(value, _session_place(key, name))
-        return self._envelope.open(value, _session_place(keys[-1], name))
+                return self._envelope.open_value(value, _session_place(key, name))
+        return self._envelope.open_value(value, _session_place(keys[-1], name))
 
     async def change(self, key: str, fields: Mapping[str, bytes], without: Sequence[str] = ()) -> bool:
         """See ``SessionStore.change``."""
