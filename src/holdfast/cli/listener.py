@@ -1,4 +1,4 @@
-"""Who listens on an address of this machine: whoever came first, and the kernel's tables say which user that is."""
+"""Which user listens on an address of this machine, as the tables of its kernel say."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_listener(connection: socket.socket, url: str) -> None:
 
 def users_at(there: Place, here: Place, tables: Iterable[str]) -> set[int]:
     """Who listens at the far end of a connection, and who has accepted it, as the texts of the kernel's tables say.
-    Empty if nobody listens there: of a connection that nobody has accepted yet the tables say that it is root's.
+    Empty if there is no listener: of a connection that was not accepted yet the tables say that it is root's.
     """
     listening: dict[Address, set[int]] = {}
     accepted: set[int] = set()
