@@ -20,10 +20,10 @@ from holdfast.actors.record import (
     actor_of,
     decode_call,
     decode_parked,
+    decode_record,
     describe_partition,
     key_of,
     partition_of,
-    record_in,
 )
 from holdfast.actors.reference import Reference
 from holdfast.actors.replies import find_reply
@@ -104,7 +104,7 @@ class ActorHandle:
         if reply is not None:
             return "completed" if reply.error is None else "failed"
         head = await self._head()
-        if request_id in record_in(head).recent:
+        if head.body and request_id in decode_record(head.body).recent:
             return "completed"
         if any(message.id == request_id for message in await self.messages()):
             return "waiting"
@@ -112,7 +112,7 @@ class ActorHandle:
 
     async def messages(self) -> tuple[Message, ...]:
         """The messages that wait, in order."""
-        trouble = record_in(await self._head()).trouble
+        trouble = decode_record(head.body).trouble if (head := await self._head()).body else {}
         found: list[Message] = []
         for item in await self._items(INBOX_PREFIX):
             known = trouble.get(item.sort)
@@ -177,7 +177,7 @@ def status_of(head: Item) -> ActorStatus:
     """What an actor's head says. One that cannot be read is shown with its key: it must not hide the others."""
     record, damaged = ActorRecord(schema=1, state=Raw(b"null")), None
     try:
-        record = record_in(head)
+        record = decode_record(head.body) if head.body else record
     except StoreUnusable as error:
         damaged = str(error)
     return ActorStatus(
@@ -196,7 +196,7 @@ def status_of(head: Item) -> ActorStatus:
 def timers_of(head: Item) -> tuple[TimerStatus, ...]:
     """The timers that are set in an actor, by name; none are known of one that cannot be read."""
     try:
-        return _timers_in(record_in(head))
+        return _timers_in(decode_record(head.body)) if head.body else ()
     except StoreUnusable:
         return ()
 

@@ -64,9 +64,7 @@ def ring(partition: str, head: Item | None, access: ActorAccess) -> Write:
     """The write that makes an actor look into its inbox, given its head as it was found."""
     now = access.clock.now_ms()
     if head is None:
-        return Put(
-            Item(partition=partition, status=record.READY, revision=1, due_at=now, body=record.UNWRITTEN), ABSENT
-        )
+        return Put(Item(partition=partition, status=record.READY, revision=1, due_at=now), ABSENT)
     match head.status:
         case record.DELETED:
             when = StatusIn((record.DELETED,))

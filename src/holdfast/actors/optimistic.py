@@ -16,7 +16,7 @@ from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.actors.turn import load
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.errors import Refused, SerializationError, StoreUnavailable, StoreUnusable
+from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
     UNOWNED,
@@ -60,8 +60,6 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
         try:
             load(actor)
         except Blocked as blocked:
-            if isinstance(blocked.__cause__, StoreUnusable):
-                raise blocked.__cause__ from None
             raise SerializationError(str(blocked)) from blocked
         await run_one(Delivery(request), actor, access)
         finished = actor.finished[0]  # behind it are the ends of replies that were kept for it

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.actors.record import ActorRecord, record_in
+from msgspec import Raw
+
+from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.resident import Resident
 from holdfast.actors.scope import Turn
 from holdfast.errors import InvalidState
-from holdfast.items import Item
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
@@ -59,5 +60,7 @@ def _view(resident: Resident) -> tuple[Actor, ActorRecord]:
 async def _load(reference: Reference, access: ActorAccess) -> tuple[Actor, ActorRecord]:
     kind = reference.kind
     head = await access.home.store.get(reference.partition)
-    record = record_in(Item(reference.partition) if head is None else head)
+    if head is None or not head.body:
+        return kind.fresh(), ActorRecord(schema=kind.schema, state=Raw(b"{}"))
+    record = decode_record(head.body)
     return kind.load(record.state, record.schema), record

@@ -10,7 +10,6 @@ from msgspec import Raw, Struct
 from holdfast.codec.stored import stored
 from holdfast.coordination.schedule import Missed, Schedule
 from holdfast.failure import ErrorRecord
-from holdfast.items import Item
 
 PARTITION_PREFIX: Final = "actor#"
 
@@ -101,15 +100,14 @@ class Trouble(Struct, frozen=True, omit_defaults=True):
 
 
 class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The body of an actor's head.
+    """The body of an actor's head. An empty body stands for an actor that has not begun.
 
-    ``schema`` is the version of the class's fields under which ``state`` was written, from 1 on. ``settings`` counts
-    how often timers were set. ``halted_by`` names the message that an actor has stopped at. ``stamp`` is the last one
-    given to a message of its own. ``parked_up_to`` is the last place in the inbox that a message was set aside from:
-    one that is delivered again comes to its old place, so none behind it needs to be looked for among those set aside.
-    ``left_by`` names the commit with which its owner let go of it: one that was not answered knows itself by that.
-    ``recent`` are messages that nobody awaits a reply to, by their ids, and until when (milliseconds) each may come
-    again.
+    ``schema`` is the version of the class's fields under which ``state`` was written. ``settings`` counts how often
+    timers were set. ``halted_by`` names the message that an actor has stopped at. ``stamp`` is the last one given to a
+    message of its own. ``parked_up_to`` is the last place in the inbox that a message was set aside from: one that is
+    delivered again comes to its old place, so none behind it needs to be looked for among those set aside. ``left_by``
+    names the commit with which its owner let go of it: one that was not answered knows itself by that. ``recent`` are
+    messages that nobody awaits a reply to, by their ids, and until when (milliseconds) each may come again.
     """
 
     schema: int
@@ -126,17 +124,6 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 encode_record: Final = msgspec.json.Encoder().encode
 decode_record: Final = stored(ActorRecord, "the record of an actor")
-
-UNWRITTEN: Final = encode_record(ActorRecord(schema=0, state=NOT_BEGUN))
-"""The body of a head before the first commit of its actor: so that an empty one is none of ours."""
-
-
-def record_in(head: Item) -> ActorRecord:
-    """The record in an actor's head. Raises ``StoreUnusable`` if it cannot be read; also if it is empty, unless there
-    was no commit for certain: earlier releases left the body empty until then.
-    """
-    untouched = head.epoch == 0 or (head.epoch == 1 and head.status == RUNNING)
-    return decode_record(head.body if head.body or not untouched else UNWRITTEN)
 
 
 class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):

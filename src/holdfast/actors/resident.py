@@ -143,7 +143,6 @@ class Resident(Entity):
         "replies",
         "running",
         "suspects",
-        "unreadable",
         "version",
         "view",
         "waits_for",
@@ -165,7 +164,6 @@ class Resident(Entity):
         self.promised: dict[str, Item] = {}
         self.replies: dict[str, Reply] = {}
         self.running: Delivery | None = None
-        self.unreadable: Exception | None = None
         self.waits_for: set[str] = set()
         self.committing: asyncio.Task[None] | None = None
         self.suspects: set[str] = set()
@@ -207,9 +205,6 @@ class Resident(Entity):
 
     def enqueue(self, delivery: Delivery) -> None:
         """Take in a call from this process. What has been rung for by now is looked at before it."""
-        if self.unreadable is not None:  # it is about to be forgotten
-            delivery.fail(self.unreadable)
-            return
         delivery.behind = self.looks + self.unread
         self.calls.append(delivery)
         self.wake()
@@ -341,7 +336,7 @@ class Resident(Entity):
         waiting = [*(each.delivery for each in self.finished), *self.calls]
         if self.running is not None:
             waiting.append(self.running)
-        self.committed = self.unreadable = None
+        self.committed = None
         self.reset()
         self.calls.clear()
         self.view = None

@@ -25,9 +25,9 @@ from holdfast.actors.record import (
     READY,
     RUNNING,
     SUSPENDED,
-    UNWRITTEN,
+    ActorRecord,
     decode_call,
-    record_in,
+    decode_record,
 )
 from holdfast.actors.resident import ELSEWHERE, Delivery, Resident, Version
 from holdfast.clock import elapsed_seconds
@@ -122,9 +122,7 @@ async def claim(actor: Resident, host: Host) -> bool:
 
 async def begin(actor: Resident, until: int, host: Host) -> bool:
     """Bring an actor into being with our lease in it."""
-    head = Item(
-        partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1, body=UNWRITTEN
-    )
+    head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
     try:
         await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
     except Refused:
@@ -141,16 +139,19 @@ def load(actor: Resident) -> None:
     assert actor.head is not None
     kind = actor.kind
     try:
-        record = record_in(actor.head)
-        actor.actor = kind.load(record.state, record.schema)
+        if actor.head.body:
+            record = decode_record(actor.head.body)
+            actor.actor = kind.load(record.state, record.schema)
+        else:
+            record = ActorRecord(schema=kind.schema, state=NOT_BEGUN)
+            actor.actor = kind.fresh()
         state = kind.encode(actor.actor)
     except Exception as error:  # an upcaster is users' code
-        actor.unreadable = error
         for delivery in actor.calls:
             delivery.fail(error)
         actor.calls.clear()
         raise Blocked(str(error)) from error
-    deleted = record.state == NOT_BEGUN and record.schema > 0
+    deleted = bool(actor.head.body) and record.state == NOT_BEGUN
     actor.version = actor.committed = Version(replace(record, schema=kind.schema), state, deleted=deleted)
     actor.halting = record.halted_by is not None  # its owner died before he could say so
     actor.head = None
