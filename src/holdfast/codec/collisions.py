@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, cast
 
 MOST_ALIKE: Final = 100
-"""So many different numbers of one hash are taken; by chance there are hardly ever two."""
+"""So many numbers with the hash of another one are taken; by chance there is hardly ever one."""
 
 _LONG_NUMBER: Final = re.compile(r"[-+.\w]{17,}")
 """Whatever may be a UUID, or what ``Decimal`` takes for a number: digits of any script, with underscores anywhere. All
@@ -29,7 +29,7 @@ _HEXADECIMAL_DIGITS: Final = 32
 
 
 def numbers_collide(text: bytes) -> bool:
-    """Whether more than ``MOST_ALIKE`` numbers in a JSON text have one hash.
+    """Whether more than ``MOST_ALIKE`` numbers in a JSON text have the hash of another one: of one, or of many.
 
     >>> numbers_collide(str([n * (2**61 - 1) for n in range(16, 200)]).encode())
     True
@@ -39,12 +39,14 @@ def numbers_collide(text: bytes) -> bool:
     plain = text.decode(errors="replace")
     if "\\u" in plain:
         plain = _without_escapes(plain)
-    seen: dict[int, int] = {}
+    seen: set[int] = set()
+    alike = 0
     for number in set(_LONG_NUMBER.findall(plain)):
         for residue in _hashes_of(number):
-            seen[residue] = count = seen.get(residue, 0) + 1
-            if count > MOST_ALIKE:
+            alike += residue in seen
+            if alike > MOST_ALIKE:
                 return True
+            seen.add(residue)
     return False
 
 
@@ -61,4 +63,4 @@ def _hashes_of(number: str) -> Iterator[int]:
         with suppress(ValueError):
             yield int(digits, 16) % sys.hash_info.modulus
     with suppress(InvalidOperation):
-        yield abs(hash(Decimal(number)))
+        yield hash(Decimal(number))

@@ -127,12 +127,14 @@ def check_size(request: Request, limits: HttpLimits) -> None:
 
 
 def check_body(body: bytes, limits: HttpLimits) -> None:
-    """Raise ``Problem`` if a body is larger than allowed, or holds more values, or numbers with one hash."""
+    """Raise ``Problem`` if a body is larger than allowed, or holds more values, or numbers with the hash of another."""
     check_body_size(len(body), limits)
     if holds_more_values(body, limits.body_values):
         raise Problem(413, "payload_too_large", f"the body holds over {limits.body_values} values")
     if numbers_collide(body):
-        raise Problem(400, "invalid_input", f"the body holds over {MOST_ALIKE} numbers that have one hash")
+        raise Problem(
+            400, "invalid_input", f"the body holds over {MOST_ALIKE} numbers that have the hash of another one"
+        )
 
 
 def check_body_size(size_bytes: int, limits: HttpLimits) -> None:

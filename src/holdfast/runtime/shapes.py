@@ -147,9 +147,9 @@ def message_of(body: str) -> Command | Letter:
 
 
 def check_numbers(body: str) -> None:
-    """Raise ``InvalidInput`` if a message holds so many numbers with one hash that a set of them takes for ever."""
+    """Raise ``InvalidInput`` if a message holds many numbers with the hash of another: a set of them takes too long."""
     if numbers_collide(body.encode()):
-        raise InvalidInput(f"the message holds over {MOST_ALIKE} numbers that have one hash")
+        raise InvalidInput(f"the message holds over {MOST_ALIKE} numbers that have the hash of another one")
 
 
 def _letter(event: bytes) -> Letter:
