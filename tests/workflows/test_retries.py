@@ -304,6 +304,29 @@ async def test_all_requests_to_cancel_that_ended_it_are_taken_back(app, do, ran,
         assert await handle.result("60s") == "went on"
 
 
+async def test_an_execution_that_was_cancelled_twice_is_retried_without_its_code_too(world, reaches):
+    app, other = world.app(), world.app()
+
+    @app.workflow
+    async def job() -> str:
+        try:
+            return await hf.signal("go", str)
+        finally:
+            await hf.sleep("20ms")
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await reaches(handle, "SUSPENDED")
+        await handle.cancel("once")
+        await handle.cancel("twice")
+        with pytest.raises(hf.ExecutionCancelled, match="once"):
+            await handle.result("60s")
+    async with other:
+        access = other.access()
+        await Retrier(access.home, None, access.registry, access.clock).retry(partition_of("job", "j"))
+    assert "job" not in access.registry.workflows
+
+
 async def test_an_at_most_once_step_whose_outcome_nobody_knows_is_not_run_again(app, do, ran, broken, eventually):
     broken.add("a")
     started = asyncio.Event()

@@ -278,7 +278,7 @@ def _left_of(entry: Entry, failed: tuple[str, ...], over: Container[str]) -> Ent
     match entry:
         case Intended(op=op) if op in over:
             return None
-        case Done(op=op) | Failed(op=op) | Tried(op=op) | Intended(op=op) | Progressed(op=op) if op in failed:
+        case Done(op=op) | Failed(op=op) | Tried(op=op) | Progressed(op=op) if op in failed:
             return None
         case Done(kind=kind, op=op) if kind == TIMER and not is_sleep(op):
             return None  # a time-out begins anew

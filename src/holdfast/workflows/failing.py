@@ -7,7 +7,8 @@ told from another one that says the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -62,26 +63,30 @@ def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
 
 
 def _cancelled(recorded: Recorded, registry: Registry, *, timed_out: bool) -> int:
-    """Where the request stands that ended the body. Those that came while it cleaned up go with it."""
-    entries = recorded.entries
+    """Where the request stands that ended the body. Those that came while it cleaned up go with it.
+
+    Without the code of the workflow it is the last one that is taken for it.
+    """
+    entries, got = recorded.entries, None
     places = [n for n, each in enumerate(entries) if isinstance(each, Cancelled) and each.timed_out == timed_out]
-    activation = _replayed(recorded, entries, registry)
-    try:
-        got = activation.main.cancelled
-    finally:
-        activation.evict()
+    if len(places) > 1 and recorded.record.workflow in registry.workflows:
+        with _replayed(recorded, entries, registry, registry.errors.rebuild) as activation:
+            got = activation.main.cancelled
     return next((n for n in places if entries[n] is got), places[-1] if places else len(entries))
 
 
-def _replayed(recorded: Recorded, entries: Sequence[Entry], registry: Registry) -> Activation:
-    """The body as it was behind these entries. To be evicted."""
-    record = recorded.record
-    workflow = registry.workflow(record.workflow)
-    activation = activation_of(
-        recorded.head.partition, record, workflow, entries, registry.errors.rebuild, looking=True
-    )
-    activation.begin()
-    return activation
+@contextmanager
+def _replayed(
+    recorded: Recorded, entries: Sequence[Entry], registry: Registry, rebuild: Callable[[ErrorRecord], Exception]
+) -> Generator[Activation]:
+    """The body as it was behind these entries, with today's code."""
+    workflow = registry.workflow(recorded.record.workflow)
+    activation = activation_of(recorded.head.partition, recorded.record, workflow, entries, rebuild, looking=True)
+    try:
+        activation.begin()
+        yield activation
+    finally:
+        activation.evict()
 
 
 def _refuse_undone(recorded: Recorded, place: int, registry: Registry) -> None:
@@ -121,10 +126,7 @@ def _raised(recorded: Recorded, registry: Registry) -> list[str] | None:
         made[id(rebuilt)] = rebuilt, sources[id(error)]
         return rebuilt
 
-    workflow = registry.workflow(record.workflow)
-    activation = activation_of(recorded.head.partition, record, workflow, recorded.entries, rebuild, looking=True)
-    try:
-        activation.begin()
+    with _replayed(recorded, recorded.entries, registry, rebuild) as activation:
         match activation.outcome:
             case Raised(error) if activation.broken is None and _says(error, record.error):
                 sources_found = [made[id(each)][1] for each in _origins(error, made) if id(each) in made]
@@ -133,8 +135,6 @@ def _raised(recorded: Recorded, registry: Registry) -> list[str] | None:
                 return list(dict.fromkeys(sources_found))
             case _:
                 return None
-    finally:
-        activation.evict()
 
 
 def _says(error: BaseException, recorded: ErrorRecord | None) -> bool:
@@ -190,11 +190,8 @@ def _beside(recorded: Recorded, found: Failure, registry: Registry) -> list[str]
     ]
     if not alike:
         return []
-    activation = _replayed(recorded, entries[: found.place], registry)
-    try:
+    with _replayed(recorded, entries[: found.place], registry, registry.errors.rebuild) as activation:
         return [op for op in alike if op in activation.requested]
-    finally:
-        activation.evict()
 
 
 def _cause_of(error: ErrorRecord) -> tuple[str, str]:
