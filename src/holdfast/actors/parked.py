@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast import ids
-from holdfast.actors.record import PARKED_PREFIX, REPLY_PREFIX, Call, Parked, Reply, Trouble, encode, timer_of
-from holdfast.actors.replies import fingerprint_of
+from holdfast.actors.record import (
+    PARKED_PREFIX,
+    REPLY_PREFIX,
+    Call,
+    Parked,
+    Reply,
+    Trouble,
+    encode,
+    fingerprint_of,
+    timer_of,
+)
 from holdfast.codec.stored import stored
 from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Write
 

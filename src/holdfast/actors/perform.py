@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.actors.failing import end_trouble, fail, let_go_of, was_set_aside
 from holdfast.actors.overtaken import refuse_if_overtaken
-from holdfast.actors.record import NOT_BEGUN, Call, Reply, timer_place
-from holdfast.actors.replies import find_reply, fingerprint_of, receipt, remembered, replied, reply_writes
+from holdfast.actors.record import NOT_BEGUN, Call, Reply, fingerprint_of, timer_place
+from holdfast.actors.replies import find_reply, receipt, remembered, replied, reply_writes
 from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced

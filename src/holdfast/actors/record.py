@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast import ids
 from holdfast.codec.stored import stored
 from holdfast.coordination.schedule import Missed, Schedule
 from holdfast.failure import ErrorRecord
@@ -146,6 +147,11 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     sent_at: int = 0
     naming: int = 0
     kept: bool = False
+
+
+def fingerprint_of(call: Call) -> str:
+    """What tells two requests under one id apart (G11)."""
+    return ids.fingerprint(f"{call.method}\0".encode() + bytes(call.args))
 
 
 def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from holdfast import ids
-from holdfast.actors.record import REPLY_PREFIX, ActorRecord, Call, Reply, decode_reply, describe_partition, encode
+from holdfast.actors.record import (
+    REPLY_PREFIX,
+    ActorRecord,
+    Call,
+    Reply,
+    decode_reply,
+    describe_partition,
+    encode,
+    fingerprint_of,
+)
 from holdfast.actors.resident import Delivery, Replied, Resident
 from holdfast.errors import IdempotencyMismatch, InvalidState
 from holdfast.failure import describe
@@ -36,11 +44,6 @@ def remembered(call: Call, record: ActorRecord, access: ActorAccess) -> dict[str
     now = access.clock.now_ms()
     recent = {id: until for id, until in record.recent.items() if until > now}
     return record.recent if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
-
-
-def fingerprint_of(call: Call) -> str:
-    """What tells two requests under one id apart (G11)."""
-    return ids.fingerprint(f"{call.method}\0".encode() + bytes(call.args))
 
 
 async def find_reply(partition: str, request_id: str, access: ActorAccess) -> Reply | None:
