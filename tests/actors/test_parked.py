@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import holdfast as hf
-from holdfast.actors.parked import REGISTER
+from holdfast.actors.mailbox.parked import REGISTER
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.testing import FaultCounts, FaultsAt, VirtualClock, faulty_home, run_virtual
 from holdfast.testing.faults import LoseAnswer

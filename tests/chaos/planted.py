@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors import commit, perform, replies, turn
+from holdfast.actors.turn import commit, perform
+from holdfast.actors.turn import reply as replies
+from holdfast.actors.turn import stages as turn
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import bank, points
 from holdfast.chaos.worker import app

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 from tests.scenarios import scenario
 
-from holdfast.actors import commit, perform
 from holdfast.actors.record import REPLY_PREFIX
-from holdfast.actors.resident import Finished, Resident, Version
+from holdfast.actors.turn import commit, perform
+from holdfast.actors.turn.entity import Finished, Resident, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place
 from holdfast.testing import crash_at_every_write, pause_at_every_write

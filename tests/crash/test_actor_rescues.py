@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.actors.failing import DEATHS_PER_ATTEMPT
+from holdfast.actors.turn.failure import DEATHS_PER_ATTEMPT
 from holdfast.errors import StoreUnavailable
 from holdfast.retry import Retry
 from holdfast.testing import FaultsAt, World, run_virtual

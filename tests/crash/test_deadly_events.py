@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 import holdfast as hf
-from holdfast.actors.failing import DEATHS_PER_ATTEMPT
+from holdfast.actors.turn.failure import DEATHS_PER_ATTEMPT
 from holdfast.errors import StoreUnavailable
 from holdfast.testing import FaultsAt, World, run_virtual
 from holdfast.testing.faults import CrashAfter, CrashBefore, Delay, FailBefore, LoseAnswer, WriteFault

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from tests.messaging.places import FAST, Paid, Placed, virtually
 
 import holdfast as hf
-from holdfast.actors.failing import DEATHS_PER_ATTEMPT
 from holdfast.actors.record import PARKED_PREFIX
+from holdfast.actors.turn.failure import DEATHS_PER_ATTEMPT
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import HEAD
 from holdfast.messaging.outbox import ENTRY_PREFIX

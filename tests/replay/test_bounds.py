@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS
 
 import holdfast as hf
-from holdfast.actors.commit import together
+from holdfast.actors.turn.commit import together
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import InvalidInput
 from holdfast.items import Bounds, Delete, Item, Put, body_of, parts_of
@@ -232,10 +232,10 @@ def splits(monkeypatch):
         counted["actors"] += bool(rest)
         return batch, rest
 
-    monkeypatch.setattr("holdfast.actors.perform.OWN_WRITES", -1_000)
+    monkeypatch.setattr("holdfast.actors.turn.perform.OWN_WRITES", -1_000)
     monkeypatch.setattr("holdfast.replay.journal.parts_of", counting_parts)
     monkeypatch.setattr("holdfast.messaging.relay.parts_of", counting_parts)
-    monkeypatch.setattr("holdfast.actors.commit.together", counting_together)
+    monkeypatch.setattr("holdfast.actors.turn.commit.together", counting_together)
     return counted
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.actors import requests
+from holdfast.actors.calling import requests
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.kernel.attendance import Attendance
 from holdfast.workflows import access

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 import holdfast as hf
-from holdfast.actors.handle import ActorHandle
+from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.record import HALTED
 from holdfast.app import App
 from holdfast.errors import InvalidState, NotFound

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from holdfast.actors import record
 from holdfast.actors.access import ActorAccess
-from holdfast.actors.resident import Resident
-from holdfast.actors.turn import turn
+from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.stages import turn
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from holdfast.actors.calls import call
+from holdfast.actors.calling.call import call
 from holdfast.actors.record import partition_of
 from holdfast.duration import Duration, seconds
 from holdfast.functions import told

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.actors.mail import post, post_with, tell, withdraw
-from holdfast.actors.operation import send_from_body
+from holdfast.actors.calling.operation import send_from_body
+from holdfast.actors.mailbox.post import post, post_with, tell, withdraw
 from holdfast.actors.record import Call
 from holdfast.actors.reference import BoundMethod, check_request_id
 from holdfast.duration import Duration, milliseconds

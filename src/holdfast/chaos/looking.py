@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 import holdfast as hf
-from holdfast.actors.listing import LARGEST_PAGE, ParkedMessage
+from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage
 from holdfast.actors.record import PARTITION_PREFIX
 from holdfast.chaos.shop import Books, app
 from holdfast.coordination.inbox import INBOX_PREFIX

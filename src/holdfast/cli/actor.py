@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
-from holdfast.actors.handle import DELETE_TIMEOUT
+from holdfast.actors.admin.handle import DELETE_TIMEOUT
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.actors.sending import send as send_message
 from holdfast.app import App

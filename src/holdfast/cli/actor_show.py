@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 from msgspec import Struct
 
-from holdfast.actors.handle import ActorStatus, Message, TimerStatus
-from holdfast.actors.listing import LARGEST_PAGE
+from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
+from holdfast.actors.admin.listing import LARGEST_PAGE
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.app import App
 from holdfast.cli.known import status_of

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.actors import record as actors
-from holdfast.actors.parked import REGISTER
+from holdfast.actors.mailbox.parked import REGISTER
 from holdfast.backends.sqlite.checkup import Checkup, check_up
 from holdfast.backends.sqlite.connection import FIRST_SOUND_SQLITE
 from holdfast.backends.sqlite.schema import SCHEMA_VERSION

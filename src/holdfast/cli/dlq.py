@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 from msgspec import Raw, Struct
 
-from holdfast.actors.handle import ActorHandle
-from holdfast.actors.listing import LARGEST_PAGE, ParkedMessage, find_parked
+from holdfast.actors.admin.handle import ActorHandle
+from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage, find_parked
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.app import App
 from holdfast.cli.actor import args_option, mending_app

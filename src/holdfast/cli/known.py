@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from holdfast.actors.admin.handle import ActorStatus, Message
 from holdfast.actors.definition import Kind
-from holdfast.actors.handle import ActorStatus, Message
 from holdfast.actors.lookup import kind_named, method_named
 from holdfast.actors.reference import BoundMethod
 from holdfast.app import App

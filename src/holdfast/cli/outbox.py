@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from holdfast.actors.listing import LARGEST_PAGE
+from holdfast.actors.admin.listing import LARGEST_PAGE
 from holdfast.app import App
 from holdfast.cli.output import between, duration, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home

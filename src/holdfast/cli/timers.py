@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.actors.listing import LARGEST_PAGE, SetTimer, list_timers
+from holdfast.actors.admin.listing import LARGEST_PAGE, SetTimer, list_timers
 from holdfast.app import App
 from holdfast.cli.actor_show import again
 from holdfast.cli.output import between, duration, shown_moment, table

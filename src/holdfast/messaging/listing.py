@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.actors.listing import check_limit
+from holdfast.actors.admin.listing import check_limit
 from holdfast.actors.record import HIDDEN_MARK, describe_partition
 from holdfast.clock import moment
 from holdfast.errors import InvalidInput

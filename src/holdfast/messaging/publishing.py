@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.actors.mail import tell
+from holdfast.actors.mailbox.post import tell
 from holdfast.actors.scope import Turn
 from holdfast.codec.faults import too_deep
 from holdfast.codec.typed import codec_for, encode_untyped
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.actors.access import ActorAccess
-    from holdfast.actors.operation import Performer
+    from holdfast.actors.calling.operation import Performer
     from holdfast.replay.requests import Operation
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from holdfast.actors.mail import ring
+from holdfast.actors.mailbox.post import ring
 from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from holdfast.actors.mail import tell
+from holdfast.actors.mailbox.post import tell
 from holdfast.coordination.document.handle import CONFLICT_RETRY, MISSING, Document, Missing
 from holdfast.coordination.document.record import Versioned, before, is_ours, new_writer, tombstone
 from holdfast.errors import Conflict, InvalidInput, InvalidState, Refused, StoreUnavailable

@@ -25,7 +25,7 @@ from holdfast.actors.record import (
     decode_parked,
     decode_record,
 )
-from holdfast.actors.resident import next_timer
+from holdfast.actors.turn.entity import next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import HEAD, Item
 from holdfast.testing.virtual_time import VirtualClock

@@ -7,8 +7,8 @@ from signal import SIGKILL
 from typing import Final
 
 import holdfast as hf
-from holdfast.actors.failing import DEATHS_PER_ATTEMPT
-from holdfast.actors.listing import ParkedMessage
+from holdfast.actors.admin.listing import ParkedMessage
+from holdfast.actors.turn.failure import DEATHS_PER_ATTEMPT
 from holdfast.chaos.bank import ACCEPTED, REPEAT
 from holdfast.chaos.crew import Worker
 from holdfast.chaos.looking import in_outbox, parked, until

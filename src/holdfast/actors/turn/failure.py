@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.actors.keeping import Place, let_go
-from holdfast.actors.parked import lies_parked, mark_of, parking
+from holdfast.actors.mailbox.parked import lies_parked, mark_of, parking
 from holdfast.actors.record import Call, Trouble
-from holdfast.actors.replies import receipt, reply_writes
-from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.timers import after_firing
+from holdfast.actors.turn.entity import Delivery, Replied, Resident, Version
+from holdfast.actors.turn.reply import receipt, reply_writes
+from holdfast.actors.turn.reply_retention import Place, let_go
 from holdfast.failure import describe
 
 if TYPE_CHECKING:

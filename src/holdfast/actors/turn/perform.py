@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.failing import end_trouble, fail, let_go_of, was_set_aside
-from holdfast.actors.overtaken import refuse_if_overtaken
 from holdfast.actors.record import NOT_BEGUN, Call, Reply, fingerprint_of, timer_place
-from holdfast.actors.replies import find_reply, receipt, remembered, replied, reply_writes
-from holdfast.actors.resident import Delivery, Replied, Resident, Version
 from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
+from holdfast.actors.turn.entity import Delivery, Replied, Resident, Version
+from holdfast.actors.turn.failure import end_trouble, fail, let_go_of, was_set_aside
+from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
+from holdfast.actors.turn.reply import find_reply, receipt, remembered, replied, reply_writes
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
 from holdfast.items import Delete, one_per_place, parts_of

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
-from holdfast.actors.cycles import find_deadlock, refuse_cycle, waiting_for
-from holdfast.actors.mail import post
-from holdfast.actors.optimistic import call_optimistically
-from holdfast.actors.overtaken import refuse_if_overtaken
+from holdfast.actors.calling.cycles import find_deadlock, refuse_cycle, waiting_for
+from holdfast.actors.calling.optimistic import call_optimistically
+from holdfast.actors.calling.withdrawal import take_back
+from holdfast.actors.mailbox.post import post
 from holdfast.actors.record import REPLY_PREFIX, Call, Reply, decode_reply, describe_partition
-from holdfast.actors.replies import find_reply, replied
-from holdfast.actors.resident import Delivery, Outcome, Replied, Resident
-from holdfast.actors.taking_back import take_back
+from holdfast.actors.turn.entity import Delivery, Outcome, Replied, Resident
+from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
+from holdfast.actors.turn.reply import find_reply, replied
 from holdfast.errors import CallCycle, WaitTimeout
 from holdfast.kernel.unit import Unit
 

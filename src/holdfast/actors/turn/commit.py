@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.actors.mail import ring
+from holdfast.actors.mailbox.post import ring
 from holdfast.actors.record import DELETED, PARTITION_PREFIX, REPLY_PREFIX, RUNNING, describe_partition, encode_record
-from holdfast.actors.resident import ELSEWHERE, Finished, Resident, Version, next_timer
+from holdfast.actors.turn.entity import ELSEWHERE, Finished, Resident, Version, next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable

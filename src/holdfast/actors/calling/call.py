@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from holdfast import ids
-from holdfast.actors.operation import call_from_body
-from holdfast.actors.reading import read_now
+from holdfast.actors.calling.operation import call_from_body
+from holdfast.actors.calling.read import read_now
+from holdfast.actors.calling.requests import request_reply
 from holdfast.actors.record import REPLY_PREFIX, Call
-from holdfast.actors.requests import request_reply
 from holdfast.actors.scope import Turn
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.unit import current_unit

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from holdfast.actors.handle import ActorStatus, Message, parked_message, status_of, timers_of
-from holdfast.actors.parked import REGISTER, noted
+from holdfast.actors.admin.handle import ActorStatus, Message, parked_message, status_of, timers_of
+from holdfast.actors.mailbox.parked import REGISTER, noted
 from holdfast.actors.record import (
     DELETED,
     HIDDEN_MARK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.actors.resident import Resident
+from holdfast.actors.turn.entity import Resident
 from holdfast.coordination.lease import Fenced
 
 if TYPE_CHECKING:

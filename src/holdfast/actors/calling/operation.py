@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.actors.mail import post
+from holdfast.actors.calling.requests import request_reply
+from holdfast.actors.mailbox.post import post
 from holdfast.actors.record import Call
-from holdfast.actors.requests import request_reply
 from holdfast.codec.typed import codec_for
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.replay.program import AnyEffect, Arrival, Effect

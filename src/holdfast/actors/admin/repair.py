@@ -11,9 +11,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.keeping import let_go_now
-from holdfast.actors.mail import ring, tell
-from holdfast.actors.parked import parking, removing
+from holdfast.actors.mailbox.parked import parking, removing
+from holdfast.actors.mailbox.post import ring, tell
 from holdfast.actors.record import (
     CLAIMABLE,
     HALTED,
@@ -34,8 +33,9 @@ from holdfast.actors.record import (
     timer_call,
     timer_of,
 )
-from holdfast.actors.replies import RESEND_WINDOW_MS
 from holdfast.actors.timers import after_firing
+from holdfast.actors.turn.reply import RESEND_WINDOW_MS
+from holdfast.actors.turn.reply_retention import let_go_now
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
 from holdfast.persist import write_for_caller

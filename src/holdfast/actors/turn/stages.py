@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.actors.commit import Rest, begin_commit, commit, commit_under_way
-from holdfast.actors.failing import prepare
-from holdfast.actors.mail import halted
-from holdfast.actors.perform import run_one
+from holdfast.actors.mailbox.post import halted
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
@@ -29,7 +26,10 @@ from holdfast.actors.record import (
     decode_call,
     decode_record,
 )
-from holdfast.actors.resident import ELSEWHERE, Delivery, Resident, Version
+from holdfast.actors.turn.commit import Rest, begin_commit, commit, commit_under_way
+from holdfast.actors.turn.entity import ELSEWHERE, Delivery, Resident, Version
+from holdfast.actors.turn.failure import prepare
+from holdfast.actors.turn.perform import run_one
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held

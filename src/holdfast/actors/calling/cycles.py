@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from holdfast.actors.record import decode_call, describe_partition
-from holdfast.actors.resident import Resident
+from holdfast.actors.turn.entity import Resident
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle
 

@@ -11,8 +11,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors import mending
-from holdfast.actors.perform import DELETE_METHOD
+from holdfast.actors.admin import repair as mending
+from holdfast.actors.calling.requests import request_reply
 from holdfast.actors.record import (
     PARKED_PREFIX,
     ActorRecord,
@@ -26,8 +26,8 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.actors.reference import Reference
-from holdfast.actors.replies import find_reply
-from holdfast.actors.requests import request_reply
+from holdfast.actors.turn.perform import DELETE_METHOD
+from holdfast.actors.turn.reply import find_reply
 from holdfast.clock import moment
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule

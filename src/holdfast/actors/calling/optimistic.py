@@ -8,13 +8,13 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.commit import is_message_to
-from holdfast.actors.mail import tell
+from holdfast.actors.mailbox.post import tell
 from holdfast.actors.model import Actors
-from holdfast.actors.perform import DELETE_METHOD, run_one
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
-from holdfast.actors.resident import Delivery, Replied, Resident
-from holdfast.actors.turn import load
+from holdfast.actors.turn.commit import is_message_to
+from holdfast.actors.turn.entity import Delivery, Replied, Resident
+from holdfast.actors.turn.perform import DELETE_METHOD, run_one
+from holdfast.actors.turn.stages import load
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (

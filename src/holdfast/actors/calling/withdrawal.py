@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from holdfast.actors.commit import GATHERING_SECONDS, begin_commit, commit_under_way
-from holdfast.actors.mail import tell, withdraw
+from holdfast.actors.mailbox.post import tell, withdraw
 from holdfast.actors.record import READY, RUNNING, decode_call
-from holdfast.actors.replies import find_reply
-from holdfast.actors.resident import Resident
+from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
+from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.reply import find_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused
 from holdfast.items import EpochIs, Update

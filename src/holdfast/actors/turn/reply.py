@@ -16,7 +16,7 @@ from holdfast.actors.record import (
     encode,
     fingerprint_of,
 )
-from holdfast.actors.resident import Delivery, Replied, Resident
+from holdfast.actors.turn.entity import Delivery, Replied, Resident
 from holdfast.errors import IdempotencyMismatch, InvalidState
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write

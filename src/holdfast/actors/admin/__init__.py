@@ -1,0 +1,1 @@
+"""Actors from outside: look at them, list them, repair them."""

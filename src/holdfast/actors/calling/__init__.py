@@ -1,0 +1,1 @@
+"""A call, from its reference to its reply."""
