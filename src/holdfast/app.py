@@ -13,7 +13,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 from holdfast.actors.access import ActorAccess
 from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
-from holdfast.actors.definition import Kind
+from holdfast.actors.kind import Kind
 from holdfast.actors.model import Actors
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES

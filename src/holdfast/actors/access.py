@@ -13,7 +13,7 @@ from holdfast.kernel.attendance import Attendance
 from holdfast.kernel.watch import Rings
 
 if TYPE_CHECKING:
-    from holdfast.actors.definition import Kind
+    from holdfast.actors.kind import Kind
     from holdfast.failure import ErrorRecord, ErrorRegistry
     from holdfast.items import Item
     from holdfast.kernel.host import Host, Limits

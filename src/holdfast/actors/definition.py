@@ -5,36 +5,34 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Final, Self, TypeVar, cast, overload
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
+from msgspec import UNSET, Struct, UnsetType, defstruct
 
-from holdfast.actors.limited import Leave, Limit, Limited, check_method, declared_limit, limit_in_seconds
-from holdfast.actors.record import NOT_BEGUN
+from holdfast.actors.kind import (
+    MAILBOX_MESSAGES,
+    MESSAGE_RETRY,
+    REPLY_WINDOW_MS,
+    Instance,
+    Kind,
+    Method,
+    Policy,
+    Registrar,
+    state_of,
+)
+from holdfast.actors.limited import check_method, declared_limit, limit_in_seconds
 from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
-from holdfast.codec.signature import Signature, signature_of
-from holdfast.codec.typed import Codec, codec_for
-from holdfast.codec.upcasting import Schema, Upcaster, check_upcasters
+from holdfast.codec.signature import signature_of
+from holdfast.codec.typed import codec_for
+from holdfast.codec.upcasting import Upcaster, check_upcasters
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, SerializationError
 from holdfast.retry import Retry
 
-if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
-    from holdfast.actors.record import Call
-    from holdfast.actors.scope import Turn
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
-
-MAILBOX_MESSAGES: Final = 1_000
-REPLY_WINDOW_MS: Final = 24 * 3600 * 1000
-"""How long a request's reply is kept, so that a repeat of the request gets it instead of being applied again (G5)."""
-
-MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=60.0)
-"""How often a message without a caller is tried before it counts as poison."""
 
 _RESERVED: Final = frozenset({"at", "key", "kind", "partition", "request_id", "timeout_seconds"})
 """What an actor, or its address, has under these names itself."""
@@ -57,113 +55,7 @@ def read(method: F) -> F:
     return method
 
 
-class Registrar(Protocol):
-    """What an actor class is registered with: the app."""
-
-    def add_actor(self, kind: Kind) -> None: ...
-
-    def actor_access(self) -> ActorAccess: ...
-
-    def inject(self, function: F) -> F: ...
-
-
-class Method(Struct, frozen=True):
-    """One message an actor understands."""
-
-    name: str
-    function: Callable[..., Coroutine[Any, Any, Any]]
-    signature: Signature
-    reads: bool
-    limit: Limit = UNSET
-
-
-class Policy(Struct, frozen=True, kw_only=True):
-    """How an actor's messages are treated. ``poison`` is ``park`` (set aside) or ``halt`` (stop, keep the order).
-
-    ``raises`` are the classes of errors that come to callers as themselves.
-    """
-
-    optimistic: bool = False
-    mailbox: int = MAILBOX_MESSAGES
-    reply_window_ms: int = REPLY_WINDOW_MS
-    retry: Retry = MESSAGE_RETRY
-    poison: str = "park"
-    raises: tuple[type[Exception], ...] = ()
-    limit: Limit = UNSET
-
-
-class Kind:
-    """One class of actors: its state, its messages, its policy."""
-
-    def __init__(
-        self, cls: type[Actor], name: str, registrar: Registrar, policy: Policy, upcasters: Mapping[int, Upcaster]
-    ) -> None:
-        self.cls = cls
-        self.name = name
-        self.registrar = registrar
-        self.policy = policy
-        self.state: Codec[Any] = codec_for(_state_type(cls, name))
-        self.forms: Schema[Any] = Schema(self.state, upcasters)
-        self.schema = self.forms.version
-        self.timers: dict[str, Timer[Any]] = {each: made for each, made in _members(cls) if isinstance(made, Timer)}
-        self.keys: Callable[[str], bool] = lambda _key: True
-        """Whether there is code here for the actor of this key."""
-        self.passing: Callable[[str], bool] = lambda _key: False
-        """Whether the actor of this key is only there for a while: it is forgotten with its last reply."""
-        self.limit_of: Callable[[str], Limit] = lambda _key: policy.limit
-        """How long a method of the actor of this key may run, if the method does not say so itself."""
-        self.note_parked: Callable[[Actor, Call], None] | None = None
-        """Tells an actor that a message was set aside."""
-        self.methods = {each: _method(name, each, made) for each, made in _members(cls) if _is_message(each, made)}
-
-    def fresh(self) -> Actor:
-        """An actor as it begins."""
-        return self.restore(self.state.hint())
-
-    def restore(self, state: Struct) -> Actor:
-        """An actor with this state."""
-        actor = object.__new__(self.cls)
-        object.__setattr__(actor, "_state", state)
-        return actor
-
-    def encode(self, actor: Actor) -> bytes:
-        """The actor's state as it is stored."""
-        return self.state.encode(_state_of(actor), f"the state of {self.name}")
-
-    def prove(self, actor: Actor, limit_bytes: int) -> None:
-        """Raise ``SerializationError`` or ``PayloadTooLarge`` if the state would not come back as it is (G12)."""
-        self.state.copy(_state_of(actor), f"the state of {self.name}", limit_bytes)
-
-    def run(
-        self,
-        method: Method | Timer[Any],
-        actor: Actor,
-        turn: Turn,
-        args: bytes,
-        access: ActorAccess,
-        leave: Leave | None = None,
-    ) -> Limited[Any]:
-        """Run one of the actor's methods as ``turn``, in its time; see ``Limited``."""
-        object.__setattr__(actor, "_turn", turn)
-        positional, named = method.signature.unbind(args)
-        limit = self.limit_of(turn.key) if method.limit is UNSET else method.limit
-        seconds = access.method_seconds if limit is UNSET else limit
-
-        def late() -> None:
-            access.tell("method_timed_out", partition=turn.partition, method=method.name)
-
-        code = method.function(actor, *positional, **named)
-        turn.run = run = Limited(code, f"{self.name}.{method.name}", seconds, late, leave)
-        return run
-
-    def load(self, state: Raw, schema: int) -> Actor:
-        """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
-        if state == NOT_BEGUN:
-            return self.fresh()
-        return self.restore(self.forms.decode(bytes(state), schema, f"the state of {self.name}"))
-
-
-class Actor:
+class Actor(Instance):
     """The base of actors. Annotated fields are the state, public ``async def`` methods the messages.
 
     One call at a time changes an actor; the state, the reply and whatever the call sends commit together, or not at
@@ -187,11 +79,9 @@ class Actor:
     version's; the class is then one version ahead of them.
     """
 
-    __slots__ = ("_state", "_turn")
+    __slots__ = ()
 
     kind: ClassVar[Kind]
-    _state: Any
-    _turn: Any
 
     def __init_subclass__(  # noqa: PLR0913 - each is an option of the class, and given by its name
         cls,
@@ -227,7 +117,7 @@ class Actor:
         for each, made in _members(cls):
             if _is_message(each, made) and (given_to := app.inject(made)) is not made:
                 setattr(cls, each, given_to)
-        cls.kind = Kind(cls, name or cls.__name__, app, policy, check_upcasters(upcasters or {}, "an actor"))
+        cls.kind = _kind_of(cls, name or cls.__name__, app, policy, check_upcasters(upcasters or {}, "an actor"))
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))
         app.add_actor(cls.kind)
@@ -242,7 +132,7 @@ class Actor:
         With ``request_id`` a call is applied once however often it is sent, and a repeat gets the same reply (G5).
         After ``timeout`` the caller stops waiting; the call may still be applied: ``status`` tells.
         """
-        return cast("Self", Reference(cls.kind, key, request_id, timeout))
+        return cast("Self", Reference(cls.kind, key, request_id=request_id, timeout=timeout))
 
     @property
     def key(self) -> str:
@@ -257,10 +147,6 @@ class Actor:
         object.__setattr__(self, name, value)
 
 
-def _state_of(actor: Any) -> Any:
-    return actor._state  # noqa: SLF001 - fields of an actor are its users', its state is ours
-
-
 class _Field:
     """An attribute of an actor that lives in its state."""
 
@@ -272,10 +158,10 @@ class _Field:
         """As it was declared, for actors that derive from this one."""
 
     def __get__(self, actor: Any, _owner: type) -> Any:
-        return self if actor is None else getattr(_state_of(actor), self._name)
+        return self if actor is None else getattr(state_of(actor), self._name)
 
     def __set__(self, actor: Any, value: Any) -> None:
-        setattr(_state_of(actor), self._name, value)
+        setattr(state_of(actor), self._name, value)
 
 
 def _members(cls: type[Actor]) -> list[tuple[str, Any]]:
@@ -290,6 +176,22 @@ def _default_of(cls: type[Actor], name: str) -> Any:
     """What the class, or the actor it inherits from, gives the field as its default."""
     declared = dict(_members(cls))[name]
     return declared.default if isinstance(declared, _Field) else declared
+
+
+def _kind_of(
+    cls: type[Actor], name: str, registrar: Registrar, policy: Policy, upcasters: Mapping[int, Upcaster]
+) -> Kind:
+    members = _members(cls)
+    return Kind(
+        cls,
+        name,
+        registrar,
+        policy,
+        state=codec_for(_state_type(cls, name)),
+        upcasters=upcasters,
+        methods={each: _method(name, each, made) for each, made in members if _is_message(each, made)},
+        timers={each: made for each, made in members if isinstance(made, Timer)},
+    )
 
 
 def _is_message(name: str, made: Any) -> bool:
@@ -321,7 +223,7 @@ def _state_type(cls: type[Actor], name: str) -> type[Struct]:
             continue
         if each in _RESERVED:
             raise ConfigurationError(f"{name}.{each}: every actor has a {each!r} of its own; name the field otherwise")
-        if each in vars(Actor):
+        if hasattr(Actor, each):
             continue
         if each not in members:
             raise ConfigurationError(

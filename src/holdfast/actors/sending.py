@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.actors.address import check_request_id
 from holdfast.actors.calling.operation import send_from_body
 from holdfast.actors.mailbox.post import post, post_with, tell, withdraw
 from holdfast.actors.record import Call
-from holdfast.actors.reference import BoundMethod, check_request_id
+from holdfast.actors.reference import BoundMethod
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.identity import BY_CONTENT
@@ -102,7 +103,7 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
     activation = running_activation()
     if activation is not None:
         data = method.method.signature.bind(args, kwargs)
-        await send_from_body(activation, method, data, delay_ms)
+        await send_from_body(activation, reference, method.method, data, delay_ms)
         return None
     access = reference.kind.registrar.actor_access()
     data = method.method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)

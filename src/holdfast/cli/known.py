@@ -7,9 +7,8 @@ from itertools import islice
 from typing import Final
 
 from holdfast.actors.admin.handle import ActorStatus, Message
-from holdfast.actors.definition import Kind
-from holdfast.actors.lookup import kind_named, method_named
-from holdfast.actors.reference import BoundMethod
+from holdfast.actors.kind import Kind, kind_named
+from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.app import App
 from holdfast.errors import NotFound
 

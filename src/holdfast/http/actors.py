@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from holdfast.actors.definition import Kind
-from holdfast.actors.lookup import method_named, shown_kind_named
-from holdfast.actors.reference import BoundMethod, check_request_id
+from holdfast.actors.address import check_request_id
+from holdfast.actors.kind import Kind, shown_kind_named
+from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send as send_message
 from holdfast.errors import CallFailed, HoldfastError, SerializationError, WaitTimeout
 from holdfast.http.api import Call, Served, arguments

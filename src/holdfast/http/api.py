@@ -23,7 +23,7 @@ from holdfast.workflows.record import parse_ref
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
     from holdfast.actors.admin.handle import ActorHandle
-    from holdfast.actors.definition import Kind
+    from holdfast.actors.kind import Kind
     from holdfast.client import CallbackHandle
     from holdfast.telemetry import Telemetry
     from holdfast.workflows.access import Access

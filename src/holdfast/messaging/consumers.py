@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.actors.definition import Actor, Kind, Registrar, field
+from holdfast.actors.definition import Actor, field
+from holdfast.actors.kind import Kind, Registrar
 from holdfast.actors.record import Call
 from holdfast.codec.stored import stored
 from holdfast.duration import Duration

@@ -15,7 +15,8 @@ from typing import Any, cast
 from msgspec import UNSET, Struct
 
 from holdfast import ids
-from holdfast.actors.definition import Actor, Registrar, read
+from holdfast.actors.definition import Actor, read
+from holdfast.actors.kind import Registrar
 from holdfast.actors.limited import Limit
 from holdfast.actors.sending import send
 from holdfast.actors.timers import timer

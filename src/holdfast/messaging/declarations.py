@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from holdfast.actors.access import ActorAccess
-from holdfast.actors.definition import MESSAGE_RETRY, Kind
+from holdfast.actors.kind import MESSAGE_RETRY, Kind
 from holdfast.actors.limited import limit_in_seconds
 from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
 
-from holdfast.actors.lookup import method_named, shown_kind_named
-from holdfast.actors.reference import BoundMethod
+from holdfast.actors.kind import shown_kind_named
+from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send
 from holdfast.ports import Ring
 from holdfast.runtime.controls import AnyControl, Control, StatusOf, control
@@ -40,7 +40,7 @@ from holdfast.workflows.status import status_of
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
-    from holdfast.actors.definition import Kind
+    from holdfast.actors.kind import Kind
     from holdfast.codec.signature import Signature
     from holdfast.items import Item
     from holdfast.messaging.arrivals import Letter

@@ -11,7 +11,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.admin import repair as mending
+from holdfast.actors.address import Address
+from holdfast.actors.admin import repair
 from holdfast.actors.calling.requests import request_reply
 from holdfast.actors.record import (
     PARKED_PREFIX,
@@ -25,7 +26,6 @@ from holdfast.actors.record import (
     key_of,
     partition_of,
 )
-from holdfast.actors.reference import Reference
 from holdfast.actors.turn.perform import DELETE_METHOD
 from holdfast.actors.turn.reply import find_reply
 from holdfast.clock import moment
@@ -126,21 +126,21 @@ class ActorHandle:
 
     async def unpark(self, place: str, *, args: Any = None) -> None:
         """Put a message that was set aside back into the inbox, with other arguments if given. Raises ``NotFound``."""
-        await mending.unpark(self._partition, place, args, self._connect())
+        await repair.unpark(self._partition, place, args, self._connect())
 
     async def discard(self, place: str) -> None:
         """Drop a message that was set aside, for good. Raises ``NotFound``."""
-        await mending.discard(self._partition, place, self._connect())
+        await repair.discard(self._partition, place, self._connect())
 
     async def resume(self) -> None:
         """Let an actor that has halted try its message again. Raises ``InvalidState`` if it has not halted."""
-        await mending.resume(self._partition, self._connect())
+        await repair.resume(self._partition, self._connect())
 
     async def park(self) -> None:
         """Set aside the message that an actor has halted at, and let it go on with the next. Raises ``InvalidState`` if
         it has not halted.
         """
-        await mending.park(self._partition, self._connect())
+        await repair.park(self._partition, self._connect())
 
     async def delete(self, *, timeout: Duration | None = DELETE_TIMEOUT) -> None:
         """End the actor: its state and timers go, in its turn behind the calls before. A later call begins anew, at a
@@ -155,7 +155,7 @@ class ActorHandle:
             raise NotFound(f"no actor is called {self.actor!r} here; there are: {', '.join(access.kinds) or 'none'}")
         now = access.clock.now_ms()
         call = Call(id=ids.new_ordered_id(now), method=DELETE_METHOD, args=Raw(b"{}"), replies=True, sent_at=now)
-        await request_reply(Reference(kind, self.key, None, timeout), call, None, access)
+        await request_reply(Address(kind, self.key, timeout=timeout), call, None, access)
 
     async def _head(self) -> Item:
         head = await self._connect().home.store.get(self._partition)

@@ -18,28 +18,28 @@ from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
 
 if TYPE_CHECKING:
-    from holdfast.actors.reference import BoundMethod
+    from holdfast.actors.address import Address
+    from holdfast.actors.kind import Method
 
 
-async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def call(address: Address, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a method of an actor and answer its result, or raise what it raised."""
-    reference, method = bound.reference, bound.method
     activation = running_activation()
     if activation is not None:
-        return await call_from_body(activation, bound, args, kwargs)
-    access = reference.kind.registrar.actor_access()
+        return await call_from_body(activation, address, method, args, kwargs)
+    access = address.kind.registrar.actor_access()
     data = method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
     unit = current_unit.get()
     chain, identity = ((), None) if unit is None else (unit.chain, unit.identity)
     if method.reads:
         if identity is not None:
             identity.note_read()
-        return method.signature.result.decode(await read_now(reference, method, data, chain, access))
+        return method.signature.result.decode(await read_now(address, method, data, chain, access))
     if isinstance(unit, Turn):
         unit.refuse_if_reading()
-    id = reference.request_id
+    id = address.request_id
     if id is None and identity is not None:
-        id = identity.derive(reference.partition, method.name, data)
+        id = identity.derive(address.partition, method.name, data)
     request = Call(
         id=id or ids.new_ordered_id(access.clock.now_ms()),
         method=method.name,
@@ -53,9 +53,9 @@ async def call(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
         kept=isinstance(unit, Turn) and unit.keeps,
     )
     with nullcontext() if unit is None else unit.waiting():
-        replied = await request_reply(reference, request, unit, access)
+        replied = await request_reply(address, request, unit, access)
     if replied.error is not None:
         raise replied.error
     if isinstance(unit, Turn):
-        unit.note_call(reference.partition, REPLY_PREFIX + request.id)
+        unit.note_call(address.partition, REPLY_PREFIX + request.id)
     return method.signature.result.decode(replied.data)

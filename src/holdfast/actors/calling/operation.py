@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -16,7 +16,8 @@ from holdfast.kernel.identity import BY_CONTENT
 from holdfast.replay.program import AnyEffect, Arrival, Effect
 
 if TYPE_CHECKING:
-    from holdfast.actors.reference import BoundMethod
+    from holdfast.actors.address import Address
+    from holdfast.actors.kind import Method
     from holdfast.replay.activation import Activation
     from holdfast.replay.requests import Operation
 
@@ -30,34 +31,35 @@ class Performer(Protocol):
 
 
 async def call_from_body(
-    activation: Activation, bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
+    activation: Activation, address: Address, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """The body half of a call."""
-    data = bound.method.signature.bind(args, kwargs)
-    return await activation.request(
-        "call",
-        f"{bound.reference.kind.name}.{bound.method.name}",
-        CallActor(bound, data),
-        fingerprint=ids.fingerprint(bound.reference.partition.encode() + b"\0" + data),
-        decode=bound.method.signature.result.decode_steady,
-    )
+    data = method.signature.bind(args, kwargs)
+    return await _request(activation, "call", CallActor(address, method, data), method.signature.result.decode_steady)
 
 
-async def send_from_body(activation: Activation, bound: BoundMethod, data: bytes, delay_ms: int) -> None:
+async def send_from_body(activation: Activation, address: Address, method: Method, data: bytes, delay_ms: int) -> None:
     """The body half of a send."""
-    await activation.request(
-        "send",
-        f"{bound.reference.kind.name}.{bound.method.name}",
-        CallActor(bound, data, waits=False, delay_ms=delay_ms),
-        fingerprint=ids.fingerprint(bound.reference.partition.encode() + b"\0" + data),
-        decode=codec_for(type(None)).decode,
+    operation = CallActor(address, method, data, waits=False, delay_ms=delay_ms)
+    await _request(activation, "send", operation, codec_for(type(None)).decode)
+
+
+async def _request(activation: Activation, verb: str, operation: CallActor, decode: Callable[[bytes], Any]) -> Any:
+    address = operation.address
+    return await activation.request(
+        verb,
+        f"{address.kind.name}.{operation.method.name}",
+        operation,
+        fingerprint=ids.fingerprint(address.partition.encode() + b"\0" + operation.args),
+        decode=decode,
     )
 
 
 class CallActor(Struct, frozen=True):
     """Call an actor, and wait for the reply or not."""
 
-    bound: BoundMethod
+    address: Address
+    method: Method
     args: bytes
     waits: bool = True
     delay_ms: int = 0
@@ -69,11 +71,11 @@ class CallActor(Struct, frozen=True):
         return ()
 
     async def _perform(self, operation: Operation, live: Performer) -> Arrival:
-        reference, method = self.bound.reference, self.bound.method
-        access = reference.kind.registrar.actor_access()
+        address, method = self.address, self.method
+        access = address.kind.registrar.actor_access()
         now = access.clock.now_ms()
         request = Call(
-            id=reference.request_id or live.operation_key(operation.id),
+            id=address.request_id or live.operation_key(operation.id),
             method=method.name,
             args=Raw(self.args),
             known=True,
@@ -84,9 +86,9 @@ class CallActor(Struct, frozen=True):
             naming=BY_CONTENT,
         )
         if not self.waits:
-            await post(reference.kind, reference.partition, request, access)
+            await post(address.kind, address.partition, request, access)
             return live.done(operation, b"null")
-        replied = await request_reply(reference, request, None, access)
+        replied = await request_reply(address, request, None, access)
         if replied.error is not None:
             return live.failed(operation, replied.error)
         return live.done(operation, replied.data)

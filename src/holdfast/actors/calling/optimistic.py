@@ -37,25 +37,25 @@ from holdfast.kernel.model import Blocked
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
+    from holdfast.actors.address import Address
     from holdfast.actors.record import Call
-    from holdfast.actors.reference import Reference
 
 MOST_RUNS: Final = 5
 """After so many runs that others overtook, the call queues for the lease like any other: none starves."""
 
 
-async def call_optimistically(reference: Reference, request: Call, access: ActorAccess) -> Replied | None:
+async def call_optimistically(address: Address, request: Call, access: ActorAccess) -> Replied | None:
     """Apply a call in this process; ``None`` if it is to queue: the actor is in use, or others were always faster."""
     if request.method == DELETE_METHOD:  # its turn comes behind the messages that wait
         return None
-    warm = head = access.warm.take(reference.partition)
+    warm = head = access.warm.take(address.partition)
     if warm is None:
-        head = await access.home.store.get(reference.partition)
+        head = await access.home.store.get(address.partition)
     for _ in range(MOST_RUNS):
         if head is not None and (not _is_free(head, access) or await _comes_behind(head, request, access)):
             return None
-        actor = Resident(reference.partition, Actors(access), reference.kind)
-        actor.head = head or Item(reference.partition)
+        actor = Resident(address.partition, Actors(access), address.kind)
+        actor.head = head or Item(address.partition)
         actor.epoch = actor.head.epoch + 1
         try:
             load(actor)
@@ -73,12 +73,12 @@ async def call_optimistically(reference: Reference, request: Call, access: Actor
                 access.warm.leave(_left_by(commit, head))
             elif warm is not None:  # no write has proved it right
                 warm, guess = None, head
-                head = await access.home.store.get(reference.partition)
+                head = await access.home.store.get(address.partition)
                 if head != guess:
                     continue
         except Refused as refused:
             warm = None
-            head = refused.item if refused.index == 0 else await access.home.store.get(reference.partition)
+            head = refused.item if refused.index == 0 else await access.home.store.get(address.partition)
             continue
         except StoreUnavailable:
             if request.known:  # whoever applies it finds out whether it has been

@@ -13,19 +13,17 @@ from holdfast.errors import InvalidState
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
-    from holdfast.actors.definition import Actor, Method
-    from holdfast.actors.reference import Reference
+    from holdfast.actors.address import Address
+    from holdfast.actors.kind import Instance, Method
 
 
-async def read_now(
-    reference: Reference, method: Method, args: bytes, chain: tuple[str, ...], access: ActorAccess
-) -> bytes:
+async def read_now(address: Address, method: Method, args: bytes, chain: tuple[str, ...], access: ActorAccess) -> bytes:
     """Run a reading method on the actor as it was last committed; answers its encoded result."""
-    kind = reference.kind
-    resident = _in_memory(reference, access)
-    actor, record = await _load(reference, access) if resident is None else _view(resident)
+    kind = address.kind
+    resident = _in_memory(address, access)
+    actor, record = await _load(address, access) if resident is None else _view(resident)
     before = kind.encode(actor)
-    turn = Turn(reference.partition, access, record, chain, None, reads=True)
+    turn = Turn(address.partition, access, record, chain, None, reads=True)
     with turn:
         result: Any = await kind.run(method, actor, turn, args, access)
     data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", access.limit_bytes)
@@ -39,27 +37,27 @@ async def read_now(
     return data
 
 
-def _in_memory(reference: Reference, access: ActorAccess) -> Resident | None:
+def _in_memory(address: Address, access: ActorAccess) -> Resident | None:
     """The actor, if this process owns it: then it knows what was last committed."""
-    entity = None if access.host is None else access.host.entities.get(reference.partition)
+    entity = None if access.host is None else access.host.entities.get(address.partition)
     if not isinstance(entity, Resident) or not entity.held or entity.lost or entity.committed is None:
         return None
     return entity if entity.lease_until >= access.clock.now_ms() else None
 
 
-def _view(resident: Resident) -> tuple[Actor, ActorRecord]:
+def _view(resident: Resident) -> tuple[Instance, ActorRecord]:
     """The actor as it was last committed, for one reader at a time: who spoils it spoils it for nobody else."""
     committed, kind = resident.committed, resident.kind
     assert committed is not None
     view, resident.view = resident.view, None
     if view is not None and view[0] == committed.state:
         return view[1], committed.record
-    return kind.restore(kind.state.decode(committed.state)), committed.record
+    return kind.decoded(committed.state), committed.record
 
 
-async def _load(reference: Reference, access: ActorAccess) -> tuple[Actor, ActorRecord]:
-    kind = reference.kind
-    head = await access.home.store.get(reference.partition)
+async def _load(address: Address, access: ActorAccess) -> tuple[Instance, ActorRecord]:
+    kind = address.kind
+    head = await access.home.store.get(address.partition)
     if head is None or not head.body:
         return kind.fresh(), ActorRecord(schema=kind.schema, state=Raw(b"{}"))
     record = decode_record(head.body)

@@ -20,7 +20,7 @@ from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
-    from holdfast.actors.reference import Reference
+    from holdfast.actors.address import Address
 
 FIRST_LOOK_SECONDS: Final = 0.2
 LOOK_AGAIN_GROWTH: Final = 1.5
@@ -37,53 +37,53 @@ CIRCLES: Final = 2
 """So often whoever is not first by name sees a circle of callers before he gives way."""
 
 
-async def request_reply(reference: Reference, request: Call, unit: Unit | None, access: ActorAccess) -> Replied:
+async def request_reply(address: Address, request: Call, unit: Unit | None, access: ActorAccess) -> Replied:
     """Have a call applied, wherever the actor lives, and wait for the reply."""
     if not request.chain:
-        return await _in_time(reference, request, access)
+        return await _in_time(address, request, access)
     await refuse_if_overtaken(request, access)
     try:
-        refuse_cycle(reference.partition, request.chain, access.host)
+        refuse_cycle(address.partition, request.chain, access.host)
     except CallCycle:
         # An actor of this very chain has never applied this call: it was refused in every run of the caller.
-        look = find_reply if reference.partition in request.chain else take_back
-        if (reply := await look(reference.partition, request.id, access)) is None:
+        look = find_reply if address.partition in request.chain else take_back
+        if (reply := await look(address.partition, request.id, access)) is None:
             raise
-        return replied(reply, request, reference.partition, access)  # an earlier run of the caller has got through
-    with waiting_for(reference.partition, unit, access.host):
-        return await _in_time(reference, request, access)
+        return replied(reply, request, address.partition, access)  # an earlier run of the caller has got through
+    with waiting_for(address.partition, unit, access.host):
+        return await _in_time(address, request, access)
 
 
-async def _in_time(reference: Reference, request: Call, access: ActorAccess) -> Replied:
-    if reference.timeout_seconds is None:
-        return await _request_reply(reference, request, access)
-    limit = asyncio.timeout(reference.timeout_seconds)
+async def _in_time(address: Address, request: Call, access: ActorAccess) -> Replied:
+    if address.timeout_seconds is None:
+        return await _request_reply(address, request, access)
+    limit = asyncio.timeout(address.timeout_seconds)
     try:
         async with limit:
-            return await _request_reply(reference, request, access)
+            return await _request_reply(address, request, access)
     except TimeoutError:
         if not limit.expired():
             raise
-        missing = access.attendance.missing(reference.partition, access.host)
+        missing = access.attendance.missing(address.partition, access.host)
         raise WaitTimeout(
-            f"{describe_partition(reference.partition)} did not answer {request.method} within "
-            f"{reference.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
+            f"{describe_partition(address.partition)} did not answer {request.method} within "
+            f"{address.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
             + (f". Now {missing}" if missing else "")
         ) from None
 
 
-async def _request_reply(reference: Reference, request: Call, access: ActorAccess) -> Replied:
-    if reference.kind.policy.optimistic and (applied := await call_optimistically(reference, request, access)):
+async def _request_reply(address: Address, request: Call, access: ActorAccess) -> Replied:
+    if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, access)):
         return applied
-    outcome = await _call_in_memory(reference, request, access)
+    outcome = await _call_in_memory(address, request, access)
     if isinstance(outcome, Replied):
         return outcome
-    return await _call_by_mail(reference, request, access)
+    return await _call_by_mail(address, request, access)
 
 
-async def _call_in_memory(reference: Reference, request: Call, access: ActorAccess) -> Outcome | None:
+async def _call_in_memory(address: Address, request: Call, access: ActorAccess) -> Outcome | None:
     host = access.host
-    entity = None if host is None else host.summon(reference.partition)
+    entity = None if host is None else host.summon(address.partition)
     if not isinstance(entity, Resident):
         return None
     answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -96,14 +96,14 @@ async def _call_in_memory(reference: Reference, request: Call, access: ActorAcce
         raise
 
 
-async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess) -> Replied:
-    partition = reference.partition
+async def _call_by_mail(address: Address, request: Call, access: ActorAccess) -> Replied:
+    partition = address.partition
     event = access.rings.listen(partition)
     patience_seconds, circles = FIRST_LOOK_SECONDS, 0
     longest_seconds = LONGEST_BILLED_LOOK_SECONDS if access.home.billed else LONGEST_LOOK_SECONDS
     try:
         request = replace(request, known=True)  # the message may be sent again when the store gives no answer
-        place = await _post(reference, request, access)
+        place = await _post(address, request, access)
         while True:
             if (reply := await find_reply(partition, request.id, access)) is not None:
                 return replied(reply, request, partition, access)
@@ -115,7 +115,7 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
                     case "waits":
                         pass
                     case "is gone":
-                        place = await _post(reference, request, access)
+                        place = await _post(address, request, access)
                     case Reply() as reply:
                         return replied(reply, request, partition, access)
             if request.chain:
@@ -128,9 +128,9 @@ async def _call_by_mail(reference: Reference, request: Call, access: ActorAccess
         access.rings.leave(partition, event)
 
 
-async def _post(reference: Reference, request: Call, access: ActorAccess) -> str:
+async def _post(address: Address, request: Call, access: ActorAccess) -> str:
     await refuse_if_overtaken(request, access)
-    return await post(reference.kind, reference.partition, request, access)
+    return await post(address.kind, address.partition, request, access)
 
 
 async def _what_became_of(

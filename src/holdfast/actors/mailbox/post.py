@@ -17,7 +17,7 @@ from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
     from holdfast.actors.access import ActorAccess
-    from holdfast.actors.definition import Kind
+    from holdfast.actors.kind import Kind
 
 
 MOST_TRIES: Final = 10

@@ -19,7 +19,7 @@ from holdfast.kernel.entity import Entity
 from holdfast.kernel.model import Model
 
 if TYPE_CHECKING:
-    from holdfast.actors.definition import Actor, Kind
+    from holdfast.actors.kind import Instance, Kind
 
 Answer = asyncio.Future["Outcome"]
 
@@ -152,10 +152,10 @@ class Resident(Entity):
     def __init__(self, partition: str, model: Model, kind: Kind) -> None:
         super().__init__(partition, model)
         self.kind = kind
-        self.actor: Actor | None = None
+        self.actor: Instance | None = None
         self.version: Version | None = None
         self.committed: Version | None = None
-        self.view: tuple[bytes, Actor] | None = None
+        self.view: tuple[bytes, Instance] | None = None
         self.calls: deque[Delivery] = deque()
         self.mail: deque[Delivery] = deque()
         self.later: list[tuple[int, str, Delivery]] = []

@@ -151,6 +151,6 @@ def _told_of_parking(call: Call, actor: Resident) -> bytes:
     kind = actor.kind
     if kind.note_parked is None:
         return actor.version.state
-    actor.actor = kind.restore(kind.state.decode(actor.version.state))
+    actor.actor = kind.decoded(actor.version.state)
     kind.note_parked(actor.actor, call)
     return kind.encode(actor.actor)

@@ -90,7 +90,7 @@ async def _invoke(delivery: Delivery, turn: Turn, actor: Resident, access: Actor
             return Replied(error=_unknown(call, actor))
         if actor.actor is None:
             assert actor.version is not None
-            actor.actor = kind.restore(kind.state.decode(actor.version.state))
+            actor.actor = kind.decoded(actor.version.state)
         leave = partial(_leave_behind, delivery, turn, actor, access) if actor.turn is not None else None
         run = kind.run(made, actor.actor, turn, bytes(call.args), access, leave)
         result = await run

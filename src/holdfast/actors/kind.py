@@ -1,0 +1,183 @@
+"""One class of actors, as the engine sees it: its name, its methods, its policy, and how its state is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from msgspec import UNSET, Raw, Struct
+
+from holdfast.actors.limited import Leave, Limit, Limited
+from holdfast.actors.record import HIDDEN_MARK, NOT_BEGUN
+from holdfast.codec.signature import Signature
+from holdfast.codec.typed import Codec
+from holdfast.codec.upcasting import Schema, Upcaster
+from holdfast.errors import UnknownName
+from holdfast.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.actors.access import ActorAccess
+    from holdfast.actors.record import Call
+    from holdfast.actors.scope import Turn
+    from holdfast.actors.timers import Timer
+
+F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+MAILBOX_MESSAGES: Final = 1_000
+REPLY_WINDOW_MS: Final = 24 * 3600 * 1000
+"""How long a request's reply is kept, so that a repeat of the request gets it instead of being applied again (G5)."""
+
+MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=60.0)
+"""How often a message without a caller is tried before it counts as poison."""
+
+
+class Registrar(Protocol):
+    """What an actor class is registered with: the app."""
+
+    def add_actor(self, kind: Kind) -> None: ...
+
+    def actor_access(self) -> ActorAccess: ...
+
+    def inject(self, function: F) -> F: ...
+
+
+class Instance:
+    """An actor in memory, as its methods see it: its state, and the turn that runs one of them."""
+
+    __slots__ = ("_state", "_turn")
+
+    _state: Any
+    _turn: Any
+
+
+class Method(Struct, frozen=True):
+    """One message an actor understands."""
+
+    name: str
+    function: Callable[..., Coroutine[Any, Any, Any]]
+    signature: Signature
+    reads: bool
+    limit: Limit = UNSET
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """How an actor's messages are treated. ``poison`` is ``park`` (set aside) or ``halt`` (stop, keep the order).
+
+    ``raises`` are the classes of errors that come to callers as themselves.
+    """
+
+    optimistic: bool = False
+    mailbox: int = MAILBOX_MESSAGES
+    reply_window_ms: int = REPLY_WINDOW_MS
+    retry: Retry = MESSAGE_RETRY
+    poison: str = "park"
+    raises: tuple[type[Exception], ...] = ()
+    limit: Limit = UNSET
+
+
+class Kind:
+    """One class of actors: its state, its messages, its policy."""
+
+    def __init__(
+        self,
+        cls: type[Instance],
+        name: str,
+        registrar: Registrar,
+        policy: Policy,
+        *,
+        state: Codec[Any],
+        upcasters: Mapping[int, Upcaster],
+        methods: dict[str, Method],
+        timers: dict[str, Timer[Any]],
+    ) -> None:
+        self.cls = cls
+        self.name = name
+        self.registrar = registrar
+        self.policy = policy
+        self.state = state
+        self.forms: Schema[Any] = Schema(state, upcasters)
+        self.schema = self.forms.version
+        self.methods = methods
+        self.timers = timers
+        self.keys: Callable[[str], bool] = lambda _key: True
+        """Whether there is code here for the actor of this key."""
+        self.passing: Callable[[str], bool] = lambda _key: False
+        """Whether the actor of this key is only there for a while: it is forgotten with its last reply."""
+        self.limit_of: Callable[[str], Limit] = lambda _key: policy.limit
+        """How long a method of the actor of this key may run, if the method does not say so itself."""
+        self.note_parked: Callable[[Instance, Call], None] | None = None
+        """Tells an actor that a message was set aside."""
+
+    def fresh(self) -> Instance:
+        """An actor as it begins."""
+        return self.restore(self.state.hint())
+
+    def restore(self, state: Struct) -> Instance:
+        """An actor with this state."""
+        actor = object.__new__(self.cls)
+        object.__setattr__(actor, "_state", state)
+        return actor
+
+    def decoded(self, state: bytes) -> Instance:
+        """An actor from its state as this code has encoded it."""
+        return self.restore(self.state.decode(state))
+
+    def load(self, state: Raw, schema: int) -> Instance:
+        """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""
+        if state == NOT_BEGUN:
+            return self.fresh()
+        return self.restore(self.forms.decode(bytes(state), schema, f"the state of {self.name}"))
+
+    def encode(self, actor: Instance) -> bytes:
+        """The actor's state as it is stored."""
+        return self.state.encode(state_of(actor), f"the state of {self.name}")
+
+    def prove(self, actor: Instance, limit_bytes: int) -> None:
+        """Raise ``SerializationError`` or ``PayloadTooLarge`` if the state would not come back as it is (G12)."""
+        self.state.copy(state_of(actor), f"the state of {self.name}", limit_bytes)
+
+    def run(
+        self,
+        method: Method | Timer[Any],
+        actor: Instance,
+        turn: Turn,
+        args: bytes,
+        access: ActorAccess,
+        leave: Leave | None = None,
+    ) -> Limited[Any]:
+        """Run one of the actor's methods as ``turn``, in its time; see ``Limited``."""
+        object.__setattr__(actor, "_turn", turn)
+        positional, named = method.signature.unbind(args)
+        limit = self.limit_of(turn.key) if method.limit is UNSET else method.limit
+        seconds = access.method_seconds if limit is UNSET else limit
+
+        def late() -> None:
+            access.tell("method_timed_out", partition=turn.partition, method=method.name)
+
+        code = method.function(actor, *positional, **named)
+        turn.run = run = Limited(code, f"{self.name}.{method.name}", seconds, late, leave)
+        return run
+
+
+def state_of(actor: Any) -> Any:
+    """The state of an actor in memory."""
+    return actor._state  # noqa: SLF001 - fields of an actor are its users', its state is ours
+
+
+def kind_named(kinds: Mapping[str, Kind], actor: str) -> Kind:
+    """A class of actors. Raises ``UnknownName`` that names those there are."""
+    kind = kinds.get(actor)
+    if kind is None:
+        names = sorted(name for name in kinds if not name.startswith(HIDDEN_MARK))
+        raise UnknownName(f"the app has no actor {actor!r}; it has: {', '.join(names) or 'none'}")
+    return kind
+
+
+def shown_kind_named(kinds: Mapping[str, Kind], actor: str) -> Kind:
+    """A class of actors that may be called from outside: consumers are actors, too, and are called by events alone.
+
+    Raises ``UnknownName`` that names those there are.
+    """
+    if actor.startswith(HIDDEN_MARK):
+        raise UnknownName(f"the app has no actor {actor!r}")
+    return kind_named(kinds, actor)
