@@ -150,7 +150,7 @@ class Workload:
 
     @property
     def store(self) -> Any:
-        return self.app.access().home.transactions
+        return self.app.runtime().home.transactions
 
     def _check_settings(self) -> None:
         """Assert that every commit is synced, and note it: a benchmark that cheats here says nothing."""

@@ -42,7 +42,7 @@ async def from_sync(params: Params) -> Any:
             calls(0, WARM_UP)
             for what in ("fresh", "repeats"):
                 values[f"{name}_{what}"], values[f"{name}_{what}_cpu_ms"] = calls(WARM_UP, WARM_UP + count)
-            meter = app.access().home.store.meter
+            meter = app.runtime().home.store.meter
             for what in ("fresh", "repeat"):
                 meter.reset()
                 calls(-COUNTED, 0)

@@ -41,7 +41,7 @@ async def executions(params: Params) -> Any:
     async with it.worker():
         for _ in range(WARM_UP):
             await it.sequence(1)
-        meter = it.app.access().home.store.meter if place == "http" else None
+        meter = it.app.runtime().home.store.meter if place == "http" else None
         if meter:
             meter.reset()
         for _ in range(params["times"]):

@@ -77,7 +77,7 @@ async def ended(order: str) -> None:
 
 async def audited(folder: Path, orders: list[Order]) -> Audit:
     """The bank's ledger against the shop's documents and executions."""
-    store = app.access().home.store
+    store = app.runtime().home.store
     executions = {
         order.id: await patiently(partial(load, store, partition_of("checkout", order.id))) for order in orders
     }

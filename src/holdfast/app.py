@@ -10,35 +10,34 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
-from holdfast.actors.access import ActorAccess
 from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
-from holdfast.actors.kind import Kind
 from holdfast.actors.model import Actors
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
+from holdfast.coordination.inbox import Sender
 from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
 from holdfast.duration import Duration, seconds
-from holdfast.errors import ConfigurationError, DuplicateName, InvalidState, IOOutsideStep
+from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.executions import Executions
 from holdfast.http.serving import Serving
+from holdfast.kernel.attendance import Attendance
 from holdfast.kernel.host import Limits
 from holdfast.kernel.later import Later
 from holdfast.kernel.model import Model
+from holdfast.kernel.runtime import Hosting, Kept, Runtime
 from holdfast.kernel.watch import Rings
 from holdfast.messaging.declarations import Messaging
-from holdfast.opened import Opened
 from holdfast.opening import open_home, open_shared
 from holdfast.patterns.declarations import Patterns
 from holdfast.ports import Home, Seal, Shared
+from holdfast.registrations import Registrations, check_name
 from holdfast.runtime.bridges import Bridges
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
-from holdfast.workflows.access import Access
 from holdfast.workflows.declarations import Declarations
-from holdfast.workflows.registry import check_name
 from holdfast.workflows.scope import current_activation
 
 P = ParamSpec("P")
@@ -81,8 +80,8 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
     ) -> None:
         check_name("app", name)
         self.name = name
-        Declarations.__init__(self)
-        Messaging.__init__(self, name)
+        self.registry = Registrations()
+        Messaging.__init__(self, name, limit_bytes)
         Patterns.__init__(self)
         self.telemetry = Telemetry()
         self._home = home
@@ -92,9 +91,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         self._clock = clock or SystemClock()
         self._seal = seal
         self.envelope = None if seal is None else envelope_for(seal)
-        self._access: Access | None = None
-        self._actor_access: ActorAccess | None = None
-        self._shared = Shared()
+        self._runtime: Runtime | None = None
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -108,16 +105,8 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
 
     # ── Registering ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add_actor(self, kind: Kind) -> None:
-        """Register a class of actors; declaring one with ``app=`` does it."""
-        check_name("actor", kind.name)
-        if kind.name in self.actors:
-            raise DuplicateName(f"two actors are called {kind.name!r}; give one of them another: name=...")
-        self._register_errors(kind.policy.raises)
-        self.actors[kind.name] = kind
-
     def _take_in(self, part: App) -> None:
-        if part._access is not None or part._whole is not None or part._has_parts:
+        if part._runtime is not None or part._whole is not None or part._has_parts:
             raise InvalidState(f"app {part.name!r} is open, or has parts or is one: it cannot be part of {self.name!r}")
         if part._seal is not None and part._seal is not self._seal:
             raise ConfigurationError(
@@ -126,28 +115,26 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
             )
         part.join(self)
         self.registry.take_in(part.registry)
-        for kind in part.actors.values():
-            self.add_actor(kind)
         self.take_in_names(part)
-        part.registry, part.actors, part._whole = self.registry, self.actors, self  # what it declares later is ours too
+        part.registry, part._whole = self.registry, self  # what it declares later is ours too
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def actor(self, actor: str, key: str) -> ActorHandle:
         """A handle on an actor, by its class's name: look at it, delete it, mend it."""
-        return ActorHandle(actor, key, self.actor_access)
+        return ActorHandle(actor, key, self.runtime)
 
     async def list_actors(
         self, actor: str | None = None, *, status: str | None = None, after: str | None = None, limit: int = 100
     ) -> ActorPage:
         """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``."""
-        return await list_actors(self.actor_access(), actor, status=status, after=after, limit=limit)
+        return await list_actors(self.runtime(), actor, status=status, after=after, limit=limit)
 
     async def parked(self, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
         """List the messages that actors and consumers have set aside, in the order they were sent, a page at a time."""
-        return await list_parked(self.actor_access(), actor, after=after, limit=limit)
+        return await list_parked(self.runtime(), actor, after=after, limit=limit)
 
-    def access(self) -> Access:
+    def runtime(self) -> Runtime:
         """The open app. Raises ``ConfigurationError`` if it is not open, ``IOOutsideStep`` inside a workflow body."""
         if current_activation() is not None:
             raise IOOutsideStep(
@@ -155,47 +142,13 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                 "executions is recorded there; do everything else in a step"
             )
         if self._whole is not None:
-            return self._whole.access()
-        if self._access is None:
+            return self._whole.runtime()
+        if self._runtime is None:
             raise ConfigurationError(
                 f"app {self.name!r} is not open. Use it inside 'async with app:' (a client) or "
                 "'async with app.worker():' (a client that also works)"
             )
-        return self._access
-
-    def actor_access(self) -> ActorAccess:
-        """The open app, as actors see it. Raises ``ConfigurationError`` if it is not open."""
-        if self._whole is not None:
-            return self._whole.actor_access()
-        if self._actor_access is None:
-            self.access()
-        assert self._actor_access is not None
-        return self._actor_access
-
-    def opened(self) -> Opened:
-        """The open app, as the state patterns see it. Raises as ``access`` does."""
-        if self._whole is not None:
-            return self._whole.opened()
-        return Opened(self.access().home, self._clock, self._limit_bytes, self.telemetry.emit)
-
-    @property
-    def shared(self) -> Shared:
-        """What the processes of this app share besides their home."""
-        return self._shared if self._whole is None else self._whole.shared
-
-    @property
-    def rings(self) -> Rings:
-        """Who in this process waits for a sign that an entity may have moved. Raises as ``access`` does."""
-        return self.actor_access().rings
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop on which the app is open. Raises as ``access`` does."""
-        if self._whole is not None:
-            return self._whole.loop
-        self.access()
-        assert self._loop is not None
-        return self._loop
+        return self._runtime
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,15 +163,15 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
 
     @home_url.setter
     def home_url(self, url: str | OpenHome) -> None:
-        if self._access is not None:
+        if self._runtime is not None:
             raise InvalidState(f"app {self.name!r} is open on {self.home_url}; set another home before opening it")
         self._home = url
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is declared on it, so that a worker of it would have nothing to do."""
-        declared = (self.registry.workflows, self.registry.steps, self.actors, self.events, self._for_bus)
-        return not any(declared)
+        known = self.registry
+        return not any((known.workflows, known.steps, known.actors, known.events, self._for_bus))
 
     @property
     def limits(self) -> Limits:
@@ -232,7 +185,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
 
     @clock.setter
     def clock(self, clock: Clock) -> None:
-        if self._access is not None:
+        if self._runtime is not None:
             raise InvalidState(f"app {self.name!r} is open, and time in it must not jump; set its clock before opening")
         self._clock = clock
 
@@ -240,7 +193,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         if self._whole is not None:
             raise InvalidState(f"app {self.name!r} is part of {self._whole.name!r}: open that one")
         loop = asyncio.get_running_loop()
-        if self._access is not None and self._loop is not loop:
+        if self._runtime is not None and self._loop is not loop:
             raise ConfigurationError(
                 f"app {self.name!r} is open on another event loop. Use it there (a sync bridge's `run` does), or make "
                 "a second App"
@@ -248,31 +201,9 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         if self._loop is not loop:
             self._loop, self._opening = loop, asyncio.Lock()
         async with self._opening:
-            if self._access is None:
-                shared = self._open_shared()
-                url, tell = self.home_url, self.telemetry.emit
-                bare = await (
-                    self._home()
-                    if callable(self._home)
-                    else open_home(url, clock=self._clock, tell=tell, published=self.published)
-                )
-                enlarge = partial(roomy, clock=self._clock, limit_bytes=self._limit_bytes)
-                home = (
-                    enlarge(bare)
-                    if self.envelope is None
-                    else sealed(bare, self.envelope, partial(enlarge, refused=()))
-                )
-                access = self._access = Access(home, self.registry, self._clock, self._limit_bytes)
-                self._actor_access = ActorAccess(
-                    Opened(home, self._clock, self._limit_bytes, tell),
-                    self.actors,
-                    self.registry.errors,
-                    access.sender,
-                    lambda: access.host,
-                    self._limits,
-                )
-                self._shared = shared
-                home.doorbell.listen(self._heard)
+            if self._runtime is None:
+                runtime = self._runtime = await self._open(loop)
+                runtime.home.doorbell.listen(self._heard)
             self._users += 1
         return self
 
@@ -282,25 +213,46 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         self._users -= 1
         if self._users > 0:
             return
+        runtime = self._runtime
+        assert runtime is not None
         try:
-            await self.close_belongings()
+            await runtime.kept.close()
         finally:
-            async with self._opening:  # somebody may have opened it again meanwhile, and opens no second home beside it
-                if self._users == 0 and self._access is not None:
-                    await self._close()
+            async with (
+                self._opening
+            ):  # it may have been opened again meanwhile, and no second home is opened next to it
+                if self._users == 0 and self._runtime is runtime:
+                    self._runtime = None
+                    await _close(runtime)
 
-    async def _close(self) -> None:
-        assert self._access is not None
-        home, self._access, self._actor_access = self._access.home, None, None
-        shared, self._shared = self._shared, Shared()
-        try:
-            if shared.cache is not None:
-                await shared.cache.close()
-        finally:
-            try:
-                await home.doorbell.close()
-            finally:
-                await home.store.close()
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> Runtime:
+        shared, home = self._open_shared(), await self._open_home()
+        return Runtime(
+            home=home,
+            clock=self._clock,
+            limits=self._limits,
+            limit_bytes=self._limit_bytes,
+            telemetry=self.telemetry,
+            registry=self.registry,
+            shared=shared,
+            loop=loop,
+            sender=Sender(self._clock),
+            attendance=Attendance(home),
+            rings=Rings(),
+            hosting=Hosting(),
+            kept=Kept(),
+        )
+
+    async def _open_home(self) -> Home:
+        if callable(self._home):
+            bare = await self._home()
+        else:
+            emit = self.telemetry.emit
+            bare = await open_home(self.home_url, clock=self._clock, tell=emit, published=self.published)
+        enlarge = partial(roomy, clock=self._clock, limit_bytes=self._limit_bytes)
+        if self.envelope is None:
+            return enlarge(bare)
+        return sealed(bare, self.envelope, partial(enlarge, refused=()))
 
     def _open_shared(self) -> Shared:
         if callable(self._cache):
@@ -311,12 +263,9 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         return shared if self.envelope is None else sealed_shared(shared, self.envelope)
 
     def _heard(self, partition: str | None) -> None:
-        access = self._access
-        if access is None:
+        if self._runtime is None:
             return
-        access.heard(partition)
-        if self._actor_access is not None:
-            self._actor_access.rings.heard(partition)
+        self._runtime.rings.heard(partition)
         if self._worker is not None:
             self._worker.sweeper.heard(partition)
 
@@ -346,9 +295,9 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
             if self._worker is not None:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
             publishes = any(step.policy.transactional for step in self.registry.steps.values())
-            models: list[Model] = [Actors(self.actor_access()), *await self.begin_messaging(publishes=publishes)]
-            access = self.access()
-            self._worker = Worker(access, models, self.telemetry, limits, later and later(access.home))
+            runtime = self.runtime()
+            models: list[Model] = [Actors(runtime), *await self.begin_messaging(publishes=publishes)]
+            self._worker = Worker(runtime, models, limits, later and later(runtime.home))
             try:
                 yield self._worker
             finally:
@@ -376,3 +325,14 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         finally:
             if main is not None:
                 main.close()  # if the home could not be opened, it has not begun
+
+
+async def _close(runtime: Runtime) -> None:
+    try:
+        if runtime.shared.cache is not None:
+            await runtime.shared.cache.close()
+    finally:
+        try:
+            await runtime.home.doorbell.close()
+        finally:
+            await runtime.home.store.close()

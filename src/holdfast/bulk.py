@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.client import Selection, StatusPage, list_executions
 from holdfast.errors import InvalidInput, StoreError
-from holdfast.workflows.access import Access
+from holdfast.kernel.runtime import Connect, Runtime
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.record import ENDED, OPEN, check_text
 from holdfast.workflows.retry import RETRYABLE
@@ -75,9 +75,7 @@ class Chosen:
     what was seen.
     """
 
-    def __init__(
-        self, selection: Selection, connect: Callable[[], Access], handle_of: Callable[[str, str], Handle[Any]]
-    ) -> None:
+    def __init__(self, selection: Selection, connect: Connect, handle_of: Callable[[str, str], Handle[Any]]) -> None:
         self._selection = selection
         self._connect = connect
         self._handle_of = handle_of
@@ -134,9 +132,9 @@ class Chosen:
         return Changed(workflow=status.workflow, id=status.id)
 
 
-async def _pages(access: Access, selection: Selection, after: str | None) -> AsyncIterator[StatusPage]:
+async def _pages(runtime: Runtime, selection: Selection, after: str | None) -> AsyncIterator[StatusPage]:
     while True:
-        page = await list_executions(access, selection, after=after, limit=PAGE)
+        page = await list_executions(runtime, selection, after=after, limit=PAGE)
         yield page
         if (after := page.cursor) is None:
             return

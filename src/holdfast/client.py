@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +35,7 @@ from holdfast.workflows.status import Status, status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item, Put
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Connect, Runtime
 
 LARGEST_PAGE: Final = 1_000
 
@@ -113,7 +112,7 @@ def select(
     )
 
 
-async def list_executions(access: Access, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
+async def list_executions(runtime: Runtime, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
     """One page of executions. Status and workflow are found by the store, the rest among what it finds."""
     wanted: Any = limit  # whatever its annotation says
     if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
@@ -123,9 +122,9 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, selection.beginning)
     found: list[Status] = []
     while True:
-        page = await access.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
+        page = await runtime.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
         await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
-        now = access.clock.now_ms()
+        now = runtime.clock.now_ms()
         standing = (head for head in page.items if is_there(head, now))
         found += [status for status in map(status_of, standing) if selection.admits(status)]
         after = page.cursor
@@ -137,7 +136,7 @@ async def list_executions(access: Access, selection: Selection, *, after: str | 
 class CallbackHandle:
     """The outside of a callback: whoever holds the token may answer it, once."""
 
-    def __init__(self, token: str, connect: Callable[[], Access]) -> None:
+    def __init__(self, token: str, connect: Connect) -> None:
         self._token = token
         self._connect = connect
         self._seen: tuple[float, TokenScope, Item] | None = None
@@ -154,33 +153,33 @@ class CallbackHandle:
 
         Raises ``InvalidToken`` if the token is wrong, used up by another answer, or its execution has ended.
         """
-        access = self._connect()
-        found = await self._verified(access)  # before anything is made of the value
-        data = encode_untyped(value, "the callback's value", access.limit_bytes)
-        await self._answer(access, *found, value=Raw(data))
+        runtime = self._connect()
+        found = await self._verified(runtime)  # before anything is made of the value
+        data = encode_untyped(value, "the callback's value", runtime.limit_bytes)
+        await self._answer(runtime, *found, value=Raw(data))
 
     async def fail(self, message: str, *, error_type: str = "CallbackFailed") -> None:
         """Answer with a failure: the body sees ``StepFailed`` with this type and message. Repeats as ``complete``."""
-        access = self._connect()
-        found = await self._verified(access)
+        runtime = self._connect()
+        found = await self._verified(runtime)
         error = StepFailed(
             check_text("the type of an error", error_type), check_text("the message of an error", message)
         )
-        await self._answer(access, *found, error=error)
+        await self._answer(runtime, *found, error=error)
 
     async def heartbeat(self) -> None:
         """Say that the work goes on; the callback's heartbeat time-out starts anew."""
-        access = self._connect()
-        scope, head = await self._verified(access)
+        runtime = self._connect()
+        scope, head = await self._verified(runtime)
         if not _takes_answers(head, scope):
             raise invalid_token()
         answer = CallbackAnswer(run=scope.run, op=scope.op)
-        if not await send(scope.partition, answer, access.home, access.host, access.sender, access.clock.now_ms()):
+        if not await send(scope.partition, answer, runtime.home, runtime.host, runtime.sender, runtime.clock.now_ms()):
             raise invalid_token()
 
     async def _answer(
         self,
-        access: Access,
+        runtime: Runtime,
         scope: TokenScope,
         head: Item,
         *,
@@ -190,28 +189,28 @@ class CallbackHandle:
         answer = CallbackAnswer(
             run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
         )
-        message, mark, ring = answer_writes(scope.partition, answer, access.clock.now_ms())
+        message, mark, ring = answer_writes(scope.partition, answer, runtime.clock.now_ms())
         try:
             if not _takes_answers(head, scope):
                 raise invalid_token()
-            await write_fresh(access.home.store, message, mark, ring, ours=lambda there: _is_ours(there, message))
+            await write_fresh(runtime.home.store, message, mark, ring, ours=lambda there: _is_ours(there, message))
         except (Refused, InvalidToken):
-            if not await was_answered(access.home.store, scope, answer):
+            if not await was_answered(runtime.home.store, scope, answer):
                 raise invalid_token() from None
             return
-        nudge(head.partition, access.home, access.host)
+        nudge(head.partition, runtime.home, runtime.host)
 
-    async def _verified(self, access: Access) -> tuple[TokenScope, Item]:
+    async def _verified(self, runtime: Runtime) -> tuple[TokenScope, Item]:
         seen, self._seen = self._seen, None
         if seen is not None and asyncio.get_running_loop().time() - seen[0] < FRESH_SECONDS:
             return seen[1:]
-        return await self._look(access)
+        return await self._look(runtime)
 
-    async def _look(self, access: Access) -> tuple[TokenScope, Item]:
+    async def _look(self, runtime: Runtime) -> tuple[TokenScope, Item]:
         scope = token_scope(self._token)
         if not scope.partition.startswith(PARTITION_PREFIX):
             raise invalid_token()  # not to ask the store, which may have something to say about the key
-        head = await access.home.store.get(scope.partition)
+        head = await runtime.home.store.get(scope.partition)
         if head is None:
             raise invalid_token()
         verify_token(self._token, decode_record(head.body).secret)

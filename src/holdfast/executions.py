@@ -13,21 +13,22 @@ from holdfast.errors import InvalidInput
 from holdfast.workflows.handle import Handle
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Runtime
+    from holdfast.registrations import Registrations
+    from holdfast.workflows.definition import Workflow
     from holdfast.workflows.record import Named
-    from holdfast.workflows.registry import Registry
 
 
-class Opened(Protocol):
+class Declared(Protocol):
     """The app, as its executions are looked at."""
 
     @property
-    def registry(self) -> Registry: ...
+    def registry(self) -> Registrations: ...
 
     @property
     def clock(self) -> Clock: ...
 
-    def access(self) -> Access: ...
+    def runtime(self) -> Runtime: ...
 
     def handle(self, workflow: str, id: str) -> Handle[Any]: ...
 
@@ -35,16 +36,17 @@ class Opened(Protocol):
 class Executions:
     """The executions of an app."""
 
-    def handle(self: Opened, workflow: str, id: str) -> Handle[Any]:
+    def handle(self: Declared, workflow: str, id: str) -> Handle[Any]:
         """A handle on an execution, by its workflow's name. Raises ``UnknownName``."""
-        return self.registry.workflow(workflow).handle(id)
+        found: Workflow[..., Any] = self.registry.workflow(workflow)
+        return found.handle(id)
 
-    def callback(self: Opened, token: str) -> CallbackHandle:
+    def callback(self: Declared, token: str) -> CallbackHandle:
         """The outside of a callback: ``complete``, ``fail`` or ``heartbeat`` it."""
-        return CallbackHandle(token, self.access)
+        return CallbackHandle(token, self.runtime)
 
     async def executions(  # noqa: PLR0913 - one for each thing to find them by
-        self: Opened,
+        self: Declared,
         workflow: str | None = None,
         *,
         status: str | None = None,
@@ -61,10 +63,10 @@ class Executions:
         ``parent`` and ``root`` are handles, say: the executions that it has called, or its whole family.
         """
         selection = select(workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root)
-        return await list_executions(self.access(), selection, after=after, limit=limit)
+        return await list_executions(self.runtime(), selection, after=after, limit=limit)
 
     def select(
-        self: Opened,
+        self: Declared,
         workflow: str | None = None,
         *,
         status: str | None = None,
@@ -84,4 +86,4 @@ class Executions:
                 raise InvalidInput("until and older_than say the same: give one of them")
             until = moment(self.clock.now_ms() - milliseconds(older_than))
         selection = select(workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root)
-        return Chosen(selection, self.access, self.handle)
+        return Chosen(selection, self.runtime, self.handle)

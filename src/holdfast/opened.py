@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.ports import Home
 
 
-class Opened(Struct, frozen=True):
-    """The home and what belongs to every use of it. ``tell`` counts an event of telemetry.
-
-    ``limit_bytes`` is the largest encoded value that one call may store.
+class Opened(Protocol):
+    """The home and what belongs to every use of it. ``limit_bytes`` is the largest encoded value that one call may
+    store.
     """
 
-    home: Home
-    clock: Clock
-    limit_bytes: int
-    tell: Callable[..., Any]
+    @property
+    def home(self) -> Home: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def limit_bytes(self) -> int: ...
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Count an event of telemetry."""
+        ...

@@ -369,7 +369,8 @@ class Home(Struct, frozen=True):
 
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
     ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
-    one call of the store takes, if that is less than anybody would ask of it. ``billed``: each write is paid for.
+    one call of the store takes, if that is less than anybody would ask of it. ``writes_are_paid``: what can wait shares
+    a write. ``reads_are_paid``: who waits looks seldom. ``hears_peers``: the doorbell knows the home's other processes.
     ``salt`` was drawn when the home was made, and is no other home's; empty: ask for it when it is needed.
     ``token`` answers what a caller on this machine has to send to the home's API, and only its owner can read.
     """
@@ -388,7 +389,9 @@ class Home(Struct, frozen=True):
     summons: Summons | None = None
     metered: Metered | None = None
     versions: Versions | None = None
-    billed: bool = False
+    writes_are_paid: bool = False
+    reads_are_paid: bool = False
+    hears_peers: bool = True
     bounds: Bounds | None = None
     bus: EventBus | None = None
     salt: str = ""

@@ -77,7 +77,7 @@ class Counts:
     """What a store has done since the last look."""
 
     def __init__(self, app):
-        self._store = app.access().home.transactions
+        self._store = app.runtime().home.transactions
         self._seen = Counter()
         self.look()
 

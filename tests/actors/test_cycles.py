@@ -218,10 +218,10 @@ async def test_a_call_is_taken_back_with_every_message_of_it(world):
     client = world.app()
     node = declare(client)
     async with client:
-        access = node.kind.registrar.actor_access()
+        runtime = node.kind.connect()
         for id in ("ours", "other", "ours"):
             await hf.send(node.at("a").post, [], request_id=id)
-        assert await take_back("actor#Node#a", "ours", access) is None
+        assert await take_back("actor#Node#a", "ours", runtime) is None
         assert [each.id for each in await client.actor("Node", "a").messages()] == ["other"]
 
 
@@ -230,7 +230,7 @@ async def test_a_call_that_was_applied_is_not_taken_back(world):
     node = declare(app)
     async with app.worker():
         assert await node.at("a", request_id="ours").walk([]) == ["a"]
-        reply = await take_back("actor#Node#a", "ours", node.kind.registrar.actor_access())
+        reply = await take_back("actor#Node#a", "ours", node.kind.connect())
         assert bytes(reply.value) == b'["a"]'
 
 

@@ -45,7 +45,7 @@ class Opaque:
 def test_a_class_that_cannot_be_an_actor_is_refused_when_it_is_declared(app, body, error, told):
     with pytest.raises(error, match=told):
         actor(app, body)
-    assert app.actors == {}
+    assert app.registry.actors == {}
 
 
 def test_a_method_whose_types_are_no_data_is_refused_when_it_is_declared(app):

@@ -41,7 +41,7 @@ def test_what_a_call_without_a_lease_leaves_is_not_taken_for_a_commit_under_one(
     async def open_home() -> Home:
         home = open_memory_home(data=data)
         cuts.append(Cut(home.store))
-        return replace(home, billed=billed, store=cuts[-1])
+        return replace(home, writes_are_paid=billed, store=cuts[-1])
 
     def shop() -> tuple[hf.App, Any, asyncio.Event]:
         app, go = hf.App("shop", home=open_home, clock=clock), asyncio.Event()

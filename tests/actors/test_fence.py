@@ -78,7 +78,7 @@ async def test_whoever_takes_over_has_a_higher_one_than_who_comes_back_late(memo
         late = asyncio.create_task(Till.at("1", request_id="r").charge())
         await paused.wait()
         partition = "actor#Till#1"
-        await stale.access().home.store.write(Update(partition=partition, owner=None, lease_until=None, add_epoch=1))
+        await stale.runtime().home.store.write(Update(partition=partition, owner=None, lease_until=None, add_epoch=1))
         till = declare(fresh, taken := [])
         await till.at("1").charge()
         go.set()

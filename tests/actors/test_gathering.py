@@ -39,7 +39,7 @@ def test_what_has_run_while_a_commit_was_under_way_does_not_wait_for_a_call_that
 
     async def open_home() -> Home:
         home = open_memory_home(data=data)
-        return replace(home, billed=True, store=SlowCommits(home.store))
+        return replace(home, writes_are_paid=True, store=SlowCommits(home.store))
 
     app = hf.App("shop", home=open_home, clock=clock)
 

@@ -167,7 +167,7 @@ async def test_ids_do_not_grow_with_depth(world):
     path = [f"{n}" for n in range(20)]
     async with app.worker():
         assert await till.at("start").pass_on(path) == 1
-        store = app.access().home.store
+        store = app.runtime().home.store
         for key in path:
             page = await store.query(f"actor#Till#{key}", prefix=REPLY_PREFIX)
             assert [len(each.sort) for each in page.items] == [len(REPLY_PREFIX) + 40]
@@ -253,7 +253,7 @@ async def test_what_older_code_has_handled_in_part_is_not_called_again(world, ev
         assert await till.at("t", request_id=before.derive("", "", b"")).pay("one") == 1
     async with app:
         await hf.send(Shop.at("s").sell, request_id="r")
-        store = app.access().home.store
+        store = app.runtime().home.store
         (message,) = (await store.query("actor#Shop#s", prefix="i#")).items
         old = msgspec.structs.replace(decode_call(message.body), naming=0)
         await store.write(Put(msgspec.structs.replace(message, body=encode(old))))

@@ -50,7 +50,7 @@ def on_watched(before: Before, *, billed: bool = True, bounds: Bounds | None = N
     async def open_home() -> Home:
         home = open_memory_home(data=data)
         opened.append(Watched(home.store, "actor#Desk#d", before))
-        return replace(home, billed=billed, store=opened[-1], bounds=bounds)
+        return replace(home, writes_are_paid=billed, store=opened[-1], bounds=bounds)
 
     return hf.App("shop", home=open_home, clock=clock), opened
 

@@ -135,7 +135,7 @@ def test_a_delayed_message_that_is_sent_after_a_deletion_begins_the_actor_anew(r
             await asyncio.sleep(3601)
             assert await counter.at("c").get() == 3
             await asyncio.sleep(60)
-            assert (await app.access().home.store.due(2**60)).items == ()
+            assert (await app.runtime().home.store.due(2**60)).items == ()
 
     run_virtual(main)
 
@@ -214,8 +214,8 @@ async def test_a_call_that_runs_when_its_process_is_fenced_out_is_not_left_waiti
         late = [asyncio.create_task(here.at("c").slowly()) for _ in range(3)]
         await paused.wait()
         entity = stale._worker.host.entities["actor#Counter#c"]
-        head = await stale.access().home.store.get(entity.partition)
-        await stale.access().home.store.write(  # somebody takes it over behind its back, and lets go of it
+        head = await stale.runtime().home.store.get(entity.partition)
+        await stale.runtime().home.store.write(  # somebody takes it over behind its back, and lets go of it
             Update(partition=entity.partition, owner=None, lease_until=None, add_epoch=1, due_at=head.lease_until)
         )
         async with asyncio.timeout(60):

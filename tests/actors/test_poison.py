@@ -139,7 +139,7 @@ async def test_a_halted_actor_refuses_clients_too_and_its_head_is_no_work(world,
         await eventually(halted)
         with pytest.raises(hf.InvalidState, match="halted"):
             await away.at("l").work(1)
-        page = await app.access().home.store.due(2**60)
+        page = await app.runtime().home.store.due(2**60)
         assert page.items == ()
 
 

@@ -94,7 +94,7 @@ async def parked_in(app, actor, key, eventually=None):
 
 
 async def replies_of(app, partition):
-    page = await app.access().home.store.query(partition, prefix=REPLY_PREFIX)
+    page = await app.runtime().home.store.query(partition, prefix=REPLY_PREFIX)
     return [item.expires_at for item in page.items]
 
 
@@ -158,7 +158,7 @@ async def test_more_calls_than_one_write_takes_are_let_go_of(world, eventually):
             done.append(1)
 
     async def all_are_let_go():
-        page = await app.access().home.store.query("actor#Till#t", prefix=REPLY_PREFIX)
+        page = await app.runtime().home.store.query("actor#Till#t", prefix=REPLY_PREFIX)
         return len(page.items) == count and all(item.expires_at for item in page.items)
 
     async with app.worker():

@@ -300,4 +300,4 @@ async def test_a_class_names_classes_of_errors(app):
     for raises in wrong:
         with pytest.raises(hf.ConfigurationError, match="raises"):
             declare(app, raises=raises)
-    assert app.actors == {}
+    assert app.registry.actors == {}

@@ -323,7 +323,7 @@ async def test_a_full_mailbox_fails_the_call_that_sends_and_nothing_of_it_remain
     class Far(hf.Actor, app=app, name="Away", mailbox=3):
         async def put(self, n: int) -> None: ...
 
-    app.actors["Away"].keys = lambda _key: False  # its code runs elsewhere
+    app.registry.actors["Away"].keys = lambda _key: False  # its code runs elsewhere
     async with app.worker(), client:
         await Teller.at("t").tell(3)
         with pytest.raises(hf.MailboxFull):

@@ -21,14 +21,14 @@ def counted(there):
 
 async def test_of_many_at_once_each_sees_what_the_one_before_has_written(world):
     async with world.app() as one, world.app() as other:
-        homes = [app.access().home for app in (one, other)]
+        homes = [app.runtime().home for app in (one, other)]
         await asyncio.gather(*(homes[n % 2].sequencer.write_after("p", "@", counted) for n in range(20)))
         assert (await homes[0].store.get("p")).revision == 20
 
 
 async def test_what_is_refused_or_raises_changes_nothing_and_hurts_no_other(world):
     async with world.app() as app:
-        home = app.access().home
+        home = app.runtime().home
         await home.sequencer.write_after("p", "@", counted)
 
         def refused(_there):
@@ -54,7 +54,7 @@ async def test_what_is_refused_or_raises_changes_nothing_and_hurts_no_other(worl
 @pytest.mark.parametrize("sort", ["@", "e#1"])
 async def test_any_item_may_be_looked_at(world, sort):
     async with world.app() as app:
-        home, seen = app.access().home, []
+        home, seen = app.runtime().home, []
 
         def look(there):
             seen.append(there)

@@ -141,7 +141,7 @@ def test_the_owner_of_the_lease_is_shown(carts, worker):
     while shown["actor"]["owner"] is None:  # it has let go: call it back
         carts.json("actor", "call", "Cart", "u1", "add", '["lamp"]')
         shown = carts.json("actor", "show", "Cart", "u1")
-    assert shown["actor"]["owner"] == worker.app.access().home.owner
+    assert shown["actor"]["owner"] == worker.app.runtime().home.owner
     assert shown["owner_alive"] is True
 
 

@@ -37,7 +37,7 @@ def change(shop, **fields):
     import holdfast as hf
 
     with hf.App("other", home=shop.home).sync() as run:
-        store = run._app.access().home.store
+        store = run._app.runtime().home.store
         run(store.write(Update(partition=partition_of("approval", "a"), **fields)))
 
 
@@ -91,7 +91,7 @@ async def test_where_processes_are_not_heard_of_only_their_leases_tell():
         partition=partition_of("approval", "a"), status="RUNNING", owner="elsewhere-1", lease_until=now - OVERDUE_MS
     )
     await home.store.write(Put(msgspec.structs.replace(lapsed, due_at=1)))
-    found = await doctors(msgspec.structs.replace(home, billed=True))
+    found = await doctors(msgspec.structs.replace(home, writes_are_paid=True, reads_are_paid=True, hears_peers=False))
     assert (found["overdue"].level, found["peers"].level) == ("warn", "ok")
     assert "not heard of here; 1 executions are unfinished" in found["peers"].told
     assert (await doctors(home))["peers"].level == "warn"
@@ -115,7 +115,7 @@ def block(shop, ids, *, parked):
     import holdfast as hf
 
     with hf.App("other", home=shop.home).sync() as run:
-        store = run._app.access().home.store
+        store = run._app.runtime().home.store
         for id in ids:
             shop.json("start", "approval", "7", "--id", id)
             head = run(store.get(partition_of("approval", id)))
@@ -158,7 +158,7 @@ def test_a_workflow_without_code_is_a_warning(started):
 
     with hf.App("other", home=started.home).sync() as run:
         head = Item(partition=partition_of("forgotten", "a"), status="SUSPENDED", body=b"{}")
-        run(run._app.access().home.store.write(Put(head)))
+        run(run._app.runtime().home.store.write(Put(head)))
     found = findings(started)["unknown"]
     assert found["level"] == "warn"
     assert "'forgotten' (1 unfinished)" in found["told"]

@@ -187,7 +187,7 @@ def test_tokens_and_secrets_are_never_shown(shop, worker):
     token = worker.start_parcel()
     worker.run(worker.app.callback(token).fail(f"what is {token}"))
     assert shop.refusal("result", "parcel", "a")["code"] == "execution_failed"
-    record = worker.run(worker.app.access().home.store.get(partition_of("parcel", "a")))
+    record = worker.run(worker.app.runtime().home.store.get(partition_of("parcel", "a")))
     secret = json.loads(record.body)["secret"]
     for arguments in (("ls",), ("show", "parcel", "a", "--payloads"), ("doctor",)):
         for form in ((), ("--json",)):

@@ -295,4 +295,4 @@ def test_their_reading_of_a_record_is_served(app):
     found = store.get_record({"order_id": "17"})
     assert (found.status, found.response_json_as_dict()) == ("COMPLETED", {"paid": 1})
     place = store._called.get()._place(found)
-    assert app.ask(idempotency.look(app.opened(), place)) is not None
+    assert app.ask(idempotency.look(app.runtime(), place)) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import SKEW_MS, Ended, Held, Terms, Ticket, place_of
 from holdfast.failure import describe
-from holdfast.opened import Opened
 from holdfast.opening import open_home
+from holdfast.ports import Home
 from holdfast.testing import MemoryDatabase, VirtualTimeLoop, faulty_home, run_virtual
 from holdfast.testing.faults import FailBefore, FaultsAt, LoseAnswer
 
@@ -42,7 +42,17 @@ class Clock:
         return self.ms
 
 
-def nothing(_event: str, **_fields: Any) -> None: ...
+@dataclass
+class OpenApp:
+    """An open app, as far as keys need one."""
+
+    home: Home
+    clock: Clock
+    limit_bytes: int = 1_000_000
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def emit(self, event: str, **_fields: Any) -> None:
+        self.counts[event] += 1
 
 
 class Process:
@@ -53,7 +63,7 @@ class Process:
         self.told: Counter[str] = Counter()
         self.plan = FaultsAt(faults)
         self.home = faulty_home(open_memory_home(data=data), self.plan)
-        self.opened = Opened(self.home, clock, 1_000_000, lambda event, **_: self.told.update([event]))
+        self.opened = OpenApp(self.home, clock, counts=self.told)
 
     async def acquire(self, place=PLACE, terms=TERMS, lease_ms=LEASE_MS, seen=None):
         return await idempotency.acquire(
@@ -432,7 +442,7 @@ class KeyMachine(RuleBasedStateMachine):
         self.plans = [NextFault() for _ in OFFSETS_MS]
         self.homes = [self.run(self.database.open(f"p{number}")) for number in range(len(OFFSETS_MS))]
         self.opened = [
-            Opened(faulty_home(home, plan), self.clock(offset), 1_000_000, nothing)
+            OpenApp(faulty_home(home, plan), self.clock(offset))
             for home, plan, offset in zip(self.homes, self.plans, OFFSETS_MS, strict=True)
         ]
 

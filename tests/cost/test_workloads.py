@@ -107,9 +107,9 @@ def test_what_is_remembered_of_messages_is_bounded_and_no_message_is_applied_twi
             call = Call(id=first.id, method="append", args=Raw(b"{}"), known=True)
             again = Put(Item(first.partition, first.sort, body=encode(call)))
             ring = Update(partition=first.partition, due_at=0, add_revision=1)
-            await app.access().home.store.write(again, ring)
-            assert app.access().host is not None
-            app.access().host.look(first.partition)
+            await app.runtime().home.store.write(again, ring)
+            assert app.runtime().host is not None
+            app.runtime().host.look(first.partition)
             await asyncio.sleep(60)
             status = await app.actor("Log", "one").status()
             return status.state["lines"], len(replies), await app.actor("Log", "one").request_status(first.id)
@@ -152,7 +152,7 @@ def test_who_waits_elsewhere_for_an_hour_looks_about_fourteen_times() -> None:
 async def _open(data: MemoryData, owner: str) -> Home:
     # Nobody rings for those who only wait, as on AWS.
     home = open_memory_home(data=data, owner=owner)
-    return replace(home, doorbell=LocalDoorbell(Bells(), owner), billed=True)
+    return replace(home, doorbell=LocalDoorbell(Bells(), owner), writes_are_paid=True, reads_are_paid=True)
 
 
 # ── Elsewhere ───────────────────────────────────────────────────────────────────────────────────────────────────────

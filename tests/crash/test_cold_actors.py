@@ -26,7 +26,7 @@ def _billed(monkeypatch: pytest.MonkeyPatch) -> None:
     open_home = MemoryDatabase.open
 
     async def open_billed(self: MemoryDatabase, owner: str) -> Home:
-        return replace(await open_home(self, owner), billed=True)
+        return replace(await open_home(self, owner), writes_are_paid=True)
 
     monkeypatch.setattr(MemoryDatabase, "open", open_billed)
 

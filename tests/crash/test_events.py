@@ -108,13 +108,13 @@ def mark_first(monkeypatch: pytest.MonkeyPatch) -> None:
     deliver, mark = relay.deliver, relay.mark
     waiting: list[Any] = []
 
-    async def keep(messages: Any, access: Any, _host: Any) -> None:
-        waiting.append((messages, access))
+    async def keep(messages: Any, runtime: Any, _host: Any) -> None:
+        waiting.append((messages, runtime))
 
     async def mark_and_deliver(items: Any, held: Any, host: Any) -> None:
-        messages, access = waiting.pop()
+        messages, runtime = waiting.pop()
         await mark(items, held, host)
-        await deliver(messages, access, host)
+        await deliver(messages, runtime, host)
 
     monkeypatch.setattr(relay, "deliver", keep)
     monkeypatch.setattr(relay, "mark", mark_and_deliver)

@@ -116,7 +116,7 @@ def change_shop(folder: Path, statement: str) -> None:
         return (), None
 
     with hf.App("tamper", home=f"sqlite:///{folder}/shop.db").sync() as run:
-        home = run._app.access().home
+        home = run._app.runtime().home
         assert home.transactions is not None
         run(home.transactions.transact(work))
 

@@ -80,7 +80,7 @@ async def test_a_client_that_leaves_while_he_waits_is_waited_for_no_more(memory_
         await served.serve(api)
         assert served.sent == []
         assert ("http_answered", 499) in told
-        assert not app.access()._waiting
+        assert not app.runtime()._waiting
         assert (await app.handle("approval", "a").status()).ended_at is None
 
 
@@ -92,7 +92,7 @@ async def test_a_server_that_stops_waits_for_nothing(memory_shop, eventually):
         looks = Connection("GET", "/v1/workflows/approval/a?wait=10m").arrives()
         calls = Connection("POST", "/v1/actors/Cart/k/hang").arrives()
         serving = asyncio.gather(looks.serve(api), calls.serve(api))
-        await eventually(lambda: app.access()._waiting and app.access().host.entities)
+        await eventually(lambda: app.runtime()._waiting and app.runtime().host.entities)
         api.end_waits()
         await serving
         assert (looks.status, looks.answer["ended_at"]) == (200, None)
@@ -106,7 +106,7 @@ async def test_a_caller_of_an_actor_who_leaves_has_called_all_the_same(memory_sh
     async with app.worker():
         served = Connection("POST", "/v1/actors/Cart/k/hang", headers=[(b"request-id", b"r-1")]).arrives()
         serving = asyncio.ensure_future(served.serve(app.asgi()))
-        await eventually(lambda: app.access().host.entities)
+        await eventually(lambda: app.runtime().host.entities)
         served.hangs_up()
         await serving
         assert served.sent == []
@@ -197,7 +197,7 @@ async def test_the_app_is_open_while_the_server_lives(memory_shop, worker):
     api = app.asgi(worker=worker)
     life = Life(api)
     assert await life.tell("startup") == {"type": "lifespan.startup.complete"}
-    assert (app.access().host is not None) == worker
+    assert (app.runtime().host is not None) == worker
     served = await Connection("POST", "/v1/workflows/checkout/a").arrives(BODY).serve(api)
     assert served.status == 202
     if worker:
@@ -205,7 +205,7 @@ async def test_the_app_is_open_while_the_server_lives(memory_shop, worker):
     assert await life.tell("shutdown") == {"type": "lifespan.shutdown.complete"}
     await life.task
     with pytest.raises(hf.ConfigurationError):
-        app.access()
+        app.runtime()
 
 
 async def test_a_home_that_cannot_be_opened_is_told_to_the_server():

@@ -327,8 +327,8 @@ async def test_every_change_by_control_is_kept_in_the_audit_and_nothing_else_is(
         method, path = ("DELETE", "") if action == "delete" else ("POST", f"/{action}")
         refused = await status_of(api, method, f"/v1/workflows/approval/a{path}", **{"x-bob": "1"})
         status, _ = await status_of(api, method, f"/v1/workflows/approval/a{path}")
-        access = api.app.access()
-        (row,) = await rows_since(access.home.store, access.clock, 0, 10)
+        runtime = api.app.runtime()
+        (row,) = await rows_since(runtime.home.store, runtime.clock, 0, 10)
     assert refused[0] == 403
     assert (row.who, row.action, row.what) == ("ann", action, "approval a")
     assert (row.outcome == "done") == (status < 400)

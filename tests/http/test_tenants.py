@@ -82,13 +82,13 @@ async def test_a_fork_stays_within(memory_shop):
 async def test_a_caller_that_is_refused_leaves_nothing(memory_shop):
     async with memory_shop.working(authenticate=lambda _request: ACME) as api:
         await api.post("/v1/workflows/checkout/acme%2F1?wait=10s", ["tok"])
-        access = api.app.access()
+        runtime = api.app.runtime()
         for path, body in (("acme%2F1/fork", {"id": "beta/2"}), ("beta%2F1/retry", {}), ("beta%2F1/cancel", {})):
             assert (await api.post(f"/v1/workflows/checkout/{path}", body))[0] == 403
-        assert await rows_since(access.home.store, access.clock, 0, 10) == []
+        assert await rows_since(runtime.home.store, runtime.clock, 0, 10) == []
         assert [each.id for each in (await api.app.executions("checkout")).executions] == ["acme/1"]
         assert (await api.post("/v1/workflows/checkout/acme%2F1/retry", {}))[0] == 409
-        (row,) = await rows_since(access.home.store, access.clock, 0, 10)
+        (row,) = await rows_since(runtime.home.store, runtime.clock, 0, 10)
         assert (row.action, row.outcome) == ("retry", "invalid_state"), "it may do this, and the status forbids it"
 
 

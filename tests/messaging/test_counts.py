@@ -43,7 +43,7 @@ class Counts:
     """What a store has committed since the last look."""
 
     def __init__(self, app):
-        self._store = app.access().home.transactions
+        self._store = app.runtime().home.transactions
         self._app = app
         self._seen = self._store.commits
 
@@ -125,7 +125,7 @@ async def test_an_idle_relay_commits_nothing_and_is_not_looked_at(sqlite_world):
         await counts.settled()
         await asyncio.sleep(0.05)
         assert counts.look() == 0
-        head = await app.access().home.store.get("out#shop")
+        head = await app.runtime().home.store.get("out#shop")
         assert head is not None
         assert (head.owner, head.due_at) == (None, None)
 

@@ -59,7 +59,7 @@ async def test_an_event_with_an_id_is_handled_once_from_however_many_processes(w
 
 
 async def world_is_empty(app):
-    store = app.access().home.store
+    store = app.runtime().home.store
     return not (await store.query("out#shop", prefix="o#")).items
 
 

@@ -114,7 +114,7 @@ async def test_a_home_that_others_have_open_is_neither_exported_nor_imported_int
     async with opened(place) as home:
         await export_home(home, tmp_path / "one")
     async with hf.App("shop", home=place.home) as app, opened(place) as home:
-        owner = app.access().home.owner
+        owner = app.runtime().home.owner
         with pytest.raises(InvalidState, match=f"1 other processes have .* open: {owner}"):
             await export_home(home, tmp_path / "two")
         with pytest.raises(InvalidState, match="Stop every worker and client"):

@@ -31,7 +31,7 @@ async def read(app, blob) -> bytes:
 
 
 async def purge(app) -> None:
-    await app.access().home.purges.purge(app.clock.now_ms(), 100)
+    await app.runtime().home.purges.purge(app.clock.now_ms(), 100)
 
 
 @pytest.mark.parametrize("data", [b"", b"one line\n" * 1000, BYTES])

@@ -450,8 +450,8 @@ async def test_what_an_older_version_has_recorded_still_stands_for_its_payload(m
 
     async with app:
         old = place_of("charge", '["17"]', ids.fingerprint(b'{"amount":2.0,"id":"17"}'))
-        ticket = await idempotency.acquire(app.opened(), old, Terms(60_000, 5), owner="old", lease_ms=1_000)
-        await idempotency.complete(app.opened(), ticket, result=Raw(b'"before"'))
+        ticket = await idempotency.acquire(app.runtime(), old, Terms(60_000, 5), owner="old", lease_ms=1_000)
+        await idempotency.complete(app.runtime(), ticket, result=Raw(b'"before"'))
         assert await charge("17", 2.0) == "before"
         with pytest.raises(hf.IdempotencyMismatch):
             await charge("17", 3.0)

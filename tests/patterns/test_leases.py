@@ -175,7 +175,7 @@ async def test_on_a_file_too_the_lease_of_a_dead_process_is_taken_over_at_once(s
         held = await dying.lease("x", ttl="1h").__aenter__()
         with pytest.raises(hf.WaitTimeout):
             await other.lease("x", wait=0).__aenter__()
-        await dying.access().home.doorbell.close()  # what the end of a process does to its socket
+        await dying.runtime().home.doorbell.close()  # what the end of a process does to its socket
         async with other.lease("x", wait=0) as taken:
             assert taken.fence == held.fence + 1
         held._keeper.cancel()
@@ -186,7 +186,7 @@ def test_a_lease_of_a_process_of_which_nothing_is_known_lapses(simulate, monkeyp
         one, other = await machines.boot(), await machines.boot()
         holding = asyncio.ensure_future(hold(one, 1e6, ttl="1m"))
         await asyncio.sleep(0.1)
-        monkeypatch.setattr(other.app.access().home.doorbell, "alive", lambda _owner: True)
+        monkeypatch.setattr(other.app.runtime().home.doorbell, "alive", lambda _owner: True)
         one.crash()
         with pytest.raises(ProcessDied):
             await holding
@@ -319,7 +319,7 @@ def test_a_release_whose_answer_is_lost_is_no_loss_though_another_has_it_by_then
         next_one = asyncio.ensure_future(hold(other, 30.0))
         await asyncio.sleep(0.4)
         for _ in range(30):  # it looks all the time, and so between the release and its repeat
-            other.app.rings.heard("lease#x")
+            other.app.runtime().rings.heard("lease#x")
             await asyncio.sleep(0.01)
         assert await holding == 1
         assert await next_one == 2
@@ -460,7 +460,7 @@ def test_a_dead_owner_with_a_fast_clock_blocks_nobody_for_longer_than_a_living_o
         fast, other = await machines.boot(offset_ms=10 * MINUTES), await machines.boot()
         holding = asyncio.ensure_future(hold(fast, 1e6, ttl="10s"))
         await asyncio.sleep(0.1)
-        monkeypatch.setattr(other.app.access().home.doorbell, "alive", lambda _owner: True)
+        monkeypatch.setattr(other.app.runtime().home.doorbell, "alive", lambda _owner: True)
         fast.crash()
         with pytest.raises(ProcessDied):
             await holding

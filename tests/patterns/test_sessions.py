@@ -50,7 +50,7 @@ class Place:
     async def pass_time(self, milliseconds):
         self.clock.moved_ms += milliseconds
         if self.kind == "redis":  # it has no clock to set: each session is made older instead
-            client = self.app.shared.sessions._connection._client
+            client = self.app.runtime().shared.sessions._connection._client
             async for key in client.scan_iter(f"*{self.app.name}*"):
                 left = await client.pttl(key)
                 await client.hincrby(key, "u", -milliseconds)
@@ -263,7 +263,7 @@ async def test_a_look_that_comes_late_does_not_shorten_the_session(memory_home_p
     async with place.app:
         session = await place.sessions.start({"n": 1})
         await place.pass_time(IDLE_MS // 2)
-        store = place.app.access().home.store
+        store = place.app.runtime().home.store
         write, late = store.write, []
 
         def held_back(*writes):

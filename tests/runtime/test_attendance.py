@@ -13,14 +13,14 @@ import holdfast as hf
 from holdfast.actors.calling import requests
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.kernel.attendance import Attendance
-from holdfast.workflows import access
+from holdfast.workflows import awaiting
 
 NOBODY = r"nobody works on it: this process runs no worker.*Start one: `holdfast run"
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(access, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(awaiting, "LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(requests, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(requests, "FIRST_LOOK_SECONDS", 0.01)
 
@@ -86,7 +86,7 @@ async def test_a_worker_without_the_code_is_none(home, caplog) -> None:
         handle = await job.start(id="j")
     bare = hf.App("other", home=home)
     async with bare.worker():
-        host, opened = bare.access().host, bare.access().home
+        host, opened = bare.runtime().host, bare.runtime().home
         assert "has no code for it" in Attendance(opened).missing(handle._partition, host)
         await asyncio.sleep(0)
 
@@ -94,4 +94,4 @@ async def test_a_worker_without_the_code_is_none(home, caplog) -> None:
 def test_where_processes_are_not_heard_of_nothing_is_known() -> None:
     home = open_memory_home(data=MemoryData())
     assert Attendance(home).missing("wf#job#j", None)
-    assert not Attendance(replace(home, billed=True)).missing("wf#job#j", None)
+    assert not Attendance(replace(home, hears_peers=False)).missing("wf#job#j", None)

@@ -27,7 +27,7 @@ class Disk:
     """The disk of an open app: SQLite refuses to grow the file beyond what it has."""
 
     def __init__(self, app: hf.App) -> None:
-        self._store: Any = app.access().home.transactions
+        self._store: Any = app.runtime().home.transactions
         self._connection = self._store.runner.connection
 
     def fill(self) -> None:

@@ -40,7 +40,7 @@ def batch(body: dict[str, Any], group: str | None) -> dict[str, Any]:
 async def test_a_consumer_cannot_be_called_from_a_queue(command, caplog):
     handled: list[Paid] = []
     app = shop(handled)
-    (hidden,) = app.actors
+    (hidden,) = app.registry.actors
     handler = app.lambda_handler()
     asked = {"holdfast": command, "actor": hidden, "key": "x", "method": "handle", "args": ARGS}
     ordered = {"actor": hidden, "method": "handle", "args": ARGS}

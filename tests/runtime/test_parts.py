@@ -62,7 +62,7 @@ def test_what_its_parts_have_declared_is_worked_on_by_one_worker_on_one_home(car
 
     async def main() -> None:
         async with app.worker():
-            workflows, cart = carts.registry.workflows, carts.actors["Cart"].cls
+            workflows, cart = carts.registry.workflows, carts.registry.actors["Cart"].cls
             filled, ordered = await asyncio.gather(
                 workflows["fill"].start("u1", id="f"), app.registry.workflow("order").start("o-1", id="o")
             )
@@ -72,7 +72,7 @@ def test_what_its_parts_have_declared_is_worked_on_by_one_worker_on_one_home(car
                 await cart.at("u1").add("vase")
             assert (await orders.documents(str, name="notes").at("o-1").get()).value == "paid"
             assert {each.workflow for each in (await orders.executions()).executions} == {"fill", "order"}
-            assert orders.access() is app.access() and orders.loop is app.loop and orders.shared is app.shared
+            assert orders.runtime() is app.runtime()
 
     run_virtual(main)
 
@@ -100,14 +100,14 @@ def test_a_part_is_opened_by_the_whole_alone(carts):
 
     async def main() -> None:
         with pytest.raises(hf.ConfigurationError, match="is not open"):
-            carts.access()
+            carts.runtime()
         with pytest.raises(hf.InvalidState, match="is part of 'whole': open that one"):
             async with carts:
                 pass
         async with app:
-            carts.access()
+            carts.runtime()
         with pytest.raises(hf.ConfigurationError, match="is not open"):
-            carts.access()
+            carts.runtime()
 
     run_virtual(main)
 

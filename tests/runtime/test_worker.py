@@ -36,7 +36,7 @@ async def until(check):
 
 async def heads(app):
     """Every head, as the store holds it."""
-    return (await app.access().home.store.scan("")).items
+    return (await app.runtime().home.store.scan("")).items
 
 
 # ── Draining ────────────────────────────────────────────────────────────────────────────────────────────────────────

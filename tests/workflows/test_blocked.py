@@ -37,7 +37,7 @@ def block(world, reaches):
             await handle.signal("go", "on")
             await reaches(handle, "BLOCKED")
         async with app:
-            store, place = app.access().home.store, partition_of("job", "j")
+            store, place = app.runtime().home.store, partition_of("job", "j")
             record = decode_record((await store.get(place)).body)
             await store.write(Update(partition=place, body=encode_record(replace(record, blocked=why))))
         return handle
@@ -74,7 +74,7 @@ async def test_whoever_waits_on_finds_it_in_the_log_once(app, block, caplog):
             waiting = asyncio.ensure_future(handle.result())
             for _ in range(3):  # each ring makes it look again
                 await asyncio.sleep(0.02)
-                app.access().heard(partition_of("job", "j"))
+                app.runtime().rings.heard(partition_of("job", "j"))
             await handle.result("50ms")
         waiting.cancel()
     mine = [each for each in caplog.records if "is BLOCKED, and is awaited" in each.getMessage()]

@@ -6,6 +6,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import ids
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.callback_keys import KEYS_VARIABLE, read_keys
 from holdfast.workflows.operations.callback import make_token, masked, token_scope
 from holdfast.workflows.record import decode_record, partition_of
@@ -82,7 +83,7 @@ async def test_who_reads_the_store_can_forge_no_token(app, parcel, tokens, keys,
     async with app.worker():
         await parcel.start(id="p")
         await eventually(lambda: "p" in tokens)
-        secret = decode_record((await app.access().head(partition_of("parcel", "p"))).body).secret
+        secret = decode_record((await head_of(app.runtime(), partition_of("parcel", "p"))).body).secret
         scope = token_scope(tokens["p"])
         bare = tokens["p"].split(".")[2]
         match forged_by:

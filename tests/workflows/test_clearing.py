@@ -33,7 +33,7 @@ def tell(app, tokens):
 
 
 async def rows(app, handle, prefix):
-    page = await app.access().home.store.query(partition_of(handle.workflow, handle.id), prefix=prefix)
+    page = await app.runtime().home.store.query(partition_of(handle.workflow, handle.id), prefix=prefix)
     return [item.sort for item in page.items]
 
 
@@ -77,7 +77,7 @@ async def test_a_mark_of_the_old_format_still_keeps_a_second_answer_out(app, tel
         handle = await job.start(id="j")
         token = await tokens.get()
         partition = partition_of("job", "j")
-        await app.access().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), status=USED)))
+        await app.runtime().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), status=USED)))
         with pytest.raises(hf.InvalidToken):
             await app.callback(token).complete(1)
         await handle.terminate()
@@ -97,7 +97,7 @@ async def test_an_answer_of_the_old_format_is_taken_and_leaves_its_mark(app, tel
         token = await tokens.get()
         answer = encode_message(CallbackAnswer(0, "callback#0", Raw(b"3")))
         partition = partition_of("job", "j")
-        await app.access().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), body=answer)))
+        await app.runtime().home.store.write(Put(Item(partition, callback_sort(0, "callback#0"), body=answer)))
         await handle.signal("go")
         assert await handle.result("60s") == 3
         assert await rows(app, handle, INBOX_PREFIX) == [callback_sort(0, "callback#0")]

@@ -572,7 +572,7 @@ async def test_terminating_has_worked_although_who_lets_go_of_the_children_is_fa
 
     async def load_late(journal):
         if not closed:
-            store = app.access().home.store
+            store = app.runtime().home.store
             closed.append(Journal(store, partition_of("waits", "a"), 0, "terminated", journal.epoch + 1))
             await closed[0].load()
             await closed[0].fence()

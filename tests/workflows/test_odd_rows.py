@@ -31,7 +31,7 @@ async def test_an_execution_that_cannot_be_read_is_shown_with_its_key(app, waits
         for id in ("one", "bad", "two"):
             await waits.start(id=id)
         update = Update(partition="wf#waits#bad", when=EXISTS, body=body)
-        store = app.access().home.store
+        store = app.runtime().home.store
         bare = getattr(store, "_store", store)  # a body as it lies in the store, whatever the home makes of it
         await bare.write(update)
         page = await app.executions("waits")

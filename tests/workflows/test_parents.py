@@ -109,7 +109,7 @@ async def test_so_it_is_although_the_worker_stops_just_then(world, eventually, h
         await parent.start(how, id="p")
         await the_only(first, "awaited", eventually)
         await begun.wait()
-        opening = asyncio.create_task(open_late(first.access().host))
+        opening = asyncio.create_task(open_late(first.runtime().host))
     await opening
     assert late == ["draining"]
     async with second.worker():

@@ -48,7 +48,7 @@ async def test_an_overdue_one_costs_a_sweep_no_statements(sqlite_world, eventual
 
     handles = await paused(app, waits, count=20)
     async with app.worker():
-        store = app.access().home.transactions
+        store = app.runtime().home.transactions
         await swept(app)
         commits, statements = store.commits, store.statements
         for _ in range(3):

@@ -35,9 +35,9 @@ def gone(app, eventually):
 
     async def wait(handle):
         await eventually(lambda: missing(handle))
-        home = app.access().home
+        home = app.runtime().home
         if home.purges is not None:
-            while await home.purges.purge(app.access().clock.now_ms(), 100):
+            while await home.purges.purge(app.runtime().clock.now_ms(), 100):
                 pass
 
     return wait
@@ -81,10 +81,10 @@ async def test_a_child_that_has_gone_was_heard_by_its_paused_parent(app, brief, 
 
 async def sent_late(app, workflow, handle, **changes):
     """The start of an execution once more, as its sender still has it under way; answers the head it finds."""
-    access = app.access()
-    record = decode_record((await access.home.store.get(partition_of(workflow.name, handle.id))).body)
+    runtime = app.runtime()
+    record = decode_record((await runtime.home.store.get(partition_of(workflow.name, handle.id))).body)
     order = Launch(id=record.id, input=bytes(record.input), parent=record.parent)
-    return await launch(access.home, None, workflow, replace(order, **changes), access.clock)
+    return await launch(runtime.home, None, workflow, replace(order, **changes), runtime.clock)
 
 
 async def test_a_start_that_comes_late_does_not_begin_a_child_again_that_has_expired(app, brief, reaches):
@@ -172,7 +172,7 @@ class JustBefore:
 async def test_each_that_begins_under_one_id_has_a_run_and_an_epoch_of_its_own(app, brief):
     """Also if two take it for free at the same time, and the first has ended when the second comes."""
     async with app.worker():
-        home, clock = app.access().home, app.access().clock
+        home, clock = app.runtime().home, app.runtime().clock
 
         async def one_more():
             await end(await brief.start(id="b"))
@@ -207,7 +207,7 @@ async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting
         await handle.delete()
         assert await missing(handle)
         assert (await app.executions()).executions == ()
-        partition, store = partition_of("lasting", "l"), app.access().home.store
+        partition, store = partition_of("lasting", "l"), app.runtime().home.store
         left = (await store.query(partition)).items
         assert all(item.sort == HEAD or decode_entries(item.body) == [] for item in left)
         head = await store.get(partition)
@@ -225,7 +225,7 @@ async def test_a_process_that_was_stopped_in_what_is_deleted_writes_nothing_ther
         handle = await lasting.start(id="l")
         await handle.signal("go", "!")
         assert await handle == "one!"
-        partition, store = partition_of("lasting", "l"), app.access().home.store
+        partition, store = partition_of("lasting", "l"), app.runtime().home.store
         stopped = Journal(store, partition, run=0, owner="stopped", epoch=1)
         await stopped.load()
         overtaken = Journal(store, partition, run=0, owner="overtaken", epoch=90)

@@ -23,6 +23,7 @@ from holdfast.replay.entries import (
     Truncated,
     standing,
 )
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.record import decode_record, partition_of, workflow_of
 from holdfast.workflows.retry import Retrier
 
@@ -322,9 +323,9 @@ async def test_an_execution_that_was_cancelled_twice_is_retried_without_its_code
         with pytest.raises(hf.ExecutionCancelled, match="once"):
             await handle.result("60s")
     async with other:
-        access = other.access()
-        await Retrier(access.home, None, access.registry, access.clock).retry(partition_of("job", "j"))
-    assert "job" not in access.registry.workflows
+        runtime = other.runtime()
+        await Retrier(runtime.home, None, runtime.registry, runtime.clock).retry(partition_of("job", "j"))
+    assert "job" not in runtime.registry.workflows
 
 
 async def test_an_at_most_once_step_whose_outcome_nobody_knows_is_not_run_again(app, do, ran, broken, eventually):
@@ -377,7 +378,7 @@ async def test_the_time_of_a_retried_execution_is_its_own_again_however_often(ap
 
 
 async def _record(app, handle):
-    return decode_record((await app.access().head(partition_of(handle.workflow, handle.id))).body)
+    return decode_record((await head_of(app.runtime(), partition_of(handle.workflow, handle.id))).body)
 
 
 async def test_the_timer_that_ended_it_is_taken_back(app, do, ran):

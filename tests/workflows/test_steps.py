@@ -667,7 +667,7 @@ async def test_the_error_chooses_the_delay(world, eventually):
             return bool(await handle.history())
 
         await eventually(tried)
-        entries = (await load(app.access().home.store, partition_of("job", "j"))).entries
+        entries = (await load(app.runtime().home.store, partition_of("job", "j"))).entries
     tried_once = next(entry for entry in entries if isinstance(entry, Tried))
     assert tried_once.again_at - tried_once.at == 3_600_000
 
@@ -930,7 +930,7 @@ async def test_another_process_finds_what_the_last_heartbeat_said(world, eventua
     before, after = code(first, stuck=True), code(second, stuck=False)
 
     async def is_noted() -> bool:
-        items = (await first.access().home.store.query(partition_of("job", "j"))).items
+        items = (await first.runtime().home.store.query(partition_of("job", "j"))).items
         return any(b'"row":5' in item.body for item in items)
 
     async with first.worker(grace=0):

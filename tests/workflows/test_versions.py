@@ -67,7 +67,7 @@ def deploy(world, ran, eventually, reaches):
             handle = after.handle("j")
             await handle.signal("go", "gone")
             await reaches(handle, "BLOCKED")
-            head = await second.access().home.store.get("wf#job#j")
+            head = await second.runtime().home.store.get("wf#job#j")
             assert await handle.history() == history
         async with third.worker():
             assert (await again.handle("j").result("60s"))[-2:] == ["gone", "c"]
@@ -247,7 +247,7 @@ async def test_a_wait_that_became_a_step_is_an_error_that_names_both_sides(world
     async with second.worker():
         await after.handle("j").signal("go", "x")
         await reaches(after.handle("j"), "BLOCKED")
-        head = await second.access().home.store.get("wf#job#j")
+        head = await second.runtime().home.store.get("wf#job#j")
         assert "task#0: the journal and the code disagree: it was a child and is now a step" in (
             decode_record(head.body).blocked
         )
@@ -375,7 +375,7 @@ def why_blocked(world, deploy, ran, reaches):
         async with second.worker():
             await after.handle("j").signal("go", "gone")
             await reaches(after.handle("j"), "BLOCKED")
-            head = await second.access().home.store.get("wf#job#j")
+            head = await second.runtime().home.store.get("wf#job#j")
             return str(decode_record(head.body).blocked)
 
     return why
@@ -538,7 +538,7 @@ async def test_a_pinned_execution_that_was_moved_is_told_where_code_and_journal_
 
 
 async def _why_blocked(app, told):
-    head = await app.access().home.store.get("wf#job#j")
+    head = await app.runtime().home.store.get("wf#job#j")
     return head.status == "BLOCKED" and told in decode_record(head.body).blocked
 
 

@@ -29,6 +29,7 @@ from holdfast.codec.typed import codec_for
 from holdfast.codec.upcasting import Upcaster, check_upcasters
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, SerializationError
+from holdfast.kernel.runtime import Connect
 from holdfast.retry import Retry
 
 T = TypeVar("T")
@@ -117,10 +118,12 @@ class Actor(Instance):
         for each, made in _members(cls):
             if _is_message(each, made) and (given_to := app.inject(made)) is not made:
                 setattr(cls, each, given_to)
-        cls.kind = _kind_of(cls, name or cls.__name__, app, policy, check_upcasters(upcasters or {}, "an actor"))
+        cls.kind = _kind_of(
+            cls, name or cls.__name__, app.runtime, policy, check_upcasters(upcasters or {}, "an actor")
+        )
         for each in cls.kind.state.hint.__struct_fields__:
             setattr(cls, each, _Field(each, _default_of(cls, each)))
-        app.add_actor(cls.kind)
+        app.registry.add_actor(cls.kind)
 
     def __init__(self) -> None:
         raise TypeError(f"an actor lives in the store: write {type(self).__name__}.at(key)")
@@ -178,14 +181,12 @@ def _default_of(cls: type[Actor], name: str) -> Any:
     return declared.default if isinstance(declared, _Field) else declared
 
 
-def _kind_of(
-    cls: type[Actor], name: str, registrar: Registrar, policy: Policy, upcasters: Mapping[int, Upcaster]
-) -> Kind:
+def _kind_of(cls: type[Actor], name: str, connect: Connect, policy: Policy, upcasters: Mapping[int, Upcaster]) -> Kind:
     members = _members(cls)
     return Kind(
         cls,
         name,
-        registrar,
+        connect,
         policy,
         state=codec_for(_state_type(cls, name)),
         upcasters=upcasters,

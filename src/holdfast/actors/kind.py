@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec import UNSET, Raw, Struct
 
-from holdfast.actors.limited import Leave, Limit, Limited
+from holdfast.actors.limited import Leave, Limit, Limited, default_seconds
 from holdfast.actors.record import HIDDEN_MARK, NOT_BEGUN
 from holdfast.codec.signature import Signature
 from holdfast.codec.typed import Codec
@@ -16,10 +16,10 @@ from holdfast.errors import UnknownName
 from holdfast.retry import Retry
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.record import Call
     from holdfast.actors.scope import Turn
     from holdfast.actors.timers import Timer
+    from holdfast.kernel.runtime import Connect, Runtime
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
@@ -31,12 +31,19 @@ MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=6
 """How often a message without a caller is tried before it counts as poison."""
 
 
-class Registrar(Protocol):
-    """What an actor class is registered with: the app."""
+class Registers(Protocol):
+    """What keeps the classes of actors of an app by name."""
 
     def add_actor(self, kind: Kind) -> None: ...
 
-    def actor_access(self) -> ActorAccess: ...
+
+class Registrar(Protocol):
+    """What an actor class is registered with: the app."""
+
+    @property
+    def registry(self) -> Registers: ...
+
+    def runtime(self) -> Runtime: ...
 
     def inject(self, function: F) -> F: ...
 
@@ -82,7 +89,7 @@ class Kind:
         self,
         cls: type[Instance],
         name: str,
-        registrar: Registrar,
+        connect: Connect,
         policy: Policy,
         *,
         state: Codec[Any],
@@ -92,7 +99,7 @@ class Kind:
     ) -> None:
         self.cls = cls
         self.name = name
-        self.registrar = registrar
+        self.connect = connect
         self.policy = policy
         self.state = state
         self.forms: Schema[Any] = Schema(state, upcasters)
@@ -142,17 +149,17 @@ class Kind:
         actor: Instance,
         turn: Turn,
         args: bytes,
-        access: ActorAccess,
+        runtime: Runtime,
         leave: Leave | None = None,
     ) -> Limited[Any]:
         """Run one of the actor's methods as ``turn``, in its time; see ``Limited``."""
         object.__setattr__(actor, "_turn", turn)
         positional, named = method.signature.unbind(args)
         limit = self.limit_of(turn.key) if method.limit is UNSET else method.limit
-        seconds = access.method_seconds if limit is UNSET else limit
+        seconds = default_seconds(runtime) if limit is UNSET else limit
 
         def late() -> None:
-            access.tell("method_timed_out", partition=turn.partition, method=method.name)
+            runtime.emit("method_timed_out", partition=turn.partition, method=method.name)
 
         code = method.function(actor, *positional, **named)
         turn.run = run = Limited(code, f"{self.name}.{method.name}", seconds, late, leave)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -15,6 +15,9 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import CallTimeout, ConfigurationError
 from holdfast.functions import told
 from holdfast.kernel.model import LeftBehind
+
+if TYPE_CHECKING:
+    from holdfast.kernel.runtime import Runtime
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 T = TypeVar("T")
@@ -52,6 +55,12 @@ def method(*, timeout: Duration | None) -> Callable[[F], F]:
         return function
 
     return declare
+
+
+def default_seconds(runtime: Runtime) -> float:
+    """How long a method may run that does not say so: as long as others would wait for a process that hangs."""
+    limits = runtime.limits if runtime.host is None else runtime.host.limits
+    return limits.lease_ms / 1000
 
 
 def check_method(decorator: str, function: Any) -> None:

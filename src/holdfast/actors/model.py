@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.actors import record
-from holdfast.actors.access import ActorAccess
 from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.stages import turn
+from holdfast.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 class Actors(Struct, frozen=True):
     """The programming model of actors. One per worker."""
 
-    access: ActorAccess
+    runtime: Runtime
     blocked: str = record.BLOCKED
 
     def serves(self, partition: str) -> bool:
         if not partition.startswith(record.PARTITION_PREFIX):
             return False
-        kind = self.access.kinds.get(record.actor_of(partition))
+        kind = self.runtime.registry.actors.get(record.actor_of(partition))
         return kind is not None and kind.keys(record.key_of(partition))
 
     def admit(self, partition: str) -> Resident:
-        return Resident(partition, self, self.access.kinds[record.actor_of(partition)])
+        return Resident(partition, self, self.runtime.registry.actors[record.actor_of(partition)])
 
     def turn(self, entity: Resident, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, self.access, host)
+        return turn(entity, self.runtime, host)

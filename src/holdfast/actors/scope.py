@@ -18,8 +18,8 @@ from holdfast.kernel.identity import Identity
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.limited import Limited
+    from holdfast.kernel.runtime import Runtime
 
 
 class Turn(Unit):
@@ -46,7 +46,7 @@ class Turn(Unit):
     def __init__(  # noqa: PLR0913 - what a run begins with
         self,
         partition: str,
-        access: ActorAccess,
+        runtime: Runtime,
         record: ActorRecord,
         chain: tuple[str, ...],
         identity: Identity | None,
@@ -56,7 +56,7 @@ class Turn(Unit):
         reads: bool = False,
         promised: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
-        super().__init__((*chain, partition), identity, access.clock, access.home, fence)
+        super().__init__((*chain, partition), identity, runtime.clock, runtime.home, fence)
         self._promised = promised
         self.partition = partition
         self.timers = record.timers

@@ -20,7 +20,7 @@ from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.runtime import Runtime
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -38,13 +38,13 @@ class Sent(Struct, frozen=True):
     id: str
     partition: str
     sort: str
-    access: ActorAccess
+    runtime: Runtime
 
     async def cancel(self) -> bool:
         """Take the message back; false if it was applied, or is being applied, or is still to leave."""
-        was_waiting = await withdraw(self.partition, self.sort, self.access)
+        was_waiting = await withdraw(self.partition, self.sort, self.runtime)
         if was_waiting:
-            tell(self.partition, self.access)
+            tell(self.partition, self.runtime)
         return was_waiting
 
 
@@ -105,9 +105,9 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
         data = method.method.signature.bind(args, kwargs)
         await send_from_body(activation, reference, method.method, data, delay_ms)
         return None
-    access = reference.kind.registrar.actor_access()
-    data = method.method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
-    unit, now = current_unit.get(), access.clock.now_ms()
+    runtime = reference.kind.connect()
+    data = method.method.signature.bind(args, kwargs, limit_bytes=runtime.limit_bytes)
+    unit, now = current_unit.get(), runtime.clock.now_ms()
     given = request_id if request_id is not None else reference.request_id
     if given is not None:
         check_request_id(given)
@@ -122,8 +122,8 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
         naming=BY_CONTENT,
     )
     if unit is None:
-        sort = await post(reference.kind, reference.partition, call, access)
+        sort = await post(reference.kind, reference.partition, call, runtime)
     else:
         with unit.waiting():
-            sort = await post_with(unit, reference.kind, reference.partition, call, access)
-    return Sent(call.id, reference.partition, sort, access)
+            sort = await post_with(unit, reference.kind, reference.partition, call, runtime)
+    return Sent(call.id, reference.partition, sort, runtime)

@@ -47,7 +47,7 @@ async def books() -> dict[str, int]:
 
 async def in_outbox() -> int:
     """How many events wait for the relay."""
-    page = await app.access().home.store.query(app.outbox.partition, prefix=ENTRY_PREFIX)
+    page = await app.runtime().home.store.query(app.outbox.partition, prefix=ENTRY_PREFIX)
     return len(page.items)
 
 
@@ -55,7 +55,7 @@ async def is_under_way() -> bool:
     """Whether anything waits in the outbox or an inbox."""
     if await in_outbox():
         return True
-    store = app.access().home.store
+    store = app.runtime().home.store
     for head in (await store.scan(PARTITION_PREFIX, limit=LARGEST_PAGE)).items:
         if (await store.query(head.partition, prefix=INBOX_PREFIX, limit=1)).items:
             return True
@@ -64,7 +64,7 @@ async def is_under_way() -> bool:
 
 async def head_of(partition: str) -> Item:
     """The head of an entity: whose it is, until when, and its state."""
-    head = await app.access().home.store.get(partition)
+    head = await app.runtime().home.store.get(partition)
     assert head is not None
     return head
 

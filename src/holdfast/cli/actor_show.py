@@ -151,7 +151,7 @@ def show(session: Session, *, name: str, key: str) -> None:
 
     async def look(app: App) -> Shown:
         status, handle = await status_of(app, name, key), app.actor(name, key)
-        alive = None if status.owner is None else app.access().home.doorbell.alive(status.owner)
+        alive = None if status.owner is None else app.runtime().home.doorbell.alive(status.owner)
         waiting, parked = await handle.messages(), await handle.parked()
         return Shown(actor=status, waiting=waiting, parked=parked, owner_alive=alive)
 

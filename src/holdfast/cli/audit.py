@@ -33,8 +33,8 @@ def audit(session: Session, *, since: datetime, limit: int) -> None:
     """
 
     async def look(app: App) -> list[AuditRow]:
-        access = app.access()
-        return await rows_since(access.home.store, access.clock, round(since.timestamp() * 1_000), limit)
+        runtime = app.runtime()
+        return await rows_since(runtime.home.store, runtime.clock, round(since.timestamp() * 1_000), limit)
 
     rows = session.run(look)
     told = [

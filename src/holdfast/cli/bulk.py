@@ -85,7 +85,7 @@ def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.C
 def retry(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
     """Go on with executions that ended badly, from the operations that failed. Needs the app's code."""
     app = session.app()
-    _run(session, app, Chosen(selection, app.access, app.handle), "retry", retrying(), yes=yes, after=after)
+    _run(session, app, Chosen(selection, app.runtime, app.handle), "retry", retrying(), yes=yes, after=after)
 
 
 @on_chosen("cancel", "holdfast bulk cancel --home sqlite:///shop.db --tag customer=acme --reason 'they left' --yes")
@@ -124,7 +124,7 @@ def _chosen(selection: Selection, app: App) -> Chosen:
     def handle(workflow: str, id: str) -> Handle[Any]:
         return handle_on(app, workflow, id)
 
-    return Chosen(selection, app.access, handle)
+    return Chosen(selection, app.runtime, handle)
 
 
 def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *, yes: bool, after: str | None) -> None:

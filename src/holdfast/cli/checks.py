@@ -263,7 +263,7 @@ def _can_hear(home: Home) -> bool:
     """Whether the processes of a home are heard of here. Where each write is billed they are on other machines: then
     the only sign of life of an owner is his lease.
     """
-    return not home.billed
+    return home.hears_peers
 
 
 def _look_at(head: Item) -> int:

@@ -99,13 +99,13 @@ def workflow(session: Session, options: Options, *, name: str, input: str) -> No
     ended: list[str] = []
 
     async def one(number: int) -> None:
-        access = app.access()
+        runtime = app.runtime()
         order = Launch(id=f"{number}-{new_id()}", input=parsed)
-        await launch(access.home, access.host, found, order, access.clock)
+        await launch(runtime.home, runtime.host, found, order, runtime.clock)
         with uncounted():
             ended.append(await _end(app, name, order.id, options))
             if not seen:
-                seen.extend((await load(access.home.store, partition_of(name, order.id))).entries)
+                seen.extend((await load(runtime.home.store, partition_of(name, order.id))).entries)
 
     used = _try(app, one, options)
     outcomes = ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))

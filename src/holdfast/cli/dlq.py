@@ -223,7 +223,7 @@ async def _all(app: App, actor: str | None) -> list[ParkedMessage]:
 
 async def _find(app: App, id: str) -> ParkedMessage:
     try:
-        return await find_parked(app.actor_access(), id)
+        return await find_parked(app.runtime(), id)
     except NotFound as error:
         page = await app.parked(limit=LARGEST_PAGE)
         count = f"{len(page.items)}{'' if page.after is None else ' or more'}"

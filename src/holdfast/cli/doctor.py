@@ -59,9 +59,9 @@ def doctor(session: Session, *, strict: bool) -> None:
 async def _examine(app: App, *, has_code: bool) -> list[Finding]:
     async with app:
         known = app.registry.workflows.keys() if has_code else None
-        home = app.access().home
+        home = app.runtime().home
         about_the_file = [finding async for finding in check_file(home)]
-        return [*about_the_file, *await check_work(home, app.access().clock, known)]
+        return [*about_the_file, *await check_work(home, app.runtime().clock, known)]
 
 
 def _as_lines(report: Report) -> Sequence[str]:

@@ -55,7 +55,7 @@ def method_of(
 
 def kind_of(app: App, actor: str) -> Kind:
     """A class of actors, from the app's code. Raises ``UnknownName`` that names those there are."""
-    return kind_named(app.actors, actor)
+    return kind_named(app.registry.actors, actor)
 
 
 def _some(names: Iterable[str]) -> str:

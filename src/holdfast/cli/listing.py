@@ -32,7 +32,7 @@ def ls(session: Session, *, selection: Selection, limit: int, after: str | None)
     """List executions, newest first; on AWS in no order, and by reading the whole table."""
 
     async def look(app: App) -> StatusPage:
-        return await list_executions(app.access(), selection, after=after, limit=limit)
+        return await list_executions(app.runtime(), selection, after=after, limit=limit)
 
     page = session.run(look)
     session.answer(page, _as_text(page))

@@ -92,8 +92,8 @@ class Session(Struct, frozen=True, kw_only=True):
         """As ``run``, with a row in the audit that says who did it."""
 
         async def with_row(opened: App) -> T:
-            access = opened.access()
-            async with audited(access.home.store, access.clock, current_user(), action, what):
+            runtime = opened.runtime()
+            async with audited(runtime.home.store, runtime.clock, current_user(), action, what):
                 return await work(opened)
 
         return self.run(with_row, app)
@@ -129,7 +129,7 @@ def check_home_is_there(url: str) -> None:
 
 def handle_on(app: App, workflow: str, id: str) -> Handle[Any]:
     """A handle on an execution whose workflow is known by name only: results come as plain JSON values."""
-    return Handle(Workflow(_unknown, app.access, name=workflow, version="unknown"), id, app.access)
+    return Handle(Workflow(_unknown, app.runtime, name=workflow, version="unknown"), id, app.runtime)
 
 
 async def _unknown(*args: Any, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.replay.entries import Done, Entry, Progressed, Received
 from holdfast.workflows.attending import TERMINATOR
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import Event, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import NO_VALUE, ExecutionRef, partition_of
@@ -75,8 +76,8 @@ def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
 
 async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
     """Read an execution for showing it. Raises ``NotFound``."""
-    access, home = app.access(), app.access().home
-    await access.head(partition_of(workflow, id))
+    runtime, home = app.runtime(), app.runtime().home
+    await head_of(runtime, partition_of(workflow, id))
     recorded = await load(home.store, partition_of(workflow, id))
     head, record = recorded.head, recorded.record
     pairs = zip(told(recorded.entries), timeline(recorded.entries), strict=True)

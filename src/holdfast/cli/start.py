@@ -68,8 +68,8 @@ def start(  # noqa: PLR0913 - one for each option
     order = options.order(parsed, now, new_id=ids.new_ordered_id(now), tags={})
 
     async def begin(app: App) -> Any:
-        access = app.access()
-        await launch(access.home, access.host, found, order, access.clock)
+        runtime = app.runtime()
+        await launch(runtime.home, runtime.host, found, order, runtime.clock)
         return await handle_on(app, workflow, order.id).result(timeout) if wait else None
 
     result = session.run(begin, app)

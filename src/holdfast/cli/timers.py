@@ -33,7 +33,7 @@ def ls(session: Session, *, name: str | None, limit: int) -> None:
     """List the timers of all actors, or of those of one class, by due time. Reads every actor of the home."""
 
     async def look(app: App) -> tuple[SetTimer, ...]:
-        return await list_timers(app.actor_access(), name, limit=limit)
+        return await list_timers(app.runtime(), name, limit=limit)
 
     found = session.run(look)
     lines = table(HEADINGS, [_row(each) for each in found]) if found else ["no timers"]

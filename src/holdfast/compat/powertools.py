@@ -35,7 +35,7 @@ from holdfast.patterns.bridge import ask, foreign_loop
 from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.idempotent import LAMBDA_MARGIN_MS
 from holdfast.patterns.keys import key_text
-from holdfast.workflows.registry import check_name
+from holdfast.registrations import check_name
 
 IN_PROGRESS: Final = "INPROGRESS"
 NO_ATTEMPTS: Final[dict[str, Attempt]] = {}
@@ -138,7 +138,7 @@ class Records(BasePersistenceLayer):
         place, ends_at = self._place(data_record), data_record.in_progress_expiry_timestamp
         left_ms = self._options.lease_ms
         if ends_at is not None:
-            left_ms = max(0, ends_at - self._options.app.opened().clock.now_ms()) + LAMBDA_MARGIN_MS
+            left_ms = max(0, ends_at - self._options.app.runtime().clock.now_ms()) + LAMBDA_MARGIN_MS
         try:
             found = ask(self._loop(), self._keys().begin(place, ends_in_ms=left_ms))
         except Busy:
@@ -172,7 +172,7 @@ class Records(BasePersistenceLayer):
     def get(self, idempotency_key: str) -> DataRecord:
         """What is on record."""
         place = self._place(DataRecord(idempotency_key))
-        item = ask(self._loop(), idempotency.look(self._options.app.opened(), place))
+        item = ask(self._loop(), idempotency.look(self._options.app.runtime(), place))
         if item is None or item.status not in {RUNNING, COMPLETED}:
             raise IdempotencyItemNotFoundError
         return _as_data_record(idempotency_key, item.status, idempotency.decode(item), item.expires_at)
@@ -190,7 +190,7 @@ class Records(BasePersistenceLayer):
         return self.get(idempotency_key)
 
     def _loop(self) -> asyncio.AbstractEventLoop:
-        return foreign_loop(self._options.app.loop, self._options.name)
+        return foreign_loop(self._options.app.runtime().loop, self._options.name)
 
     def _keys(self) -> Attempts:
         """Made when it is first needed: Powertools says only then how long an outcome counts."""
@@ -201,7 +201,7 @@ class Records(BasePersistenceLayer):
                 terms=Terms(self.expires_after_seconds * 1000, self._options.max_crashes),
                 lease_ms=self._options.lease_ms,
             )
-            self._attempts = Attempts(self._options.app.opened, policy)
+            self._attempts = Attempts(self._options.app.runtime, policy)
         return self._attempts
 
     def _place(self, data_record: DataRecord) -> Place:

@@ -16,6 +16,21 @@ async def salt_of(home: Home) -> str:
     return await kept_salt(home.store) or await _draw(home.store)
 
 
+class HomeSalt:
+    """The salt of the home of an open app, looked up once."""
+
+    __slots__ = ("_salt",)
+
+    def __init__(self) -> None:
+        self._salt = ""
+
+    async def of(self, home: Home) -> str:
+        """See ``salt_of``."""
+        if not self._salt:
+            self._salt = await salt_of(home)
+        return self._salt
+
+
 async def kept_salt(store: Store) -> str:
     """The salt that a store keeps in an item; empty if there is none yet."""
     item = await store.get(SALT_PARTITION, SALT_SORT)

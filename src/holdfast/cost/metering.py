@@ -211,7 +211,9 @@ def metered(home: Home, clock: Clock, *, inline_bytes: int | None = None) -> tup
         inline_bytes=inline_bytes,
         transactions=None,
         sequencer=None,
-        billed=True,
+        writes_are_paid=True,
+        reads_are_paid=True,
+        hears_peers=False,
         packs=True,
     )
     return bare, store

@@ -90,7 +90,7 @@ async def audit(folder: Path) -> Audit:
     ledger = read_lines(folder / LEDGER_FILE, Entry)
     app = hf.App("audit", home=home_url(folder))
     async with app:
-        home = app.access().home
+        home = app.runtime().home
         executions: dict[str, Recorded | None] = {}
         for order in orders:
             try:

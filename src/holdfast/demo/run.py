@@ -101,7 +101,7 @@ async def _stock_up(orders: Sequence[Order]) -> None:
             sql.execute("INSERT INTO stock VALUES (?, ?, ?)", (sku, amount, amount))
         return (), None
 
-    transactions = app.access().home.transactions
+    transactions = app.runtime().home.transactions
     assert transactions is not None
     await transactions.transact(work)
 
@@ -186,7 +186,7 @@ class _Day:
     async def _busiest(self) -> tuple[int, list[str]] | None:
         """The worker that is in the middle of most orders, as the leases in the store say; none if all have ended."""
         while self._ended < len(self._orders):
-            page = await app.access().home.store.scan(PARTITION_PREFIX, status=RUNNING, limit=1000)
+            page = await app.runtime().home.store.scan(PARTITION_PREFIX, status=RUNNING, limit=1000)
             hands: dict[int, list[str]] = {}
             for head in page.items:
                 pid = int((head.owner or "0").partition("-")[0])

@@ -89,12 +89,12 @@ async def request_status(call: Call) -> Response:
 
 
 def _kind(call: Call) -> Kind:
-    return shown_kind_named(call.app.actors, call.names["actor"])
+    return shown_kind_named(call.app.registry.actors, call.names["actor"])
 
 
 def right_of(app: Served, names: Mapping[str, str]) -> Right:
     """What a caller needs to call a method by POST: one that only reads is read, however it is called."""
-    kind = app.actors.get(names["actor"])
+    kind = app.registry.actors.get(names["actor"])
     method = None if kind is None else kind.methods.get(names["method"])
     return Right.READ if method is not None and method.reads else Right.WRITE
 
@@ -106,4 +106,4 @@ def _method(call: Call, request_id: str | None = None, timeout: float | None = N
 
 def _arguments(call: Call, bound: BoundMethod, given: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
     signature = bound.method.signature
-    return signature.unbind(arguments(signature, given, call.app.actor_access().limit_bytes))
+    return signature.unbind(arguments(signature, given, call.app.runtime().limit_bytes))

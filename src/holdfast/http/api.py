@@ -21,15 +21,13 @@ from holdfast.http.messages import Request, header_id
 from holdfast.workflows.record import parse_ref
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.admin.handle import ActorHandle
-    from holdfast.actors.kind import Kind
     from holdfast.client import CallbackHandle
+    from holdfast.kernel.runtime import Runtime
+    from holdfast.registrations import Registrations
     from holdfast.telemetry import Telemetry
-    from holdfast.workflows.access import Access
     from holdfast.workflows.handle import Handle
     from holdfast.workflows.record import ExecutionRef
-    from holdfast.workflows.registry import Registry
 
 T = TypeVar("T")
 
@@ -40,14 +38,10 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 class Served(Protocol):
     """The app that a route works on."""
 
-    registry: Registry
-    actors: dict[str, Kind]
-    events: dict[str, type]
+    registry: Registrations
     telemetry: Telemetry
 
-    def access(self) -> Access: ...
-
-    def actor_access(self) -> ActorAccess: ...
+    def runtime(self) -> Runtime: ...
 
     def handle(self, workflow: str, id: str) -> Handle[Any]: ...
 

@@ -14,9 +14,9 @@ async def publish(call: Call) -> Response:
     """Publish an event, durably; one with an id is handled once however often it is published (G5)."""
     call.query()
     name = call.names["event"]
-    kind: Any = call.app.events.get(name)
+    kind: Any = call.app.registry.events.get(name)
     if kind is None:
-        known = ", ".join(sorted(call.app.events)) or "none"
+        known = ", ".join(sorted(call.app.registry.events)) or "none"
         raise UnknownName(f"no consumer here has declared an event {name!r}; there are: {known}")
     event: Any = typed_json(call.request.body.strip() or b"{}", kind, f"event {name}")
     id = call.own_place(call.own_id("Message-Id")) or (call.tenant + ids.new_id() if call.tenant else None)

@@ -21,6 +21,7 @@ from holdfast.http.cursors import Cursors
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import OWN_WORDS, fault
 from holdfast.secret import redacted_json
+from holdfast.workflows.awaiting import ended, head_of
 from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.callback import masked
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result, partition_of
@@ -39,7 +40,7 @@ TOLD_TO_WRITERS: Final = frozenset({"workflow", "id", "status", "version", "run"
 async def start(call: Call) -> Response:
     """Start an execution, or find the one that was started with this id and input (G1, G11)."""
     app, query = call.app, call.query("wait", "timeout", "tag", "delay", "at")
-    workflow, access = app.registry.workflow(call.names["workflow"]), app.access()
+    workflow, runtime = app.registry.workflow(call.names["workflow"]), app.runtime()
     given = call.names.get("id") or call.own_place(call.own_id(IDEMPOTENCY_KEY))
     options = start_options(
         id=given,
@@ -48,11 +49,11 @@ async def start(call: Call) -> Response:
         delay=query.one("delay"),
         at=query.moment("at"),
     )
-    input = arguments(workflow.signature, call.request.body, access.limit_bytes)
-    now = access.clock.now_ms()
+    input = arguments(workflow.signature, call.request.body, runtime.limit_bytes)
+    now = runtime.clock.now_ms()
     order = options.order(input, now, new_id=call.tenant + ids.new_ordered_id(now), tags={})
     wait_seconds = call.wait_seconds(query, 0.0)
-    head = await launch(access.home, access.host, workflow, order, access.clock)
+    head = await launch(runtime.home, runtime.host, workflow, order, runtime.clock)
     if wait_seconds and head.status not in ENDED:
         head = await _ended_or_now(call, head.partition, wait_seconds)
     return _told(call, head)
@@ -64,20 +65,20 @@ async def look(call: Call) -> Response:
     wait_seconds = call.wait_seconds(query, 0.0)
     handle = _handle(call)
     partition = partition_of(handle.workflow, handle.id)
-    head = await call.app.access().head(partition)
+    head = await head_of(call.app.runtime(), partition)
     if wait_seconds and head.status not in ENDED:
         head = await _ended_or_now(call, partition, wait_seconds)
     return json_response(200, _execution(call, head))
 
 
 async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item:
-    access = call.app.access()
+    runtime = call.app.runtime()
     try:
-        await call.within(wait_seconds, access.ended(partition))
+        await call.within(wait_seconds, ended(runtime, partition))
     except TimeoutError as error:
         if isinstance(error, HoldfastError):
             raise
-    return await access.head(partition)
+    return await head_of(runtime, partition)
 
 
 def _told(call: Call, head: Item) -> Response:
@@ -135,10 +136,10 @@ async def list_all(call: Call) -> Response:
         root=query.execution("root"),
         beginning=call.tenant,
     )
-    access, told = call.app.access(), query.one("after")
-    cursors = Cursors(await salt_of(access.home), call.tenant)
+    runtime, told = call.app.runtime(), query.one("after")
+    cursors = Cursors(await salt_of(runtime.home), call.tenant)
     after = None if told is None else cursors.open(told)
-    listing = list_executions(access, selection, after=after, limit=query.count("limit", LISTED))
+    listing = list_executions(runtime, selection, after=after, limit=query.count("limit", LISTED))
     try:
         page = await call.within(call.longest_wait_seconds, listing)
     except TimeoutError:
@@ -244,7 +245,7 @@ async def fork(call: Call) -> Response:
     call.query()
     wanted = call.fields(Fork)
     made = await _handle(call).fork(wanted.id, before=wanted.before)
-    return _told(call, await call.app.access().head(partition_of(made.workflow, made.id)))
+    return _told(call, await head_of(call.app.runtime(), partition_of(made.workflow, made.id)))
 
 
 async def _change(call: Call, action: str, change: Coroutine[Any, Any, None], status: int = 200) -> Response:

@@ -29,7 +29,7 @@ from holdfast.http.room import Room, Share
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.keys import key_text
-from holdfast.workflows.registry import check_name
+from holdfast.registrations import check_name
 
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -98,7 +98,7 @@ class IdempotentRequests:
     ) -> None:
         check_name("handler", name)
         self._asgi = asgi
-        self._connect = app.opened
+        self._connect = app.runtime
         self._room = Room(BODIES_BYTES)
         self._name = name
         self._methods = frozenset(methods)
@@ -111,7 +111,7 @@ class IdempotentRequests:
             lease_ms=milliseconds(lease),
             wait_seconds=seconds(wait),
         )
-        self._attempts = Attempts(app.opened, policy)
+        self._attempts = Attempts(app.runtime, policy)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""

@@ -26,14 +26,14 @@ class LocalCallers:
 
     def prepare(self) -> None:
         """Have the token ready before anybody calls. Raises ``ConfigurationError`` if another user might know it."""
-        token = self._app.access().home.token
+        token = self._app.runtime().home.token
         if token is not None:
             token()
 
     def __call__(self, request: Request) -> Caller:
         """Whoever is on this machine, and has the home's token if it has one. Raises ``Problem`` for everybody else."""
         _check_source(request)
-        token = self._app.access().home.token
+        token = self._app.runtime().home.token
         if token is not None and not hmac.compare_digest(token().encode(), bearer_token(request)):
             raise unauthenticated(
                 "the database is private: send its token, which is in the file beside it whose name ends with -token: "

@@ -87,10 +87,10 @@ async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
     """What the route answers. Whatever somebody controls leaves a row in the audit."""
     if route.right is not Right.CONTROL or caller is None:
         return await route.handle(call)
-    access, last = call.app.access(), route.parts[-1]
+    runtime, last = call.app.runtime(), route.parts[-1]
     action = route.method.lower() if last.startswith("{") else last
     what = " ".join(call.names.values())
-    async with audited(access.home.store, access.clock, caller.name, action, what):
+    async with audited(runtime.home.store, runtime.clock, caller.name, action, what):
         return await route.handle(call)
 
 

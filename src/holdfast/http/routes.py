@@ -53,7 +53,7 @@ class Route(Struct, frozen=True):
 async def health(call: Call) -> Response:
     """The process serves. Whether the store answers is not asked: that may cost money, and anybody may ask this."""
     call.query()
-    call.app.access()
+    call.app.runtime()
     return json_response(200, {"status": "ok"})
 
 

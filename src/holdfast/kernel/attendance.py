@@ -26,7 +26,11 @@ class Attendance:
         called when there is work, nothing is known.
         """
         home = self._home
-        if home.billed or home.summons is not None or (host is not None and host.model_of(partition) is not None):
+        if (
+            not home.hears_peers
+            or home.summons is not None
+            or (host is not None and host.model_of(partition) is not None)
+        ):
             return ""
         if any(home.doorbell.alive(peer) for peer in home.doorbell.peers()):
             return ""  # perhaps only a client: that is not known here

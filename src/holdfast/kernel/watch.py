@@ -1,4 +1,4 @@
-"""Who in this process waits for news of which entity."""
+"""The callbacks in this process that wait for news of an entity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ended = Callable[[Conclusion | None], object]
 
 
 class Watchers:
-    """Callbacks by entity. Each is called once, when this process itself concludes the entity or lets go of it."""
+    """Callbacks by entity. Each is called once, when this process itself concludes the entity or releases it."""
 
     __slots__ = ("_by_partition",)
 
@@ -36,40 +36,58 @@ class Watchers:
 
 
 class Rings:
-    """Who waits for a sign that an entity may have moved, whoever moves it."""
+    """The callbacks in this process that are called at each wake-up of an entity."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_by_partition",)
 
     def __init__(self) -> None:
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._by_partition: dict[str, set[Callable[[], object]]] = {}
+
+    def add(self, partition: str, rung: Callable[[], object]) -> None:
+        """Call ``rung`` at each wake-up of the entity."""
+        self._by_partition.setdefault(partition, set()).add(rung)
+
+    def remove(self, partition: str, rung: Callable[[], object]) -> None:
+        """Take an ``add`` back."""
+        listeners = self._by_partition.get(partition)
+        if listeners is None:
+            return
+        listeners.discard(rung)
+        if not listeners:
+            del self._by_partition[partition]
 
     def heard(self, partition: str | None) -> None:
-        """Somebody rang for the entity; ``None``: for all of them."""
-        waiting = self._waiting.values() if partition is None else (self._waiting.get(partition, ()),)
-        for each in waiting:
-            for event in each:
-                event.set()
+        """The entity was woken; ``None``: all of them were."""
+        rung = self._by_partition.values() if partition is None else (self._by_partition.get(partition, ()),)
+        for listener in [each for listeners in rung for each in listeners]:
+            listener()
 
-    @staticmethod
-    async def next(event: asyncio.Event, patience_seconds: float) -> None:
-        """Wait for the next ring, or as long as there is patience."""
+    def listen(self, partition: str) -> Listening:
+        """Hear each wake-up of the entity from now on, until ``close``."""
+        return Listening(self, partition)
+
+
+class Listening:
+    """The wake-ups of one entity, as a task waits for them."""
+
+    __slots__ = ("_event", "_partition", "_rings")
+
+    def __init__(self, rings: Rings, partition: str) -> None:
+        self._rings = rings
+        self._partition = partition
+        self._event = asyncio.Event()
+        rings.add(partition, self._event.set)
+
+    async def next(self, patience_seconds: float) -> None:
+        """Wait for the next wake-up, or as long as there is patience."""
         try:
             async with asyncio.timeout(patience_seconds):
-                await event.wait()
+                await self._event.wait()
         except TimeoutError:
             pass
         finally:
-            event.clear()
+            self._event.clear()
 
-    def listen(self, partition: str) -> asyncio.Event:
-        """An event that is set with every ring from now on; take it back with ``leave``."""
-        event = asyncio.Event()
-        self._waiting.setdefault(partition, set()).add(event)
-        return event
-
-    def leave(self, partition: str, event: asyncio.Event) -> None:
+    def close(self) -> None:
         """Hear no more."""
-        waiting = self._waiting.get(partition, set())
-        waiting.discard(event)
-        if not waiting:
-            self._waiting.pop(partition, None)
+        self._rings.remove(self._partition, self._event.set)

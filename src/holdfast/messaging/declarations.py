@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from holdfast.actors.access import ActorAccess
 from holdfast.actors.kind import MESSAGE_RETRY, Kind
 from holdfast.actors.limited import limit_in_seconds
 from holdfast.actors.sending import send
@@ -17,6 +16,7 @@ from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
 from holdfast.functions import own_name
 from holdfast.kernel.model import Model
+from holdfast.kernel.runtime import Connect, Runtime
 from holdfast.messaging.arrivals import Letter, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
 from holdfast.messaging.bus_relay import AGAIN as BUS_AGAIN
@@ -28,8 +28,8 @@ from holdfast.messaging.publishing import Outbox, name_of
 from holdfast.messaging.relay import Patience, Relays
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
+from holdfast.registrations import Registrations, check_name
 from holdfast.retry import Retry
-from holdfast.workflows.registry import check_name
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,17 +44,20 @@ TICK_TIMEOUT: Duration = "1h"
 """How long an attempt of a schedule's handler may take: reports do take long."""
 
 
-class Hidden(Struct, frozen=True):
+class HiddenNames(Struct, frozen=True):
     """What hidden actors are registered with: their names are none that users could give."""
 
-    actors: dict[str, Kind]
-    connect: Callable[[], ActorAccess]
+    actors: dict[str, Any]
 
     def add_actor(self, kind: Kind) -> None:
         self.actors[kind.name] = kind
 
-    def actor_access(self) -> ActorAccess:
-        return self.connect()
+
+class Hidden(Struct, frozen=True):
+    """The app, as hidden actors see it."""
+
+    registry: HiddenNames
+    runtime: Connect
 
     def inject(self, function: F) -> F:
         return function
@@ -63,24 +66,19 @@ class Hidden(Struct, frozen=True):
 class Messaging:
     """The decorators of an app for events and schedules."""
 
-    def __init__(self, name: str) -> None:
-        self.actors: dict[str, Kind] = {}
-        self.events: dict[str, type] = {}
-        """The classes of events that consumers of this app are given, by their names."""
-        self.outbox = Outbox(name, self.actor_access)
+    registry: Registrations
+
+    def __init__(self, name: str, limit_bytes: int) -> None:
+        self.outbox = Outbox(name, self.runtime, limit_bytes)
         self._wanted: list[tuple[str, str]] = []
         self._is_part = False
         self._for_bus: list[str] = []
         self._from_bus: dict[tuple[str, str], str] = {}
         self._jobs: dict[str, Job] = {}
         self._ticker: type[Ticker] | None = None
-        self._hidden = Hidden(self.actors, self.actor_access)
+        self._hidden = Hidden(HiddenNames(self.registry.actors), self.runtime)
 
-    def add_actor(self, kind: Kind) -> None:
-        """Register a class of actors; declaring one with ``app=`` does it."""
-        raise NotImplementedError
-
-    def actor_access(self) -> ActorAccess:
+    def runtime(self) -> Runtime:
         """The open app, as actors see it."""
         raise NotImplementedError
 
@@ -156,7 +154,7 @@ class Messaging:
             own = name or own_name(function, "a consumer")
             check_name("consumer", own)
             hidden = consumer_name(self.outbox.app, own)
-            if hidden in self.actors:
+            if hidden in self.registry.actors:
                 raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
             consumer_actor(
                 self._hidden,
@@ -169,7 +167,7 @@ class Messaging:
                 timeout=timeout,
             )
             self._wanted.append((event_name, hidden))
-            self.events.setdefault(event_name, event)
+            self.registry.events.setdefault(event_name, event)
             return function
 
         return declare
@@ -195,7 +193,7 @@ class Messaging:
 
     async def take_from_bus(self, letter: Letter) -> None:
         """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
-        await take(letter, self.outbox, self.events, self._from_bus)
+        await take(letter, self.outbox, self.registry.events, self._from_bus)
 
     def cron(
         self,
@@ -253,17 +251,17 @@ class Messaging:
         SQL cannot wait for. A store that does not answer is waited for. Raises ``ConfigurationError`` if events are
         declared for a bus and the home has none.
         """
-        access = self.actor_access()
-        bus = access.home.bus
+        runtime = self.runtime()
+        bus = runtime.home.bus
         if self._for_bus and bus is None:
             raise ConfigurationError(
-                f"app {self.outbox.app!r} declares {', '.join(self._for_bus)} for a bus, and {access.home.url} has "
+                f"app {self.outbox.app!r} declares {', '.join(self._for_bus)} for a bus, and {runtime.home.url} has "
                 "none: name it in the URL of a home on AWS (aws://prefix?bus=…), or open the home with one "
                 "(holdfast.testing.with_bus)"
             )
         if publishes or self._wanted or self._for_bus:
             await sit_out(lambda: self.outbox.subscribe(self._wanted, self._for_bus), self._tell_waiting)
-        models: list[Model] = [Relays(self.outbox.partition, access, Patience())]
+        models: list[Model] = [Relays(self.outbox.partition, runtime, Patience())]
         if bus is not None:
             models.append(Departures(self.outbox.app, self.outbox.bus_partition, bus, Patience(BUS_AGAIN)))
         return models
@@ -275,7 +273,7 @@ class Messaging:
             await sit_out(partial(_arm, self._ticker.at(job.name), fingerprint_of(job)), self._tell_waiting)
 
     def _tell_waiting(self, error: StoreUnavailable) -> None:
-        self.actor_access().tell("store_awaited", error=str(error))
+        self.runtime().emit("store_awaited", error=str(error))
 
 
 async def _arm(ticker: Ticker, fingerprint: str) -> None:

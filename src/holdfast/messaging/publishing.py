@@ -16,6 +16,7 @@ from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
 from holdfast.functions import is_generator, told
 from holdfast.items import Delete, Item, Put, Write, one_per_place
+from holdfast.kernel.runtime import Connect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import bus_queue, outbox
 from holdfast.messaging.listing import WaitingPage, list_waiting
@@ -29,8 +30,8 @@ from holdfast.workflows.scope import step_scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.calling.operation import Performer
+    from holdfast.kernel.runtime import Runtime
     from holdfast.replay.requests import Operation
 
 
@@ -40,11 +41,18 @@ T = TypeVar("T")
 class Outbox:
     """An app's outbox, for whoever publishes."""
 
-    def __init__(self, app: str, connect: Callable[[], ActorAccess]) -> None:
+    def __init__(self, app: str, connect: Connect, limit_bytes: int) -> None:
         self.app = app
         self.partition = outbox.partition_of(app)
         self.bus_partition = bus_queue.partition_of(app)
         self._connect = connect
+        self._limit_bytes = limit_bytes
+        self._seen_by: Runtime | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is an outbox, as far as this opening of the app has seen."""
+        return self._seen_by is self._connect()
 
     async def publish(self, event: Any, id: str | None = None) -> None:
         """Publish an event: durable when this returns, or with the commit of the handler that is running."""
@@ -58,7 +66,7 @@ class Outbox:
             return
         if (unit := current_unit.get()) is not None:
             self._refuse_elsewhere(unit)
-            if not self._connect().has_outbox:
+            if not self.is_known:
                 with unit.waiting():
                     await self.create()
             self.add(event, id)
@@ -82,25 +90,25 @@ class Outbox:
                 "app.transact or in a handler; elsewhere `await app.publish(event)`"
             )
         self._refuse_elsewhere(unit)
-        access = self._connect()
+        runtime = self._connect()
         name, data = self._encoded(event, id)
         entry = self.entry(name, data, id, unit)
         if entry.place:
             stamp, sender = entry.place, ids.fingerprint(entry.group.encode())
         else:
-            stamp, sender = access.sender.next_stamp(), access.sender.name
-        unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, access.clock.now_ms()))
+            stamp, sender = runtime.sender.next_stamp(), runtime.sender.name
+        unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:
         """Write an event by itself."""
-        access = self._connect()
+        runtime = self._connect()
         writes = self.writes_of(entry)
         try:
-            await write_for_caller(access.home.store, *writes, ours=lambda there: there is not None)
+            await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
         except Refused:  # there is no outbox yet
             await self.create()
-            await write_for_caller(access.home.store, *writes, ours=lambda there: there is not None)
-        tell(self.partition, access)
+            await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
+        tell(self.partition, runtime)
 
     def entry_of(self, event: Any, id: str | None) -> Entry:
         """The entry of an event that stands alone, for whoever writes it himself. Raises as ``publish``."""
@@ -120,30 +128,30 @@ class Outbox:
         _check_plain(work)
         if running_activation() is not None:
             raise IOOutsideStep("a transaction in a workflow body: make it a step, with @app.transaction")
-        access = self._connect()
-        if access.home.transactions is None:
-            raise ConfigurationError(f"app.transact needs a SQLite home, not {access.home.url}")
+        runtime = self._connect()
+        if runtime.home.transactions is None:
+            raise ConfigurationError(f"app.transact needs a SQLite home, not {runtime.home.url}")
         await self.create()
 
         def in_unit(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[T, Unit]]:
-            unit = Unit((), None, access.clock, access.home)
+            unit = Unit((), None, runtime.clock, runtime.home)
             with unit:
                 result = work(cursor)
                 _refuse_awaitable(result, work)  # inside, so that nothing commits
             return one_per_place(unit.writes), (result, unit)
 
-        result, unit = await access.home.transactions.transact(in_unit)
+        result, unit = await runtime.home.transactions.transact(in_unit)
         for partition in unit.rings:
-            tell(partition, access)
+            tell(partition, runtime)
         return result
 
     async def create(self) -> None:
         """See to it that there is an outbox."""
-        access = self._connect()
-        store = access.home.store
+        runtime = self._connect()
+        store = runtime.home.store
         if await store.get(self.partition) is None:
             await write_for_caller(store, outbox.head(self.partition), ours=lambda _there: True)
-        access.has_outbox = True
+        self._seen_by = runtime
 
     async def waiting(self, *, after: str | None = None, limit: int = 100) -> WaitingPage:
         """List the events that wait to be carried on, in their order, a page at a time."""
@@ -151,20 +159,20 @@ class Outbox:
 
     async def unsubscribe(self, consumer: str) -> None:
         """Give a consumer no more events."""
-        access = self._connect()
+        runtime = self._connect()
         name = outbox.consumer_name(self.app, consumer)
         for item in await self._subscriptions():
             if outbox.subscribed(item)[1] == name:
-                await write_for_caller(access.home.store, Delete(item.partition, item.sort), ours=lambda _there: True)
+                await write_for_caller(runtime.home.store, Delete(item.partition, item.sort), ours=lambda _there: True)
 
     async def resend(self, id: str | None = None) -> int:
         """Send the events once more that the bus has refused for good, or the one with this id; answers how many."""
-        access = self._connect()
+        runtime = self._connect()
         chosen = await self._unfit(id)
         for sort, aside in chosen:
-            await bus_queue.put_back(access.home.store, self.bus_partition, sort, aside, access.clock.now_ms())
+            await bus_queue.put_back(runtime.home.store, self.bus_partition, sort, aside, runtime.clock.now_ms())
         if chosen:
-            tell(self.bus_partition, access)
+            tell(self.bus_partition, runtime)
         return len(chosen)
 
     async def discard(self, id: str) -> int:
@@ -215,8 +223,8 @@ class Outbox:
 
         Those of a consumer or a tick are not: a place among them would have to be remembered for every event.
         """
-        access = self._connect()
-        now = access.clock.now_ms()
+        runtime = self._connect()
+        now = runtime.clock.now_ms()
         if id is None and isinstance(unit, Turn) and not is_hidden(unit.partition):
             stamp = unit.next_stamp()
             label = f"{ids.fingerprint(unit.partition.encode())}/{stamp}"
@@ -232,7 +240,7 @@ class Outbox:
         if id is not None:
             check_id(id)
         name = name_of(type(event))
-        data = encode_untyped(event, f"event {name}", self._connect().limit_bytes)
+        data = encode_untyped(event, f"event {name}", self._limit_bytes)
         if outbox.nests_too_deep(data):
             raise too_deep(f"event {name}, as its consumers are given it,")
         return name, data

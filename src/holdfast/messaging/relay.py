@@ -38,9 +38,9 @@ from holdfast.persist import write_until_known
 from holdfast.retry import Retry
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
     from holdfast.kernel.model import Model
+    from holdfast.kernel.runtime import Runtime
 
 RELAY_BATCH: Final = 200
 """So many events are carried between two marks: a crash repeats at most these."""
@@ -102,7 +102,7 @@ class Relays(Struct, frozen=True):
     """The programming model of outboxes. One per worker."""
 
     partition: str
-    access: ActorAccess
+    runtime: Runtime
     patience: Patience
     blocked: str = ""
 
@@ -113,7 +113,7 @@ class Relays(Struct, frozen=True):
         return Relay(partition, self)
 
     def turn(self, entity: Relay, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, self.access, self.patience, host)
+        return turn(entity, self.runtime, self.patience, host)
 
 
 class Message(Struct, frozen=True):
@@ -124,7 +124,7 @@ class Message(Struct, frozen=True):
     call: Call
 
 
-async def turn(relay: Relay, access: ActorAccess, patience: Patience, host: Host) -> None:
+async def turn(relay: Relay, runtime: Runtime, patience: Patience, host: Host) -> None:
     """Carry events on until there are none."""
     if host.clock.now_ms() < patience.until_ms:  # somebody rang: they are not to be tried more often for it
         host.look_at(relay.partition, patience.until_ms)
@@ -134,7 +134,7 @@ async def turn(relay: Relay, access: ActorAccess, patience: Patience, host: Host
         if not relay.held and not await claim(relay, host):
             return
         while True:
-            if not host.draining and await carry(relay, access, host):
+            if not host.draining and await carry(relay, runtime, host):
                 patience.got_on()
                 continue
             if await settle(relay, host):
@@ -163,14 +163,14 @@ async def claim(relay: Relay, host: Host) -> bool:
     return False
 
 
-async def carry(relay: Relay, access: ActorAccess, host: Host) -> bool:
+async def carry(relay: Relay, runtime: Runtime, host: Host) -> bool:
     """Carry some events on, or wait for more; false if nothing comes for a while."""
     entries = await host.home.store.query(relay.partition, prefix=ENTRY_PREFIX, limit=RELAY_BATCH)
     relay.full = bool(entries.items)
     if not entries.items:
         return await wait(relay, host)
     messages, leaving = await address(entries.items, relay, host)
-    await deliver(messages, access, host)
+    await deliver(messages, runtime, host)
     await send_off(leaving, relay, host)
     await mark([Delete(relay.partition, item.sort) for item in entries.items], relay, host)
     return True
@@ -219,29 +219,29 @@ async def send_off(items: Sequence[Item], relay: Relay, host: Host) -> None:
         nudge(queue, host.home, host)
 
 
-async def deliver(messages: Sequence[Message], access: ActorAccess, host: Host) -> None:
+async def deliver(messages: Sequence[Message], runtime: Runtime, host: Host) -> None:
     """Put every message into its inbox; those of one receiver together, in their order (G6)."""
     by_receiver: dict[str, list[Message]] = {}
     for message in messages:
         by_receiver.setdefault(message.partition, []).append(message)
-    deliveries = [_deliver_to(partition, each, access, host) for partition, each in by_receiver.items()]
+    deliveries = [_deliver_to(partition, each, runtime, host) for partition, each in by_receiver.items()]
     for failed in await asyncio.gather(*deliveries, return_exceptions=True):
         if failed is not None:
             raise failed
 
 
-async def _deliver_to(partition: str, messages: list[Message], access: ActorAccess, host: Host) -> None:
+async def _deliver_to(partition: str, messages: list[Message], runtime: Runtime, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
     for part in parts_of(puts, host.home.bounds):
-        await _put(partition, list(part), access, host)
+        await _put(partition, list(part), runtime, host)
 
 
-async def _put(partition: str, puts: list[Write], access: ActorAccess, host: Host) -> None:
+async def _put(partition: str, puts: list[Write], runtime: Runtime, host: Host) -> None:
     # Of an event that stands alone nobody has heard yet, most of the time.
     head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
     for _ in range(MOST_TRIES + len(puts)):
         try:
-            await write_until_known(host.home.store, *puts, ring(partition, head, access), ours=lambda _there: False)
+            await write_until_known(host.home.store, *puts, ring(partition, head, runtime), ours=lambda _there: False)
             break
         except Refused as refused:
             if refused.index == len(puts):

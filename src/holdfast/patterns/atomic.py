@@ -21,11 +21,10 @@ from holdfast.persist import write_fresh
 if TYPE_CHECKING:
     from random import Random
 
-    from holdfast.actors.access import ActorAccess
     from holdfast.duration import Duration
+    from holdfast.kernel.runtime import Runtime
     from holdfast.messaging.outbox import Entry
     from holdfast.messaging.publishing import Outbox
-    from holdfast.opened import Opened
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,9 +69,8 @@ class Transaction:
     code in between may have seen both.
     """
 
-    def __init__(self, opened: Opened, access: ActorAccess, outbox: Outbox) -> None:
-        self._opened = opened
-        self._access = access
+    def __init__(self, runtime: Runtime, outbox: Outbox) -> None:
+        self._runtime = runtime
         self._outbox = outbox
         self._writer = new_writer()
         self._touched: dict[tuple[str, str], Touched] = {}
@@ -100,7 +98,7 @@ class Transaction:
         touched = self._known(document)
         keep = None if touched.found is None else touched.found.expires_at
         old = before(touched.item)
-        put, written = document.written(old, value, ttl, self._writer, self._opened, keep=keep)
+        put, written = document.written(old, value, ttl, self._writer, self._runtime, keep=keep)
         touched.put, touched.value = put, written.value
 
     def delete(self, document: Document[Any]) -> None:
@@ -109,7 +107,7 @@ class Transaction:
         if touched.found is None:
             touched.put = None  # it was not there, and what was put meanwhile will not be
         else:
-            now = self._opened.clock.now_ms()
+            now = self._runtime.clock.now_ms()
             touched.put = tombstone(document.place, before(touched.item), writer=self._writer, now=now)
         touched.value = MISSING
 
@@ -149,16 +147,16 @@ class Transaction:
             )
         touched = [*changes, *([None] * len(events)), *guards]
         try:
-            await write_fresh(self._opened.home.store, *writes, ours=lambda there: self._is_ours(there, changes))
+            await write_fresh(self._runtime.home.store, *writes, ours=lambda there: self._is_ours(there, changes))
         except Refused as refused:
             raise self._conflict(touched[refused.index], refused.item) from None
         if events:
-            tell(self._outbox.partition, self._access)
+            tell(self._outbox.partition, self._runtime)
 
     async def _event_writes(self) -> Sequence[Write]:
         if not self._events:
             return ()
-        if not self._access.has_outbox:
+        if not self._outbox.is_known:
             await self._outbox.create()
         return one_per_place(write for entry in self._events for write in self._outbox.writes_of(entry))
 
@@ -180,8 +178,8 @@ class Transaction:
         if touched is None:
             return Conflict("an event of this transaction is in the outbox already")
         place = touched.document.place
-        self._opened.tell("conflicted", partition=place.partition)
-        found = touched.document.read(there, self._opened.clock.now_ms())
+        self._runtime.emit("conflicted", partition=place.partition)
+        found = touched.document.read(there, self._runtime.clock.now_ms())
         return Conflict(f"document {place} has changed since this transaction read it: nothing was written", found)
 
     # ── Within ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,8 +189,8 @@ class Transaction:
         place = document.place
         at = (place.partition, place.sort)
         if (touched := self._touched.get(at)) is None:
-            item = await self._opened.home.store.get(*at)
-            found = document.read(item, self._opened.clock.now_ms())
+            item = await self._runtime.home.store.get(*at)
+            found = document.read(item, self._runtime.clock.now_ms())
             touched = self._touched.setdefault(
                 at, Touched(document, item, found)
             )  # another task of the block may have read it meanwhile

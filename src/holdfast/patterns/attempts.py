@@ -19,7 +19,7 @@ from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import COMPLETED, Ended, Held, Place, Terms, Ticket
 from holdfast.errors import HoldfastError, LeaseLost, ResultNotStored, StoreError
 from holdfast.failure import describe
-from holdfast.opened import Opened
+from holdfast.kernel.runtime import Connect, Runtime
 
 T = TypeVar("T")
 
@@ -48,10 +48,10 @@ class Policy(Struct, frozen=True, kw_only=True):
 class Attempt:
     """The handler may run, once. Its lease is extended until it is settled, unless it has an end of its own."""
 
-    __slots__ = ("_beats", "_lease_ms", "_timer", "opened", "ticket")
+    __slots__ = ("_beats", "_lease_ms", "_timer", "runtime", "ticket")
 
-    def __init__(self, opened: Opened, ticket: Ticket, lease_ms: int) -> None:
-        self.opened = opened
+    def __init__(self, runtime: Runtime, ticket: Ticket, lease_ms: int) -> None:
+        self.runtime = runtime
         self.ticket = ticket
         self._lease_ms = lease_ms
         self._timer: asyncio.TimerHandle | None = None
@@ -74,9 +74,9 @@ class Attempt:
 
     async def _renew(self) -> None:
         try:
-            ours = await idempotency.renew(self.opened, self.ticket, self._lease_ms)
+            ours = await idempotency.renew(self.runtime, self.ticket, self._lease_ms)
         except StoreError as error:
-            self.opened.tell("beat_failed", error=repr(error))
+            self.runtime.emit("beat_failed", error=repr(error))
             return
         if ours and self._timer is not None:
             self.keep()
@@ -85,7 +85,7 @@ class Attempt:
 class Attempts:
     """The attempts under the keys of one handler, in this process."""
 
-    def __init__(self, connect: Callable[[], Opened], policy: Policy) -> None:
+    def __init__(self, connect: Connect, policy: Policy) -> None:
         self.policy = policy
         self._connect = connect
         self._outcomes: OrderedDict[Place, Ended] = OrderedDict()
@@ -98,21 +98,21 @@ class Attempts:
         ``ends_in_ms`` is when this process will be stopped if it is not done: the lease then lasts so long, and is not
         extended. Raises what ``idempotency.acquire`` raises, and ``Busy``.
         """
-        opened = self._connect()
-        if (known := self._known(opened, place)) is not None:
+        runtime = self._connect()
+        if (known := self._known(runtime, place)) is not None:
             return known
         lease_ms = self.policy.lease_ms if ends_in_ms is None else ends_in_ms
-        owner = idempotency.new_owner(opened)
-        asked = partial(idempotency.acquire, opened, place, self.policy.terms, owner=owner, lease_ms=lease_ms)
-        found = await self._through(asked, partial(self._abandon, opened))
+        owner = idempotency.new_owner(runtime)
+        asked = partial(idempotency.acquire, runtime, place, self.policy.terms, owner=owner, lease_ms=lease_ms)
+        found = await self._through(asked, partial(self._abandon, runtime))
         if isinstance(found, Held):
-            found = await self._wait(opened, place, found, asked)
+            found = await self._wait(runtime, place, found, asked)
         if isinstance(found, Ended):
-            self._remember(opened, place, found)
+            self._remember(runtime, place, found)
             return found
-        if not await self._in_time(opened, found, lease_ms):
+        if not await self._in_time(runtime, found, lease_ms):
             return await self.begin(place, ends_in_ms=ends_in_ms)
-        attempt = Attempt(opened, found, lease_ms)
+        attempt = Attempt(runtime, found, lease_ms)
         if ends_in_ms is None:
             attempt.keep()
         return attempt
@@ -137,30 +137,30 @@ class Attempts:
             error.add_note(f"{self.policy.what}: that it failed was not recorded: {why}")
 
     async def _settle(
-        self, attempt: Attempt, move: Callable[[Opened, Ticket], Coroutine[Any, Any, Ended | None]]
+        self, attempt: Attempt, move: Callable[[Runtime, Ticket], Coroutine[Any, Any, Ended | None]]
     ) -> None:
         attempt.stop()
         try:
-            ended = await self._through(partial(move, attempt.opened, attempt.ticket))
+            ended = await self._through(partial(move, attempt.runtime, attempt.ticket))
         except StoreError as error:
             raise ResultNotStored(
                 f"{self.policy.what} has run, and the store did not record it: {error}. Its key stays held until its "
                 "lease lapses; after that a repeat may run it again"
             ) from error
         if ended is not None:
-            self._remember(attempt.opened, attempt.ticket.place, ended)
+            self._remember(attempt.runtime, attempt.ticket.place, ended)
 
-    async def _in_time(self, opened: Opened, ticket: Ticket, lease_ms: int) -> bool:
+    async def _in_time(self, runtime: Runtime, ticket: Ticket, lease_ms: int) -> bool:
         """Whether the key is still ours. If its answer came so late that the lease is over, the store is asked again:
         nothing should run in the name of an attempt that was overtaken before it began.
         """
-        return opened.clock.now_ms() < ticket.lease_until or await idempotency.renew(opened, ticket, lease_ms)
+        return runtime.clock.now_ms() < ticket.lease_until or await idempotency.renew(runtime, ticket, lease_ms)
 
     # ── Waiting for somebody else ───────────────────────────────────────────────────────────────────────────────────
 
     async def _wait(
         self,
-        opened: Opened,
+        runtime: Runtime,
         place: Place,
         held: Held,
         asked: Callable[..., Coroutine[Any, Any, Ticket | Ended | Held]],
@@ -170,13 +170,13 @@ class Attempts:
         while (left := ends - loop.time()) > 0:
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-            seen = await idempotency.look(opened, place)  # a read, which costs less than being refused
+            seen = await idempotency.look(runtime, place)  # a read, which costs less than being refused
             again = partial(asked, seen=seen)
-            found: Ticket | Ended | Held = await self._through(again, partial(self._abandon, opened))
+            found: Ticket | Ended | Held = await self._through(again, partial(self._abandon, runtime))
             if not isinstance(found, Held):
                 return found
             held = found
-        raise idempotency.busy(place, held, opened.clock.now_ms())
+        raise idempotency.busy(place, held, runtime.clock.now_ms())
 
     # ── Outliving the caller ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -196,32 +196,32 @@ class Attempts:
             task.add_done_callback(self._tasks.discard)
             raise
 
-    async def _abandon(self, opened: Opened, found: Ticket | Ended | Held) -> None:
+    async def _abandon(self, runtime: Runtime, found: Ticket | Ended | Held) -> None:
         """A caller went away before he could have the key: nothing was run under it."""
         if isinstance(found, Ticket):
-            await idempotency.release(opened, found)
+            await idempotency.release(runtime, found)
 
     # ── Outcomes in memory ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _known(self, opened: Opened, place: Place) -> Ended | None:
+    def _known(self, runtime: Runtime, place: Place) -> Ended | None:
         if not self._outcomes:
             return None
-        if self._outcomes_of != opened.home.owner:  # the app was opened on another home
+        if self._outcomes_of != runtime.home.owner:  # the app was runtime on another home
             self.forget_outcomes()
             return None
         ended = self._outcomes.get(place)
-        if ended is None or ended.expires_at <= opened.clock.now_ms():
+        if ended is None or ended.expires_at <= runtime.clock.now_ms():
             return None
         self._outcomes.move_to_end(place)
         return ended
 
-    def _remember(self, opened: Opened, place: Place, ended: Ended) -> None:
+    def _remember(self, runtime: Runtime, place: Place, ended: Ended) -> None:
         small = len(bytes(ended.record.result)) <= CACHED_BYTES
         if self.policy.cache == 0 or ended.status != COMPLETED or not small:
             return
-        if self._outcomes_of != opened.home.owner:
+        if self._outcomes_of != runtime.home.owner:
             self.forget_outcomes()
-            self._outcomes_of = opened.home.owner
+            self._outcomes_of = runtime.home.owner
         self._outcomes[place] = ended
         self._outcomes.move_to_end(place)
         while len(self._outcomes) > self.policy.cache:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from holdfast.coordination.offload import BlobMissing, offload, stream
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput, NotFound
 from holdfast.items import ABSENT, ALWAYS, HEAD, AnyOf, Delete, Expired, Item, Put
-from holdfast.opened import Opened
+from holdfast.kernel.runtime import Connect, Runtime
 from holdfast.persist import write_for_caller
 from holdfast.ports import Blobs
 from holdfast.references import Reference, keeper
@@ -32,7 +32,7 @@ class Blob(Struct, frozen=True):
 class BlobShelf:
     """The blobs of an app: ``app.blobs``."""
 
-    def __init__(self, connect: Callable[[], Opened]) -> None:
+    def __init__(self, connect: Connect) -> None:
         self._connect = connect
 
     async def put(self, data: bytes, *, keep: Duration | None = None) -> Blob:
@@ -70,7 +70,7 @@ class BlobShelf:
         opened, _ = self._place()
         await opened.home.store.write(Delete(PARTITION_PREFIX + blob.sha256, HEAD))
 
-    def _place(self) -> tuple[Opened, Blobs]:
+    def _place(self) -> tuple[Runtime, Blobs]:
         opened = self._connect()
         if opened.home.blobs is None:
             raise ConfigurationError(f"the home {opened.home.url} has no place for blobs")

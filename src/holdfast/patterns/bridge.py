@@ -6,9 +6,12 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.errors import InvalidState
+
+if TYPE_CHECKING:
+    from holdfast.kernel.runtime import Connect, Runtime
 
 T = TypeVar("T")
 
@@ -23,6 +26,29 @@ def foreign_loop(loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Abstract
         f"handler {name!r} is no coroutine function, and would block the event loop of the thread it is called from, "
         "perhaps for ever. Make it 'async def', or call it in another thread"
     )
+
+
+def wait_in_thread(connect: Connect, work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` on the app's event loop and wait for it here, in another thread.
+
+    Raises ``InvalidState`` on the thread of that loop itself, which would wait for ever.
+    """
+    try:
+        loop = _loop_elsewhere(connect())
+    except BaseException:
+        work.close()
+        raise
+    return ask(loop, work)
+
+
+def _loop_elsewhere(runtime: Runtime) -> asyncio.AbstractEventLoop:
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return runtime.loop
+    if here is runtime.loop:
+        raise InvalidState("this would block the event loop it waits for: write 'async with' instead of 'with'")
+    return runtime.loop
 
 
 def ask(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:

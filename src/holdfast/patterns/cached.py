@@ -15,7 +15,7 @@ from holdfast.containment import contained, contained_call
 from holdfast.coordination.cache import Loaded, ReadThrough, Rules
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidInput, SerializationError
-from holdfast.patterns.ground import Ground
+from holdfast.kernel.runtime import Connect
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +67,7 @@ class Cached(Generic[P, R]):
 
     def __init__(
         self,
-        ground: Ground,
+        connect: Connect,
         function: Callable[P, Coroutine[Any, Any, R]],
         name: str,
         rules: Rules,
@@ -77,7 +77,7 @@ class Cached(Generic[P, R]):
             raise ConfigurationError(f"a cached function is an async def, and {function!r} is not")
         functools.update_wrapper(self, function)
         self.name = name
-        self._ground = ground
+        self._connect = connect
         self._function: Callable[P, Coroutine[Any, Any, R]] = function
         self._rules = rules
         self._version = version
@@ -123,11 +123,11 @@ class Cached(Generic[P, R]):
         await self._tiers().forget_all()
 
     def _tiers(self) -> ReadThrough:
-        return self._ground.belonging(self, self._open)
+        return self._connect().kept.get(self, self._open)
 
     def _open(self) -> ReadThrough:
-        ground = self._ground
-        return ReadThrough(self.name, self._rules, ground.shared.cache, Random(ids.new_seed()), ground.opened().tell)
+        runtime = self._connect()
+        return ReadThrough(self.name, self._rules, runtime.shared.cache, Random(ids.new_seed()), runtime.emit)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         key = self._signature.fingerprint_bytes(args, kwargs)
@@ -139,6 +139,6 @@ class Cached(Generic[P, R]):
         function: Callable[..., Coroutine[Any, Any, R]] = self._function
         answer = await contained(function(*args, **kwargs))
         what = f"the result of cached function {self.name!r}"
-        value, _ = self._signature.result.copy(answer, what, self._ground.opened().limit_bytes)
+        value, _ = self._signature.result.copy(answer, what, self._connect().limit_bytes)
         version = None if self._version is None or answer is None else contained_call(self._version, answer)
         return Loaded(value, missing=answer is None, version=version)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +24,8 @@ from holdfast.coordination.lease import Claimed, Closed, claim, release
 from holdfast.errors import Refused, StoreError, StoreUnavailable, WaitTimeout
 from holdfast.items import ABSENT, Item, Put
 from holdfast.kernel.host import announce
-from holdfast.patterns.ground import Ground
+from holdfast.kernel.runtime import Runtime
+from holdfast.kernel.watch import Listening
 from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
 T = TypeVar("T")
@@ -73,16 +75,26 @@ class Parting(enum.Enum):
     UNKNOWN = enum.auto()
 
 
+class Turnstiles:
+    """One lock for each partition that tasks of this process wait for: they try one after another."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, partition: str) -> asyncio.Lock:
+        """The lock of a partition."""
+        return self._locks.setdefault(partition, asyncio.Lock())
+
+
 class Contest:
     """One attempt to own one of the leases ``sorts`` of a partition."""
 
-    def __init__(self, ground: Ground, partition: str, sorts: Sequence[str], ttl_ms: int) -> None:
-        self.opened = ground.opened()
-        self.owner = f"{self.opened.home.owner}/{ids.new_id()[:12]}"
+    def __init__(self, runtime: Runtime, partition: str, sorts: Sequence[str], ttl_ms: int) -> None:
+        self.runtime = runtime
+        self.owner = f"{self.runtime.home.owner}/{ids.new_id()[:12]}"
         self.partition = partition
         self.ttl_ms = ttl_ms
         self.random = Random(self.owner)
-        self.ground = ground
         first = self.random.randrange(len(sorts))
         self._sorts = (*sorts[first:], *sorts[:first])
         self._sightings: dict[str, Sighting] = {}
@@ -97,21 +109,20 @@ class Contest:
         then a lease may be ours without our knowing, until it lapses.
         """
         deadline = None if wait_seconds is None else self._loop.time() + wait_seconds
-        turnstile = self.ground.turnstiles.setdefault(self.partition, asyncio.Lock())
+        turnstile = self.runtime.kept.get(Turnstiles, Turnstiles).of(self.partition)
         try:
             async with asyncio.timeout_at(deadline):
                 await turnstile.acquire()
         except TimeoutError:
             raise self._too_late() from None
-        rings = self.ground.rings
-        rung = rings.listen(self.partition)
+        listening = self.runtime.rings.listen(self.partition)
         try:
-            return await self._compete(rung, deadline)
+            return await self._compete(listening, deadline)
         finally:
-            rings.leave(self.partition, rung)
+            listening.close()
             turnstile.release()
 
-    async def _compete(self, rung: asyncio.Event, deadline: float | None) -> Won:
+    async def _compete(self, listening: Listening, deadline: float | None) -> Won:
         candidates: Sequence[str] = self._sorts[:1]
         look_seconds = FIRST_LOOK_SECONDS
         while True:
@@ -125,7 +136,7 @@ class Contest:
             if left <= 0:
                 raise self._too_late()
             pause = min(left, self._until_lapse(), self.random.uniform(0.8, 1.0) * look_seconds)
-            await self.ground.rings.next(rung, pause)
+            await listening.next(pause)
             look_seconds = min(look_seconds * LOOK_GROWTH, LONGEST_LOOK_SECONDS)
             candidates = await self._sit_out(self._look)
 
@@ -141,10 +152,10 @@ class Contest:
             raise
 
     async def _try(self, sort: str) -> Won | None:
-        asked_at, now = self._loop.time(), self.opened.clock.now_ms()
+        asked_at, now = self._loop.time(), self.runtime.clock.now_ms()
         terms = msgspec.json.encode(Terms(self.ttl_ms))
         outcome = await claim(
-            self.opened.home.store,
+            self.runtime.home.store,
             self.partition,
             sort=sort,
             owner=self.owner,
@@ -165,7 +176,7 @@ class Contest:
                     self.partition, sort, status=LEASE, owner=self.owner, lease_until=until, epoch=1, body=terms
                 )
                 try:
-                    await self.opened.home.store.write(Put(item, ABSENT))
+                    await self.runtime.home.store.write(Put(item, ABSENT))
                 except Refused:
                     return None  # somebody was faster, or our own answer was lost: the next look tells
             case _:
@@ -177,7 +188,7 @@ class Contest:
 
     async def _look(self) -> Sequence[str]:
         """Which of the leases are worth a try now."""
-        page = await self.opened.home.store.query(self.partition)
+        page = await self.runtime.home.store.query(self.partition)
         found = {item.sort: item for item in page.items}
         for sort in self._sorts:
             item, seen = found.get(sort), self._sightings.get(sort)
@@ -193,7 +204,7 @@ class Contest:
             return True
         if item.owner not in living:
             living[item.owner] = self._alive(item.owner)
-        lapsed = (item.lease_until or 0) < self.opened.clock.now_ms() - SKEW_MARGIN_MS
+        lapsed = (item.lease_until or 0) < self.runtime.clock.now_ms() - SKEW_MARGIN_MS
         return lapsed or not living[item.owner] or self._silent(item.sort) is not None
 
     def _silent(self, sort: str) -> Item | None:
@@ -209,11 +220,11 @@ class Contest:
 
     def _until_lapse(self) -> float:
         ends = [seen.item.lease_until or 0 for seen in self._sightings.values() if seen.item.owner is not None]
-        left_ms = min(ends, default=0) + SKEW_MARGIN_MS + 1 - self.opened.clock.now_ms()
+        left_ms = min(ends, default=0) + SKEW_MARGIN_MS + 1 - self.runtime.clock.now_ms()
         return max(left_ms / 1000, SHORTEST_WAIT_SECONDS)
 
     def _alive(self, owner: str) -> bool:
-        return self.opened.home.doorbell.alive(owner.partition("/")[0])
+        return self.runtime.home.doorbell.alive(owner.partition("/")[0])
 
     def _too_late(self) -> WaitTimeout:
         return WaitTimeout(f"{self.partition.replace('#', ' ')!r} is held by others; wait longer, or try again later")
@@ -241,7 +252,7 @@ class Contest:
         pause, repeated, parting = FIRST_PAUSE_SECONDS, False, Parting.RELEASED
         while True:
             try:
-                await self.opened.home.store.write(release(self.partition, self.owner, epoch, sort=sort))
+                await self.runtime.home.store.write(release(self.partition, self.owner, epoch, sort=sort))
                 break
             except Refused as refused:
                 if refused.item is None or refused.item.epoch != epoch:
@@ -251,11 +262,11 @@ class Contest:
                 break
             except StoreError as error:
                 if not isinstance(error, StoreUnavailable) or self._loop.time() + pause >= until:
-                    self.opened.tell("release_failed", partition=self.partition, error=repr(error))
+                    self.runtime.emit("release_failed", partition=self.partition, error=repr(error))
                     return Parting.UNKNOWN
             repeated = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        self.ground.rings.heard(self.partition)
-        announce(self.partition, self.opened.home)
+        self.runtime.rings.heard(self.partition)
+        announce(self.partition, self.runtime.home)
         return parting

@@ -19,13 +19,12 @@ class Patterns(Idempotency, Records, Sharing):
         Idempotency.__init__(self)
         Records.__init__(self)
         Sharing.__init__(self)
-        self.blobs = BlobShelf(self.opened)
+        self.blobs = BlobShelf(self.runtime)
 
     def take_in_names(self, part: Patterns) -> None:
         """Have the names of a part's handlers, caches and collections here, too: they are places in one store, and what
         one has left under a name the other would take for its own. Raises ``DuplicateName``.
 
-        What belongs to the part is closed with this app.
         """
         for kind, mine, theirs in (
             ("idempotent handlers", self._idempotent, part._idempotent),
@@ -40,5 +39,4 @@ class Patterns(Idempotency, Records, Sharing):
         self._streams.take_in(part._streams)
         self._idempotent |= part._idempotent
         self._cached |= part._cached
-        part._belongings = self._belongings
         part._idempotent, part._cached, part._sources = self._idempotent, self._cached, self._sources

@@ -7,8 +7,8 @@ from typing import Final
 
 from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import HoldfastError, LeaseLost, Refused, StoreError
+from holdfast.kernel.runtime import Runtime
 from holdfast.patterns.contest import Contest, Parting, Won
-from holdfast.patterns.ground import Ground
 
 RENEW_AFTER: Final = (0.25, 0.35)
 """The share of its length after which a lease is renewed: jittered, and early enough for two more tries."""
@@ -65,15 +65,15 @@ class HeldLease:
         """Wait until it is lost."""
         await self._told.wait()
 
-    def is_of(self, ground: Ground, partition: str) -> bool:
+    def is_of(self, runtime: Runtime, partition: str) -> bool:
         """Whether it is a lease of this partition, in this app."""
-        return self._contest.ground is ground and self._contest.partition == partition
+        return self._contest.runtime is runtime and self._contest.partition == partition
 
     # ── Kept, and let go ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _has_lapsed(self) -> bool:
         # Two clocks: one that was set back, or stood still while the machine slept, shows in the other.
-        return self._loop.time() >= self._until or self._contest.opened.clock.now_ms() >= self._until_ms
+        return self._loop.time() >= self._until or self._contest.runtime.clock.now_ms() >= self._until_ms
 
     async def _keep(self) -> None:
         ttl_seconds, share = self._contest.ttl_ms / 1000, self._contest.random.uniform(*RENEW_AFTER)
@@ -89,11 +89,11 @@ class HeldLease:
     async def _renew(self) -> bool:
         """Extend it by its whole length; false if the store did not say whether it did."""
         contest, epoch = self._contest, self.fence
-        asked_at, until_ms = self._loop.time(), contest.opened.clock.now_ms() + contest.ttl_ms
+        asked_at, until_ms = self._loop.time(), contest.runtime.clock.now_ms() + contest.ttl_ms
         write = renewal(contest.partition, contest.owner, epoch, until_ms, sort=self._won.item.sort)
         try:
             async with asyncio.timeout_at(self._until):
-                await contest.opened.home.store.write(write)
+                await contest.runtime.home.store.write(write)
         except Refused as refused:
             if not is_leased(refused.item, contest.owner, epoch):
                 self._lose("another owner took it over")
@@ -107,7 +107,7 @@ class HeldLease:
     def _lose(self, why: str) -> None:
         self._lost = self._lost or why
         self._told.set()
-        self._contest.opened.tell("lease_lost", partition=self._contest.partition, fence=self.fence)
+        self._contest.runtime.emit("lease_lost", partition=self._contest.partition, fence=self.fence)
 
     async def leave(self) -> HoldfastError | None:
         """Stop renewing, and release it: one write. Answers the error if it was lost meanwhile."""

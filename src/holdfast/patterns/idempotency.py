@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from holdfast.duration import Duration
 from holdfast.errors import DuplicateName, UnknownName
-from holdfast.opened import Opened
+from holdfast.kernel.runtime import Runtime
 from holdfast.patterns.idempotent import (
     Handler,
     HandlerOptions,
@@ -19,7 +18,7 @@ from holdfast.patterns.idempotent import (
     around_sync,
 )
 from holdfast.patterns.keys import Parts
-from holdfast.workflows.registry import Registry, check_name
+from holdfast.registrations import Registrations, check_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,18 +27,13 @@ R = TypeVar("R")
 class Idempotency:
     """What an app offers for handlers that are called again. Nothing here reads or writes before it is used."""
 
-    registry: Registry
+    registry: Registrations
 
     def __init__(self) -> None:
         self._idempotent: dict[str, Handler] = {}
 
-    def opened(self) -> Opened:
+    def runtime(self) -> Runtime:
         """The open app, as the patterns see it. Raises ``ConfigurationError`` if it is not open."""
-        raise NotImplementedError
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop on which the app is open. Raises as ``opened`` does."""
         raise NotImplementedError
 
     # ── Idempotent handlers ─────────────────────────────────────────────────────────────────────────────────────────
@@ -82,14 +76,14 @@ class Idempotency:
         )
 
         def declare(function: Callable[P, R]) -> Callable[P, R]:
-            handler = Handler(function, options, self.opened, self.registry.errors)
+            handler = Handler(function, options, self.runtime, self.registry.errors)
             check_name("handler", handler.name)
             if handler.name in self._idempotent:
                 raise DuplicateName(f"two idempotent handlers are called {handler.name!r}; name one: name=...")
             self._idempotent[handler.name] = handler
             if inspect.iscoroutinefunction(function):
                 return cast("Callable[P, R]", around_async(handler, cast("Callable[P, Any]", function)))
-            return around_sync(handler, function, lambda: self.loop)
+            return around_sync(handler, function, lambda: self.runtime().loop)
 
         return declare
 

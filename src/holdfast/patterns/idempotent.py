@@ -34,7 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.failure import ErrorRegistry
 from holdfast.functions import is_generator, told
-from holdfast.opened import Opened
+from holdfast.kernel.runtime import Connect
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.bridge import ask, foreign_loop
 from holdfast.patterns.keys import REMAINING_TIME, Call, CallReader, Parts, key_text
@@ -109,7 +109,7 @@ class Handler:
         self,
         function: Callable[..., Any],
         options: HandlerOptions,
-        connect: Callable[[], Opened],
+        connect: Connect,
         errors: ErrorRegistry,
     ) -> None:
         what = f"handler {options.name or getattr(function, '__name__', repr(function))!r}"
@@ -167,7 +167,7 @@ class Handler:
     def replay(self, ended: Ended, call: Call) -> Any:
         """What a repeat gets: the same result, or the same error."""
         record = ended.record
-        self._connect().tell("replayed", handler=self.name)
+        self._connect().emit("replayed", handler=self.name)
         if ended.status == FAILED:
             assert record.error is not None
             raise self._errors.rebuild(record.error, CallFailed)
@@ -182,7 +182,7 @@ class Handler:
 class KeyRecords:
     """The records of one handler's keys, for whoever operates it. A key is given part by part."""
 
-    def __init__(self, name: str, attempts: Attempts, connect: Callable[[], Opened]) -> None:
+    def __init__(self, name: str, attempts: Attempts, connect: Connect) -> None:
         self._name = name
         self._attempts = attempts
         self._connect = connect

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from holdfast.containment import contained
 from holdfast.duration import Duration
 from holdfast.errors import LeaseLost, StoreUnavailable
-from holdfast.patterns.ground import Ground
+from holdfast.kernel.runtime import Connect
 from holdfast.patterns.held import HeldLease
 from holdfast.patterns.lease import Lease
 
@@ -24,8 +24,8 @@ class _Seat(Lease):
 class Leader:
     """A seat that one process at a time sits in: ``await app.leader("billing").run(work)``."""
 
-    def __init__(self, ground: Ground, name: str, ttl: Duration) -> None:
-        self._make: Callable[[], Lease] = lambda: _Seat(ground, name, ttl, None)
+    def __init__(self, connect: Connect, name: str, ttl: Duration) -> None:
+        self._make: Callable[[], Lease] = lambda: _Seat(connect, name, ttl, None)
         self._make()  # what is wrong with it is told where it is written
 
     async def run(self, work: Callable[[HeldLease], Coroutine[Any, Any, T]]) -> T:

@@ -15,8 +15,9 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import InvalidInput, InvalidState
+from holdfast.kernel.runtime import Connect
+from holdfast.patterns.bridge import wait_in_thread
 from holdfast.patterns.contest import Contest
-from holdfast.patterns.ground import Ground, wait_in_thread
 from holdfast.patterns.held import HeldLease
 
 P = ParamSpec("P")
@@ -42,9 +43,9 @@ class Lease:
 
     kind = "lease"
 
-    def __init__(self, ground: Ground, name: str, ttl: Duration, wait: Duration | None, *, permits: int = 1) -> None:
+    def __init__(self, connect: Connect, name: str, ttl: Duration, wait: Duration | None, *, permits: int = 1) -> None:
         self.name = checked_name(self.kind, name)
-        self._ground = ground
+        self._connect = connect
         self._ttl_ms = milliseconds(ttl)
         if not SHORTEST_TTL_MS <= self._ttl_ms <= LONGEST_TTL_MS:
             raise InvalidInput(f"the ttl of a {self.kind} is 1 second to 1 day, not {ttl!r}")
@@ -61,7 +62,7 @@ class Lease:
         self._check_free()
         self._entering = True
         try:
-            contest = Contest(self._ground, self._partition, self._sorts, self._ttl_ms)
+            contest = Contest(self._connect(), self._partition, self._sorts, self._ttl_ms)
             won = await contest.win(self._wait_seconds)
             self._held = HeldLease(self.name, self._sorts.index(won.item.sort), contest, won)
         finally:
@@ -80,14 +81,14 @@ class Lease:
 
     def __enter__(self) -> HeldLease:
         self._check_free()
-        held = wait_in_thread(self._ground, self.__aenter__())
+        held = wait_in_thread(self._connect, self.__aenter__())
         self._remember(held)
         return held
 
     def __exit__(
         self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        wait_in_thread(self._ground, self.__aexit__(type, error, traceback))
+        wait_in_thread(self._connect, self.__aexit__(type, error, traceback))
 
     # ── Not twice ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +105,7 @@ class Lease:
             )
 
     def _is_ours(self, held: HeldLease) -> bool:
-        return len(self._sorts) == 1 and held.is_held and held.is_of(self._ground, self._partition)
+        return len(self._sorts) == 1 and held.is_held and held.is_of(self._connect(), self._partition)
 
     def _remember(self, held: HeldLease) -> None:
         _held_here.set((*(each for each in _held_here.get() if each.is_held), held))
@@ -118,11 +119,11 @@ class Semaphore(Lease):
 
     kind = "semaphore"
 
-    def __init__(self, ground: Ground, name: str, permits: int, ttl: Duration, wait: Duration | None) -> None:
+    def __init__(self, connect: Connect, name: str, permits: int, ttl: Duration, wait: Duration | None) -> None:
         count: Any = permits  # users without a type checker
         if type(count) is not int or not 1 <= count <= MOST_PERMITS:
             raise InvalidInput(f"a semaphore has 1 to {MOST_PERMITS} permits, not {permits!r}")
-        super().__init__(ground, name, ttl, wait, permits=permits)
+        super().__init__(connect, name, ttl, wait, permits=permits)
 
 
 class WithLease(Protocol):

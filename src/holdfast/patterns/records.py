@@ -16,14 +16,13 @@ from holdfast.coordination.stream.handle import Stream
 from holdfast.coordination.stream.kinds import Kinds, Upcasters
 from holdfast.coordination.stream.record import Recorded
 from holdfast.errors import DuplicateName
-from holdfast.opened import Opened
+from holdfast.kernel.runtime import Runtime
 from holdfast.patterns.atomic import Transaction, repeat
 from holdfast.patterns.bell import AppBell
 from holdfast.patterns.declared import Declared
 from holdfast.patterns.projection import BATCH_EVENTS, CHECKPOINTS, Projection
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.duration import Duration
     from holdfast.messaging.publishing import Outbox
 
@@ -41,15 +40,11 @@ class Records:
         self._streams: Declared[Streams[Any]] = Declared("streams")
         self._sources: dict[str, str] = {}
         """Of each projection by its name: what it reads."""
-        self._checkpoints = Documents(CHECKPOINTS, Schema(codec_for(int), {}), None, self.opened)
+        self._checkpoints = Documents(CHECKPOINTS, Schema(codec_for(int), {}), None, self.runtime)
         self._random = Random(ids.new_seed())
 
-    def opened(self) -> Opened:
+    def runtime(self) -> Runtime:
         """The open app, as the patterns see it. Raises ``ConfigurationError`` if it is not open."""
-        raise NotImplementedError
-
-    def actor_access(self) -> ActorAccess:
-        """The open app, as actors see it."""
         raise NotImplementedError
 
     # ── Documents ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,7 +85,7 @@ class Records:
 
         def make(own: str) -> Documents[Any]:
             forms = check_upcasters(upcasters or {}, "a document")
-            return Documents(own, Schema(codec_for(hint), forms), ttl, self.opened)
+            return Documents(own, Schema(codec_for(hint), forms), ttl, self.runtime)
 
         return self._documents.declare(hint, name, make, plain=ttl is None and upcasters is None)
 
@@ -113,7 +108,7 @@ class Records:
         It commits at the end of the block; an error in the block drops it. Raises ``Conflict`` if anything that was
         read has changed meanwhile. To begin anew then, use ``atomically``.
         """
-        return Transaction(self.opened(), self.actor_access(), self.outbox)
+        return Transaction(self.runtime(), self.outbox)
 
     async def atomically(self, work: Callable[[Transaction], Awaitable[R]]) -> R:
         """Run ``work`` in a transaction, and again in a new one as long as others are faster; answer what it returned.
@@ -143,8 +138,8 @@ class Records:
         """
 
         def make(own: str) -> Streams[Any]:
-            bell = AppBell(self.actor_access)
-            return Streams(own, Kinds(hint, upcasters or {}), self.opened, bell, ordered=ordered)
+            bell = AppBell(self.runtime)
+            return Streams(own, Kinds(hint, upcasters or {}), self.runtime, bell, ordered=ordered)
 
         return self._streams.declare(hint, name, make, plain=not ordered and upcasters is None)
 

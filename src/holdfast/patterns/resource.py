@@ -17,7 +17,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 from holdfast.containment import contained
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState
-from holdfast.patterns.ground import Ground, wait_in_thread
+from holdfast.kernel.runtime import Connect
+from holdfast.patterns.bridge import wait_in_thread
 
 T = TypeVar("T")
 
@@ -32,10 +33,10 @@ Check = Callable[[T], Awaitable[object]]
 class Resource(Generic[T]):
     """Something open that this process shares. ``type`` is what parameters that want it are annotated with."""
 
-    def __init__(self, ground: Ground, factory: Factory[T], check: Check[T] | None, check_every: Duration) -> None:
+    def __init__(self, connect: Connect, factory: Factory[T], check: Check[T] | None, check_every: Duration) -> None:
         self.name: str = getattr(factory, "__name__", repr(factory))
         self.type = _type_of(factory, self.name)
-        self._ground = ground
+        self._connect = connect
         self._factory = factory
         self._check = check
         self._check_seconds = seconds(check_every)
@@ -45,18 +46,18 @@ class Resource(Generic[T]):
 
     async def get(self) -> T:
         """It, open: opened now if it was not, or if its check fails. Raises what opening raises; then try again."""
-        return await self._ground.belonging(self, self._begin).get()
+        return await self._connect().kept.get(self, self._begin).get()
 
     def get_in_thread(self) -> T:
         """``get``, for code in a thread without an event loop. Raises ``InvalidState`` on the app's own loop."""
-        return wait_in_thread(self._ground, self.get())
+        return wait_in_thread(self._connect, self.get())
 
     async def reopen(self) -> None:
         """Close it, so that whoever asks next gets a new one: when it turned out to be broken."""
-        await self._ground.belonging(self, self._begin).close()
+        await self._connect().kept.get(self, self._begin).close()
 
     def _begin(self) -> Instance[T]:
-        return Instance(self.name, self._factory, self._check, self._check_seconds, self._ground.opened().tell)
+        return Instance(self.name, self._factory, self._check, self._check_seconds, self._connect().emit)
 
 
 class Instance(Generic[T]):

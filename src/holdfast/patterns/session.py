@@ -14,7 +14,7 @@ from holdfast.codec.typed import Codec, codec_for
 from holdfast.coordination.session import StoreSessions
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput, NotFound, PayloadTooLarge
-from holdfast.patterns.ground import Ground
+from holdfast.kernel.runtime import Connect
 from holdfast.patterns.lease import checked_name
 from holdfast.ports import SessionStore
 
@@ -40,9 +40,9 @@ class Session(Struct, frozen=True):
 class Sessions:
     """The sessions of one kind. They expire ``idle`` after the last ``find``, and ``lifetime`` after they began."""
 
-    def __init__(self, ground: Ground, name: str, idle: Duration, lifetime: Duration, on: Place) -> None:
+    def __init__(self, connect: Connect, name: str, idle: Duration, lifetime: Duration, on: Place) -> None:
         self.name = checked_name("session", name)
-        self._ground = ground
+        self._connect = connect
         self._idle_ms, self._lifetime_ms = milliseconds(idle), milliseconds(lifetime)
         if not 0 < self._idle_ms <= self._lifetime_ms:
             raise InvalidInput(f"idle is more than nothing, and no longer than lifetime: not {idle!r} and {lifetime!r}")
@@ -91,14 +91,14 @@ class Sessions:
             await self._store().end(self._key(id))
 
     def _store(self) -> SessionStore:
-        opened, shared = self._ground.opened(), self._ground.shared
+        runtime = self._connect()
         if self._on == "home":
-            return StoreSessions(opened.home.store, opened.clock)
-        if shared.sessions is None:
+            return StoreSessions(runtime.home.store, runtime.clock)
+        if runtime.shared.sessions is None:
             raise ConfigurationError(
                 f"session {self.name!r} is on the cache, and this app has none: hf.App(..., cache='redis://...')"
             )
-        return shared.sessions
+        return runtime.shared.sessions
 
     def _key(self, id: str) -> str:
         # A digest: who reads the store learns no id, and nothing compares ids, so that no time tells how near one is.

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
-from weakref import WeakValueDictionary
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.duration import Duration, seconds
 from holdfast.errors import DuplicateName
-from holdfast.kernel.watch import Rings
-from holdfast.opened import Opened
+from holdfast.kernel.runtime import Runtime
 from holdfast.patterns.cached import Cached, rules_of
-from holdfast.patterns.ground import B, Belonging
 from holdfast.patterns.injection import F, Resources
 from holdfast.patterns.leader import Leader
 from holdfast.patterns.lease import DEFAULT_TTL, Lease, Semaphore, WithLease, checked_name, with_lease
 from holdfast.patterns.resource import DEFAULT_CHECK_EVERY, Check, Factory, Resource
 from holdfast.patterns.session import Place, Sessions
-from holdfast.ports import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,43 +33,12 @@ class Sharing:
     """What an app offers for working beside others. Nothing here reads or writes before it is used."""
 
     def __init__(self) -> None:
-        self.turnstiles: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._belongings: dict[object, Belonging] = {}
         self._cached: set[str] = set()
         self._resources = Resources()
 
-    def opened(self) -> Opened:
+    def runtime(self) -> Runtime:
         """The open app, as the patterns see it. Raises ``ConfigurationError`` if it is not open."""
         raise NotImplementedError
-
-    @property
-    def shared(self) -> Shared:
-        """What the processes of this app share besides their home."""
-        raise NotImplementedError
-
-    @property
-    def rings(self) -> Rings:
-        """Who in this process waits for a sign that an entity may have moved. Raises as ``opened`` does."""
-        raise NotImplementedError
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop on which the app is open. Raises as ``opened`` does."""
-        raise NotImplementedError
-
-    def belonging(self, of: object, make: Callable[[], B]) -> B:
-        """See ``Ground.belonging``. Raises as ``opened`` does."""
-        self.opened()
-        found = self._belongings.get(of)
-        if found is None:
-            found = self._belongings[of] = make()
-        return cast("B", found)
-
-    async def close_belongings(self) -> None:
-        """Close what belongs to this opening of the app."""
-        while self._belongings:
-            _, belonging = self._belongings.popitem()
-            await belonging.close()
 
     # ── Leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -86,13 +50,13 @@ class Sharing:
         takes, 0: not at all), then raises ``WaitTimeout``. ``held.fence`` is for whatever the block changes (G9);
         ``held.check()`` raises ``LeaseLost`` once the lease is lost, and so does leaving a block that did not fail.
         """
-        return Lease(self, name, ttl, wait)
+        return Lease(self.runtime, name, ttl, wait)
 
     def semaphore(
         self, name: str, permits: int, *, ttl: Duration = DEFAULT_TTL, wait: Duration | None = None
     ) -> Semaphore:
         """A block that at most ``permits`` are in at once; otherwise as ``lease``."""
-        return Semaphore(self, name, permits, ttl, wait)
+        return Semaphore(self.runtime, name, permits, ttl, wait)
 
     def with_lease(self, name: str, *, ttl: Duration = DEFAULT_TTL, wait: Duration | None = None) -> WithLease:
         """Hold a lease during each call of the function: ``async def``, or ``def`` that is called in a thread."""
@@ -100,7 +64,7 @@ class Sharing:
 
     def leader(self, name: str, *, ttl: Duration = DEFAULT_TTL) -> Leader:
         """A job for one process at a time: ``await app.leader("billing").run(work)``."""
-        return Leader(self, name, ttl)
+        return Leader(self.runtime, name, ttl)
 
     # ── Caches ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,7 +107,7 @@ class Sharing:
             if called in self._cached:
                 raise DuplicateName(f"two cached functions are called {called!r}; give one of them another: name=...")
             self._cached.add(called)
-            return Cached(self, function, called, rules, version)
+            return Cached(self.runtime, function, called, rules, version)
 
         return decorate
 
@@ -154,7 +118,7 @@ class Sharing:
 
         A session expires ``idle`` after it was last found, and ``lifetime`` after it began, whatever happens.
         """
-        return Sessions(self, name, idle, lifetime, on)
+        return Sessions(self.runtime, name, idle, lifetime, on)
 
     # ── Resources ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -179,7 +143,7 @@ class Sharing:
         seconds(check_every)
 
         def declare(factory: Factory[Any]) -> Resource[Any]:
-            resource: Resource[Any] = Resource(self, factory, check, check_every)
+            resource: Resource[Any] = Resource(self.runtime, factory, check, check_every)
             self._resources.add(resource)
             return resource
 

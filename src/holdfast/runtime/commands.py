@@ -33,20 +33,19 @@ from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send
 from holdfast.ports import Ring
 from holdfast.runtime.controls import AnyControl, Control, StatusOf, control
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.launch import launch
 from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
 from holdfast.workflows.starting import start_options
 from holdfast.workflows.status import status_of
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
-    from holdfast.actors.kind import Kind
     from holdfast.codec.signature import Signature
     from holdfast.items import Item
+    from holdfast.kernel.runtime import Runtime
     from holdfast.messaging.arrivals import Letter
-    from holdfast.workflows.access import Access
+    from holdfast.registrations import Registrations
     from holdfast.workflows.handle import Handle
-    from holdfast.workflows.registry import Registry
 
 NO_ARGUMENTS = Raw(b"[]")
 
@@ -93,14 +92,10 @@ Command = Start | AnyControl | Call | Send | Ring | Sweep
 class Commanded(Protocol):
     """The open app, as commands see it."""
 
-    actors: dict[str, Kind]
-
     @property
-    def registry(self) -> Registry: ...
+    def registry(self) -> Registrations: ...
 
-    def access(self) -> Access: ...
-
-    def actor_access(self) -> ActorAccess: ...
+    def runtime(self) -> Runtime: ...
 
     def handle(self, workflow: str, id: str) -> Handle[Any]: ...
 
@@ -152,23 +147,23 @@ async def finish(command: Command, own_id: str, begun: Any, app: Commanded) -> A
 
 
 async def _start(command: Start, own_id: str, app: Commanded) -> None:
-    workflow, access = app.registry.workflow(command.workflow), app.access()
+    workflow, runtime = app.registry.workflow(command.workflow), app.runtime()
     options = start_options(
         id=command.id or own_id, tags=command.tags, timeout=command.timeout, delay=command.delay, at=command.at
     )
     input = workflow.signature.parse(
-        bytes(command.input), f"workflow {command.workflow!r}", limit_bytes=access.limit_bytes
+        bytes(command.input), f"workflow {command.workflow!r}", limit_bytes=runtime.limit_bytes
     )
-    now = access.clock.now_ms()
+    now = runtime.clock.now_ms()
     order = options.order(input, now, new_id=own_id, tags={})
-    head = await launch(access.home, access.host, workflow, order, access.clock)
-    if access.host is not None and (head.due_at or 0) <= now:
-        access.host.look(head.partition)  # whoever asks again may do so because its first turn was not finished
+    head = await launch(runtime.home, runtime.host, workflow, order, runtime.clock)
+    if runtime.host is not None and (head.due_at or 0) <= now:
+        runtime.host.look(head.partition)  # whoever asks again may do so because its first turn was not finished
 
 
 async def _told(workflow: str, id: str, app: Commanded) -> dict[str, Any]:
     app.registry.workflow(workflow)
-    head: Item = await app.access().head(partition_of(workflow, id))
+    head: Item = await head_of(app.runtime(), partition_of(workflow, id))
     status = status_of(head)
     told: dict[str, Any] = {"workflow": workflow, "id": id, "status": status.status, "error": status.error}
     if status.blocked is not None:
@@ -186,7 +181,7 @@ async def call(bound: BoundMethod, args: Raw) -> Any:
 
 def method_of(app: Commanded, actor: str, key: str, method: str, request_id: str | None) -> BoundMethod:
     """A method of an actor that may be called from outside. Raises ``UnknownName`` that names those there are."""
-    return method_named(shown_kind_named(app.actors, actor), key, method, request_id=request_id)
+    return method_named(shown_kind_named(app.registry.actors, actor), key, method, request_id=request_id)
 
 
 def _parsed(signature: Signature, args: Raw) -> bytes:

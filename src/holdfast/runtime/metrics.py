@@ -9,9 +9,9 @@ from holdfast.ports import Metered, Used
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
+    from holdfast.kernel.runtime import Runtime
     from holdfast.ports import Home
     from holdfast.telemetry import Telemetry
-    from holdfast.workflows.access import Access
 
 
 class Watched(Protocol):
@@ -23,7 +23,7 @@ class Watched(Protocol):
     @property
     def clock(self) -> Clock: ...
 
-    def access(self) -> Access: ...
+    def runtime(self) -> Runtime: ...
 
 
 def write_metrics(app: Watched, write: Write = to_standard_output) -> None:
@@ -36,7 +36,7 @@ def write_metrics(app: Watched, write: Write = to_standard_output) -> None:
         app = hf.App("shop")
         hf.write_metrics(app)
     """
-    app.telemetry.subscribe(MetricLines(lambda: metered_of(app.access().home, app.name), app.clock, write))
+    app.telemetry.subscribe(MetricLines(lambda: metered_of(app.runtime().home, app.name), app.clock, write))
 
 
 def metered_of(home: Home, name: str) -> Metered:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.kernel.later import Later
     from holdfast.kernel.model import Model
-    from holdfast.telemetry import Telemetry
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -32,41 +31,40 @@ class Worker:
 
     def __init__(
         self,
-        access: Access,
+        runtime: Runtime,
         models: Sequence[Model],
-        telemetry: Telemetry,
         limits: Limits,
         later: Later | None = None,
     ) -> None:
-        self._access = access
+        self._hosting = runtime.hosting
         self._pool = StepThreads(STEP_THREADS)
         threads = Threads(
             self._pool,
             STEP_THREADS,
-            lambda partition, op, seconds: telemetry.emit("threads_busy", partition=partition, op=op, seconds=seconds),
+            lambda partition, op, seconds: runtime.emit("threads_busy", partition=partition, op=op, seconds=seconds),
         )
-        workflows = Workflows(access.registry, threads, access.sender, access.limit_bytes)
-        self.host = Host(access.home, (workflows, *models), access.clock, telemetry, limits, later)
+        workflows = Workflows(runtime.registry, threads, runtime.sender, runtime.limit_bytes)
+        self.host = Host(runtime.home, (workflows, *models), runtime.clock, runtime.telemetry, limits, later)
         self.sweeper = Sweeper(self.host)
 
     async def start(self) -> None:
         """Take up everything that is due or was left behind, and listen from now on."""
-        self._access.host = self.host
+        self._hosting.host = self.host
         await self.sweeper.start()
 
     def begin(self) -> None:
         """Take up nothing by itself: only what is asked for. Leases are extended as long as the loop runs."""
-        self._access.host = self.host
+        self._hosting.host = self.host
         self.sweeper.keep_leases()
 
     @contextlib.contextmanager
     def resting(self) -> Generator[None]:
         """Whatever is asked for meanwhile is left to whoever is rung for: this process is a client."""
-        self._access.host = None
+        self._hosting.host = None
         try:
             yield
         finally:
-            self._access.host = self.host
+            self._hosting.host = self.host
 
     async def until(self, work: Coroutine[Any, Any, T]) -> T:
         """What ``work`` answers. Raises ``StoreUnusable``, and cancels it, if the store cannot be used any more."""
@@ -93,7 +91,7 @@ class Worker:
         self._end()
 
     def _end(self) -> None:
-        self._access.host = None
+        self._hosting.host = None
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

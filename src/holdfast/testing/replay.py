@@ -41,7 +41,7 @@ class ReplayReport(Struct, frozen=True):
 
 async def record_history(app: App, handle: Handle[Any]) -> bytes:
     """An execution's history, input and results included, as a file to keep. Raises ``NotFound``."""
-    return _encode(await load(app.access().home.store, partition_of(handle.workflow, handle.id)))
+    return _encode(await load(app.runtime().home.store, partition_of(handle.workflow, handle.id)))
 
 
 def replay_history(

@@ -20,9 +20,9 @@ from holdfast.workflows.replay import activation_of
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.codec.typed import Codec
+    from holdfast.registrations import Registrations
     from holdfast.replay.activation import Activation
     from holdfast.workflows.record import ExecutionRecord
-    from holdfast.workflows.registry import Registry
 
 MOST_NEW: Final = 1_000
 """So many operations that are not recorded may come before the last one that is."""
@@ -50,12 +50,12 @@ class Retraced(Struct, frozen=True):
     function: Callable[..., Any]
 
 
-def encoded_answers(registry: Registry, answers: Mapping[str, Any]) -> dict[str, bytes]:
+def encoded_answers(registry: Registrations, answers: Mapping[str, Any]) -> dict[str, bytes]:
     """Answers as they would be recorded. Raises ``InvalidInput`` if one does not fit its operation."""
     return {name: _encoded(registry, name, answer) for name, answer in answers.items()}
 
 
-def _encoded(registry: Registry, name: str, answer: Any) -> bytes:
+def _encoded(registry: Registrations, name: str, answer: Any) -> bytes:
     result, what = _result_of(registry, name), f"the answer of {name!r}"
     if result is None:
         return encode_untyped(answer, what, LIMIT_BYTES)
@@ -63,7 +63,7 @@ def _encoded(registry: Registry, name: str, answer: Any) -> bytes:
     return encoded
 
 
-def _result_of(registry: Registry, name: str) -> Codec[Any] | None:
+def _result_of(registry: Registrations, name: str) -> Codec[Any] | None:
     made = registry.steps.get(name) or registry.workflows.get(name)
     return None if made is None else made.signature.result
 
@@ -81,7 +81,9 @@ def retrace(app: App, history: History) -> Retraced:
     return Retraced(recorded.head.partition, len(recorded.entries), workflow.function)
 
 
-def _retrace(registry: Registry, recorded: Recorded, record: ExecutionRecord, answers: Mapping[str, bytes]) -> None:
+def _retrace(
+    registry: Registrations, recorded: Recorded, record: ExecutionRecord, answers: Mapping[str, bytes]
+) -> None:
     workflow = registry.workflow(record.workflow)
     activation = activation_of(recorded.head.partition, record, workflow, recorded.entries, registry.errors.rebuild)
     try:
@@ -98,7 +100,7 @@ def _retrace(registry: Registry, recorded: Recorded, record: ExecutionRecord, an
         activation.evict()
 
 
-def _answer(activation: Activation, registry: Registry, answers: Mapping[str, bytes]) -> Done:
+def _answer(activation: Activation, registry: Registrations, answers: Mapping[str, bytes]) -> Done:
     """What the first operation that is not recorded answers; a wait is over if there is none.
 
     Raises ``NondeterminismError`` if that is not known.
@@ -116,7 +118,7 @@ def _answer(activation: Activation, registry: Registry, answers: Mapping[str, by
     return Done(first.id, max(now, first.due_at), first.kind, fingerprint=first.fingerprint)
 
 
-def _only_answer(registry: Registry, name: str) -> bytes | None:
+def _only_answer(registry: Registrations, name: str) -> bytes | None:
     """The only answer that an operation can give, if there is only one."""
     result = _result_of(registry, name)
     return NONE if result is not None and result.hint is type(None) else None

@@ -136,7 +136,7 @@ def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
 def _names(build: Build) -> frozenset[str]:
     app = App("names")
     build(app, Ledger())
-    return frozenset({*app.registry.workflows, *app.registry.steps, *app.actors, *app.consumed})
+    return frozenset({*app.registry.workflows, *app.registry.steps, *app.registry.actors, *app.consumed})
 
 
 def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None) -> SwarmReport:

@@ -156,7 +156,9 @@ class World:
             if self.exchange is None:
                 return home
             calls = FaultyCalls(self.exchange, process.wire, process.clock)
-            return replace(home, doorbell=calls, summons=calls, billed=True)
+            return replace(
+                home, doorbell=calls, summons=calls, writes_are_paid=True, reads_are_paid=True, hears_peers=False
+            )
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
         if called:

@@ -20,6 +20,7 @@ from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import FIRST_EPOCH, Journal
 from holdfast.workflows.attending import TERMINATOR
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send, was_started
@@ -46,25 +47,25 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Runtime
 
 
-async def pause(access: Access, partition: str) -> None:
+async def pause(runtime: Runtime, partition: str) -> None:
     """Start no new effects until ``resume``; running ones finish and are recorded."""
     update = Update(partition=partition, when=StatusIn(CLAIMABLE), status=PAUSED, add_revision=1)
-    await _change(access, partition, update, allowed=(PAUSED,))
+    await _change(runtime, partition, update, allowed=(PAUSED,))
 
 
-async def resume(access: Access, partition: str) -> None:
+async def resume(runtime: Runtime, partition: str) -> None:
     """Go on with a paused execution, or with one that is parked because its processes died of it: deaths count anew."""
-    while (parked := await access.head(partition)).status in OPEN and decode_record(parked.body).parked:
+    while (parked := await head_of(runtime, partition)).status in OPEN and decode_record(parked.body).parked:
         with suppress(Refused):  # it was changed meanwhile: look again
             await write_for_caller(
-                access.home.store, _unparking(parked, access.clock.now_ms()), ours=lambda _there: False
+                runtime.home.store, _unparking(parked, runtime.clock.now_ms()), ours=lambda _there: False
             )
-    now = access.clock.now_ms()
+    now = runtime.clock.now_ms()
     update = Update(partition=partition, when=StatusIn((PAUSED,)), status=READY, due_at=now, add_revision=1)
-    await _change(access, partition, update, allowed=CLAIMABLE)
+    await _change(runtime, partition, update, allowed=CLAIMABLE)
 
 
 def _unparking(parked: Item, now: int) -> Update:
@@ -82,14 +83,14 @@ def _unparking(parked: Item, now: int) -> Update:
     )
 
 
-async def move(access: Access, partition: str, version: str) -> None:
+async def move(runtime: Runtime, partition: str, version: str) -> None:
     """Pin an execution to the code of this app: its own may be gone. Its journal stays, and goes on with it (G13).
 
     A worker that has the old code in memory finds the epoch moved on, and forgets the execution (G3).
     """
-    own = "" if access.home.versions is None else access.home.versions.own
+    own = "" if runtime.home.versions is None else runtime.home.versions.own
     while True:
-        head = await access.head(partition)
+        head = await head_of(runtime, partition)
         record = decode_record(head.body)
         if head.status in ENDED:
             raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
@@ -103,40 +104,40 @@ async def move(access: Access, partition: str, version: str) -> None:
         update = Update(
             partition=partition,
             when=AllOf((RevisionIs(head.revision), EpochIs(head.epoch), UNOWNED, StatusIn(OPEN))),
-            due_at=UNSET if head.status == PAUSED else access.clock.now_ms(),
+            due_at=UNSET if head.status == PAUSED else runtime.clock.now_ms(),
             body=encode_record(replace(record, moved_to=version, published=own)),
             add_revision=1,
             add_epoch=1,
         )
         try:
-            await write_for_caller(access.home.store, update, ours=lambda _there: False)
+            await write_for_caller(runtime.home.store, update, ours=lambda _there: False)
         except Refused:
             continue  # it was moved just now, by another process or by us, or has changed: look again
         break
-    nudge(partition, access.home, access.host)
+    nudge(partition, runtime.home, runtime.host)
 
 
-async def _change(access: Access, partition: str, update: Update, allowed: tuple[str, ...]) -> None:
+async def _change(runtime: Runtime, partition: str, update: Update, allowed: tuple[str, ...]) -> None:
     try:
-        await write_for_caller(access.home.store, update, ours=lambda _there: False)
+        await write_for_caller(runtime.home.store, update, ours=lambda _there: False)
     except Refused as refused:
-        if not is_there(refused.item, access.clock.now_ms()):
+        if not is_there(refused.item, runtime.clock.now_ms()):
             raise NotFound(f"there is no {describe_partition(partition)}") from None
         if refused.item.status not in allowed:
             raise InvalidState(f"{describe_partition(partition)} is {refused.item.status}") from None
-    nudge(partition, access.home, access.host)
+    nudge(partition, runtime.home, runtime.host)
 
 
-async def terminate(access: Access, partition: str, reason: str) -> None:
+async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
     """End the execution at once: no clean-up, no compensation. Its owner is fenced out (G3).
 
     If it has begun it stays due: a worker finds out which children it waited for, and lets them go.
     """
     while True:
-        head = await access.head(partition)
+        head = await head_of(runtime, partition)
         if head.status in ENDED:
             raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
-        record, now = decode_record(head.body), access.clock.now_ms()
+        record, now = decode_record(head.body), runtime.clock.now_ms()
         ended = replace(record, parked=False, ended_at=now, error=describe(ExecutionTerminated(reason)))
         update = Update(
             partition=partition,
@@ -150,58 +151,58 @@ async def terminate(access: Access, partition: str, reason: str) -> None:
             add_epoch=1,
         )
         try:
-            await write_for_caller(access.home.store, update, ours=partial(_stands, update))
+            await write_for_caller(runtime.home.store, update, ours=partial(_stands, update))
             break
         except Refused:
             continue  # it was changed meanwhile: look again
-    closed = await access.head(partition)
-    entries = await _closed(access, closed, record.run)
-    nudge(partition, access.home, access.host)
-    error = describe(outcome_error(TERMINATED, ended, access.registry.errors))
+    closed = await head_of(runtime, partition)
+    entries = await _closed(runtime, closed, record.run)
+    nudge(partition, runtime.home, runtime.host)
+    error = describe(outcome_error(TERMINATED, ended, runtime.registry.errors))
     if (parent := record.parent) is not None:
-        await _tell(access, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
+        await _tell(runtime, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
     if (starter := record.starter) is not None:
-        await _tell(access, starter.partition, was_started(record.id, starter))
-    asked = (*record.awaited_by, *awaiting(entries), *await _unread_requests(access, partition))
+        await _tell(runtime, starter.partition, was_started(record.id, starter))
+    asked = (*record.awaited_by, *awaiting(entries), *await _unread_requests(runtime, partition))
     for by in dict.fromkeys(asked):
-        await _tell(access, by, AwaitedEnded(partition, error=error))
-    await _let_expire(access, closed, ended)
+        await _tell(runtime, by, AwaitedEnded(partition, error=error))
+    await _let_expire(runtime, closed, ended)
 
 
-async def _closed(access: Access, closed: Item, run: int) -> Sequence[Entry]:
+async def _closed(runtime: Runtime, closed: Item, run: int) -> Sequence[Entry]:
     """Close the journal of a terminated execution to its owners before; answers what is in it."""
-    journal = Journal(access.home.store, closed.partition, run, TERMINATOR, closed.epoch)
+    journal = Journal(runtime.home.store, closed.partition, run, TERMINATOR, closed.epoch)
     try:
         await journal.load()
         await journal.fence()
     except Fenced:  # who lets its children go was faster, and has closed it
-        return (await load(access.home.store, closed.partition)).entries
+        return (await load(runtime.home.store, closed.partition)).entries
     return journal.entries
 
 
-async def _let_expire(access: Access, closed: Item, ended: ExecutionRecord) -> None:
+async def _let_expire(runtime: Runtime, closed: Item, ended: ExecutionRecord) -> None:
     """Let the retention run, once all have been told. If the process dies before, the execution stays."""
     assert ended.ended_at is not None
-    workflow = access.registry.workflows.get(ended.workflow)  # there may be no code here
+    workflow = runtime.registry.workflows.get(ended.workflow)  # there may be no code here
     kept_ms = None if workflow is None else workflow.policy.retention_ms
     if kept_ms is None:
         return
     as_closed = AllOf((EpochIs(closed.epoch), StatusIn((TERMINATED,))))
     update = Update(partition=closed.partition, when=as_closed, expires_at=ended.ended_at + kept_ms)
     with suppress(Refused):
-        await write_for_caller(access.home.store, update, ours=lambda _there: False)
+        await write_for_caller(runtime.home.store, update, ours=lambda _there: False)
 
 
-async def _tell(access: Access, partition: str, message: Message) -> None:
-    await send(partition, message, access.home, access.host, access.sender, access.clock.now_ms())
+async def _tell(runtime: Runtime, partition: str, message: Message) -> None:
+    await send(partition, message, runtime.home, runtime.host, runtime.sender, runtime.clock.now_ms())
 
 
-async def _unread_requests(access: Access, partition: str) -> list[str]:
+async def _unread_requests(runtime: Runtime, partition: str) -> list[str]:
     """Who has asked to be told of the end, and was not read any more."""
     found: list[str] = []
     after: str | None = None
     while True:
-        page = await access.home.store.query(partition, prefix=AWAIT_PREFIX, after=after)
+        page = await runtime.home.store.query(partition, prefix=AWAIT_PREFIX, after=after)
         messages = (decode_message(item.body) for item in page.items if item.status != USED)
         found += [message.by for message in messages if isinstance(message, AwaitRequest)]
         if (after := page.cursor) is None:

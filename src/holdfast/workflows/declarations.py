@@ -6,12 +6,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.errors import ConfigurationError
+from holdfast.kernel.runtime import Runtime
 from holdfast.ports import SqlCursor
+from holdfast.registrations import Registrations
 from holdfast.retry import Retry
-from holdfast.workflows.access import Access
 from holdfast.workflows.definition import AtMostOnce, Step, StepDecorator, StepPolicy, Workflow, WorkflowPolicy
-from holdfast.workflows.registry import Registry
 from holdfast.workflows.versioning import VersionPolicy, policy_named
 
 P = ParamSpec("P")
@@ -22,10 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Declarations:
     """What an app knows of workflows and steps, and the decorators that tell it."""
 
-    def __init__(self) -> None:
-        self.registry = Registry()
+    registry: Registrations
 
-    def access(self) -> Access:
+    def runtime(self) -> Runtime:
         """The open app."""
         raise NotImplementedError
 
@@ -69,7 +67,7 @@ class Declarations:
         ``timeout`` limits an attempt, ``heartbeat`` the silence within one. ``raises`` lists the error classes that
         the body may catch by class; others arrive as ``StepFailed``. In every case await the call.
         """
-        self._register_errors(raises)
+        self.registry.add_errors(raises)
         policy = StepPolicy(
             retry=retry or Retry(),
             timeout_seconds=None if timeout is None else seconds(timeout),
@@ -105,7 +103,7 @@ class Declarations:
         transaction as the step's record, or not at all. Keep it short: it runs under the file's write lock. ``retry``
         and ``raises`` are as for ``step``.
         """
-        self._register_errors(raises)
+        self.registry.add_errors(raises)
         policy = StepPolicy(retry=retry or Retry(), transactional=True)
 
         def decorate(function: Callable[Concatenate[SqlCursor, P], R]) -> Step[P, R]:
@@ -115,13 +113,6 @@ class Declarations:
             return step
 
         return decorate if function is None else decorate(function)
-
-    def _register_errors(self, raises: tuple[type[Exception], ...]) -> None:
-        given: Any = raises  # whatever its annotation says
-        if not isinstance(given, tuple):
-            raise ConfigurationError(f"raises is a tuple of error classes, such as (CardDeclined,), not {raises!r}")
-        for error in raises:
-            self.registry.errors.register(error)
 
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
@@ -160,7 +151,7 @@ class Declarations:
         )
 
         def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
-            workflow = Workflow(function, self.access, name=name, version=version, policy=policy)
+            workflow = Workflow(function, self.runtime, name=name, version=version, policy=policy)
             self.registry.add_workflow(workflow)
             return workflow
 

@@ -28,8 +28,8 @@ from holdfast.workflows.starting import NO_OPTIONS, Call, Startable, StartOption
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
-    from holdfast.workflows.registry import Registry
+    from holdfast.kernel.runtime import Connect
+    from holdfast.registrations import Registrations
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -227,7 +227,7 @@ def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
 class StepDecorator:
     """``@app.step(...)`` with options; keeps the signature of what it decorates."""
 
-    def __init__(self, registry: Registry, name: str | None, policy: StepPolicy, inject: Inject) -> None:
+    def __init__(self, registry: Registrations, name: str | None, policy: StepPolicy, inject: Inject) -> None:
         self._registry = registry
         self._inject = inject
         self._name = name
@@ -257,7 +257,7 @@ class Workflow(Startable[P, R]):
     def __init__(
         self,
         function: Callable[P, Coroutine[Any, Any, R]],
-        connect: Callable[[], Access],
+        connect: Connect,
         *,
         name: str | None = None,
         version: str | None = None,
@@ -319,11 +319,11 @@ class Workflow(Startable[P, R]):
         if activation is not None:
             return self.handle(await start_child(activation, self, args, kwargs, options))
         refuse_in_step(f"{self.name}.start")
-        access = self._connect()
-        input = self.signature.bind(args, kwargs, f"workflow {self.name!r}", access.limit_bytes)
-        now = access.clock.now_ms()
+        runtime = self._connect()
+        input = self.signature.bind(args, kwargs, f"workflow {self.name!r}", runtime.limit_bytes)
+        now = runtime.clock.now_ms()
         order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
-        await launch(access.home, access.host, self, order, access.clock)
+        await launch(runtime.home, runtime.host, self, order, runtime.clock)
         return self.handle(order.id)
 
     def handle(self, id: str) -> Handle[R]:

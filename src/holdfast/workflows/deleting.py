@@ -18,6 +18,7 @@ from holdfast.items import HEAD, AllOf, Delete, EpochIs, Item, RevisionIs, Statu
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import EMPTY, Done, Failed
 from holdfast.replay.journal import SEGMENT_PREFIX
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up, outcome_error
 from holdfast.workflows.messages import send, was_started
@@ -37,46 +38,51 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Runtime
 
 BATCH: Final = 100
 """So many items are deleted in one write."""
 
 
-async def delete(access: Access, partition: str) -> None:
+async def delete(runtime: Runtime, partition: str) -> None:
     """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
 
     Executions waiting for it by handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
     open, or its parent is and has not heard yet.
     """
-    head = await access.head(partition)
+    head = await head_of(runtime, partition)
     if head.status not in ENDED:
         raise InvalidState(f"{describe_partition(partition)} is {head.status}: only what has ended can be deleted")
-    recorded = await load(access.home.store, partition)
-    await _refuse_if_awaited(access, recorded.record.parent, partition)
-    await _tell(access, recorded)
+    recorded = await load(runtime.home.store, partition)
+    await _refuse_if_awaited(runtime, recorded.record.parent, partition)
+    await _tell(runtime, recorded)
     as_seen = AllOf((RevisionIs(head.revision), EpochIs(head.epoch), StatusIn(ENDED)))
     deleted = Update(
-        partition=partition, when=as_seen, status=DELETED, due_at=None, expires_at=access.clock.now_ms(), add_revision=1
+        partition=partition,
+        when=as_seen,
+        status=DELETED,
+        due_at=None,
+        expires_at=runtime.clock.now_ms(),
+        add_revision=1,
     )
     try:
-        await write_for_caller(access.home.store, deleted, ours=lambda there: _is_deleted(there, head))
+        await write_for_caller(runtime.home.store, deleted, ours=lambda there: _is_deleted(there, head))
     except Refused:
         raise InvalidState(
             f"{describe_partition(partition)} was changed by another process just now; look again"
         ) from None
-    await _empty(access, head, AllOf((StatusIn((DELETED,)), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
+    await _empty(runtime, head, AllOf((StatusIn((DELETED,)), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
 
 
 def _is_deleted(there: Item | None, head: Item) -> bool:
     return there is not None and there.revision == head.revision + 1 and there.status == DELETED
 
 
-async def _refuse_if_awaited(access: Access, parent: Parent | None, partition: str) -> None:
+async def _refuse_if_awaited(runtime: Runtime, parent: Parent | None, partition: str) -> None:
     if parent is None:
         return
     try:
-        waiting = await load(access.home.store, parent.partition)
+        waiting = await load(runtime.home.store, parent.partition)
     except NotFound:
         return
     if waiting.head.status not in OPEN or waiting.record.run != parent.run:
@@ -89,10 +95,10 @@ async def _refuse_if_awaited(access: Access, parent: Parent | None, partition: s
         )
 
 
-async def _tell(access: Access, recorded: Recorded) -> None:
+async def _tell(runtime: Runtime, recorded: Recorded) -> None:
     record, error = recorded.record, None
     if record.result == NO_VALUE:
-        error = describe(outcome_error(recorded.head.status, record, access.registry.errors))
+        error = describe(outcome_error(recorded.head.status, record, runtime.registry.errors))
     ended = AwaitedEnded(recorded.head.partition, record.result, error)
     told: list[tuple[str, Message]] = [
         (by, ended) for by in dict.fromkeys((*record.awaited_by, *awaiting(recorded.entries)))
@@ -100,18 +106,18 @@ async def _tell(access: Access, recorded: Recorded) -> None:
     if (starter := record.starter) is not None:
         told.append((starter.partition, was_started(record.id, starter)))
     for by, message in told:
-        await send(by, message, access.home, access.host, access.sender, access.clock.now_ms())
+        await send(by, message, runtime.home, runtime.host, runtime.sender, runtime.clock.now_ms())
 
 
-async def _empty(access: Access, head: Item, as_left: AllOf) -> None:
+async def _empty(runtime: Runtime, head: Item, as_left: AllOf) -> None:
     """Empty everything, each part only while the head is as it was left: a new start there writes another one."""
-    store = access.home.store
+    store = runtime.home.store
     emptied = Update(partition=head.partition, when=as_left, body=_emptied(head))
     after = HEAD
     try:
         while True:
             page = await store.query(head.partition, after=after, limit=BATCH)
-            for part in parts_of([_without_content(item) for item in page.items], access.home.bounds):
+            for part in parts_of([_without_content(item) for item in page.items], runtime.home.bounds):
                 await write_for_caller(store, emptied, *part, ours=lambda _there: False)
             if page.cursor is None:
                 break

@@ -22,9 +22,9 @@ from holdfast.workflows.undone import Undone, first_undone, is_undo
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
+    from holdfast.registrations import Registrations
     from holdfast.replay.activation import Activation
     from holdfast.workflows.history import Recorded
-    from holdfast.workflows.registry import Registry
 
 
 class Failure(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Failure(Struct, frozen=True):
     ops: tuple[str, ...] = ()
 
 
-def failure_of(recorded: Recorded, registry: Registry) -> Failure:
+def failure_of(recorded: Recorded, registry: Registrations) -> Failure:
     """What ended the execution. Raises ``Undone`` if it has undone its work since."""
     entries, status = recorded.entries, recorded.head.status
     match status:
@@ -62,7 +62,7 @@ def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
     return Failure(min(places, default=len(entries)), tuple(ops))
 
 
-def _cancelled(recorded: Recorded, registry: Registry, *, timed_out: bool) -> int:
+def _cancelled(recorded: Recorded, registry: Registrations, *, timed_out: bool) -> int:
     """Where the request stands that ended the body. Those that came while it cleaned up go with it.
 
     Without the code of the workflow it is the last one that is taken for it.
@@ -77,7 +77,7 @@ def _cancelled(recorded: Recorded, registry: Registry, *, timed_out: bool) -> in
 
 @contextmanager
 def _replayed(
-    recorded: Recorded, entries: Sequence[Entry], registry: Registry, rebuild: Callable[[ErrorRecord], Exception]
+    recorded: Recorded, entries: Sequence[Entry], registry: Registrations, rebuild: Callable[[ErrorRecord], Exception]
 ) -> Generator[Activation]:
     """The body as it was behind these entries, with today's code."""
     workflow = registry.workflow(recorded.record.workflow)
@@ -89,7 +89,7 @@ def _replayed(
         activation.evict()
 
 
-def _refuse_undone(recorded: Recorded, place: int, registry: Registry) -> None:
+def _refuse_undone(recorded: Recorded, place: int, registry: Registrations) -> None:
     outcomes = [each for each in recorded.entries if isinstance(each, (Done, Failed))]
     behind = recorded.entries[place:] if place < len(recorded.entries) else outcomes[-1:]
     undone = [each.op for each in behind if isinstance(each, Done) and is_undo(each.op)]
@@ -105,7 +105,7 @@ def _refuse_undone(recorded: Recorded, place: int, registry: Registry) -> None:
 # ── Whose errors they are ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _failed(recorded: Recorded, registry: Registry) -> Failure:
+def _failed(recorded: Recorded, registry: Registrations) -> Failure:
     entries = recorded.entries
     ops = _raised(recorded, registry)
     if ops is None:  # the code has changed since, and does not fail like this any more
@@ -116,7 +116,7 @@ def _failed(recorded: Recorded, registry: Registry) -> Failure:
     return Failure(found.place, (*ops, *_beside(recorded, found, registry)))
 
 
-def _raised(recorded: Recorded, registry: Registry) -> list[str] | None:
+def _raised(recorded: Recorded, registry: Registrations) -> list[str] | None:
     """The operations whose errors the body has raised in the end; ``None`` if it does not end so with today's code."""
     record, made = recorded.record, dict[int, tuple[BaseException, str]]()
     sources = {id(each.error): each.op for each in recorded.entries if isinstance(each, Failed)}
@@ -177,7 +177,7 @@ def _by_text(entries: Sequence[Entry], error: ErrorRecord | None) -> list[str]:
     return found[-1:]
 
 
-def _beside(recorded: Recorded, found: Failure, registry: Registry) -> list[str]:
+def _beside(recorded: Recorded, found: Failure, registry: Registrations) -> list[str]:
     """The operations that failed beside the first one, of the same cause: they are tried again with it."""
     entries, first = recorded.entries, recorded.entries[found.place]
     if not isinstance(first, Failed):

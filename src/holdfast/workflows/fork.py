@@ -28,6 +28,7 @@ from holdfast.replay.entries import (
     encode_entries,
 )
 from holdfast.replay.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (
@@ -43,24 +44,24 @@ from holdfast.workflows.record import (
 from holdfast.workflows.undone import refuse_undone
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Runtime
 
 MOST_NAMES_TOLD: Final = 20
 """So many operations an error names, the latest."""
 
 
-async def fork(access: Access, partition: str, id: str, before: str | None) -> None:
+async def fork(runtime: Runtime, partition: str, id: str, before: str | None) -> None:
     """Start a new execution that shares this one's input and its journal up to the operation ``before``.
 
     Raises ``Undone`` if it would keep a finished step that the original has undone later, or is undoing.
     """
-    await access.head(partition)
-    recorded = await load(access.home.store, partition)
+    await head_of(runtime, partition)
+    recorded = await load(runtime.home.store, partition)
     place = len(recorded.entries) if before is None else _place_of(recorded, before)
-    refuse_undone(recorded, access.registry, place)
+    refuse_undone(recorded, runtime.registry, place)
     shared = _forked(recorded.entries[:place])
     kept = _with_new_chances(shared)
-    now = access.clock.now_ms()
+    now = runtime.clock.now_ms()
     record = replace(
         recorded.record,
         id=check_new_id(id),
@@ -93,14 +94,14 @@ async def fork(access: Access, partition: str, id: str, before: str | None) -> N
     ]
     try:
         await write_for_caller(
-            access.home.store,
+            runtime.home.store,
             Put(head, ABSENT),
             *segments,
             ours=partial(eq, head),
         )
     except Refused:
         raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
-    nudge(new_partition, access.home, access.host)
+    nudge(new_partition, runtime.home, runtime.host)
 
 
 def _forked(entries: Sequence[Entry]) -> list[Entry]:

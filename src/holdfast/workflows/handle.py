@@ -16,6 +16,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
 from holdfast.keys import check_id, check_printable
 from holdfast.workflows import control
+from holdfast.workflows.awaiting import ended, head_of
 from holdfast.workflows.deleting import delete
 from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
@@ -42,7 +43,7 @@ from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.status import Status, blocked_for, status_of
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Connect, Runtime
     from holdfast.workflows.definition import Workflow
 
 R = TypeVar("R")
@@ -52,7 +53,7 @@ T = TypeVar("T")
 class Handle(Generic[R]):
     """One execution. Awaiting the handle awaits its result."""
 
-    def __init__(self, workflow: Workflow[..., R], id: str, connect: Callable[[], Access]) -> None:
+    def __init__(self, workflow: Workflow[..., R], id: str, connect: Connect) -> None:
         self.id = id
         self.workflow = workflow.name
         self._workflow = workflow
@@ -78,16 +79,16 @@ class Handle(Generic[R]):
             awaited: R = await (wait() if timeout is None else self._within(timeout, wait, None))
             return awaited
         refuse_in_step("handle.result()")
-        access = self._connect()
-        wait_outside = partial(access.ended, self._partition)
-        ended = await (wait_outside() if timeout is None else self._within(timeout, wait_outside, access))
-        recorded = decode_result(ended.body)
+        runtime = self._connect()
+        wait_outside = partial(ended, runtime, self._partition)
+        found = await (wait_outside() if timeout is None else self._within(timeout, wait_outside, runtime))
+        recorded = decode_result(found.body)
         if recorded.result != NO_VALUE:
             result: R = codec.decode(bytes(recorded.result))
             return result
-        raise outcome_error(ended.status, decode_record(ended.body), access.registry.errors)
+        raise outcome_error(found.status, decode_record(found.body), runtime.registry.errors)
 
-    async def _within(self, timeout: Duration, wait: Callable[[], Awaitable[T]], access: Access | None) -> T:
+    async def _within(self, timeout: Duration, wait: Callable[[], Awaitable[T]], runtime: Runtime | None) -> T:
         limit = asyncio.timeout(seconds(timeout))
         try:
             async with limit:
@@ -96,27 +97,27 @@ class Handle(Generic[R]):
             if not limit.expired():
                 raise  # it is what the execution failed with
             waited = timeout if isinstance(timeout, str) else f"{seconds(timeout):g} s"
-            stands = "it goes on" if access is None else await self._stands(access)
+            stands = "it goes on" if runtime is None else await self._stands(runtime)
             raise WaitTimeout(
                 f"{describe_partition(self._partition)} has not ended within {waited}; {stands}"
             ) from None
 
-    async def _stands(self, access: Access) -> str:
+    async def _stands(self, runtime: Runtime) -> str:
         """How it is, for a caller that has waited in vain."""
-        why = blocked_for(await access.head(self._partition))
+        why = blocked_for(await head_of(runtime, self._partition))
         if why is not None:
             return f"it is BLOCKED, and goes on once that is mended: {why}"
-        return access.attendance.missing(self._partition, access.host) or "it goes on"
+        return runtime.attendance.missing(self._partition, runtime.host) or "it goes on"
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""
-        return status_of(await self._connect().head(self._partition))
+        return status_of(await head_of(self._connect(), self._partition))
 
     async def history(self) -> list[Event]:
         """What has happened in its current run, in order."""
-        access = self._connect()
-        await access.head(self._partition)
-        recorded = await load(access.home.store, self._partition)
+        runtime = self._connect()
+        await head_of(runtime, self._partition)
+        recorded = await load(runtime.home.store, self._partition)
         return timeline(recorded.entries)
 
     async def signal(self, name: str, value: Any = None, *, id: str | None = None) -> None:
@@ -181,9 +182,9 @@ class Handle(Generic[R]):
         Raises ``NotFound``, and ``InvalidState`` if it has not ended badly, its saga has undone its work, or what
         failed is at most once and may have happened (G10).
         """
-        access = self._connect()
-        await access.head(self._partition)
-        await retry(access, self._partition)
+        runtime = self._connect()
+        await head_of(runtime, self._partition)
+        await retry(runtime, self._partition)
 
     async def retry_now(self) -> None:
         """Let its steps that wait for their next attempts make them now, durably; other waits go on (G1).
@@ -207,9 +208,9 @@ class Handle(Generic[R]):
         Raises ``NotFound``, ``InvalidInput`` (no such operation), and ``InvalidState`` if the id is taken, or a step
         that the new one would keep was undone later.
         """
-        access = self._connect()
-        await access.head(self._partition)
-        await fork(access, self._partition, id, before)
+        runtime = self._connect()
+        await head_of(runtime, self._partition)
+        await fork(runtime, self._partition, id, before)
         return Handle(self._workflow, id, self._connect)
 
     async def query(self, name: str) -> Any:
@@ -221,9 +222,9 @@ class Handle(Generic[R]):
         return await answer_of(self._connect(), self._partition, self._workflow, name)
 
     async def _send(self, message: Message) -> None:
-        access = self._connect()
-        now = access.clock.now_ms()
-        if not await send(self._partition, message, access.home, access.host, access.sender, now):
+        runtime = self._connect()
+        now = runtime.clock.now_ms()
+        if not await send(self._partition, message, runtime.home, runtime.host, runtime.sender, now):
             status = await self.status()
             if isinstance(message, CancelRequest) and status.status == CANCELLED:
                 return  # it is what was asked for

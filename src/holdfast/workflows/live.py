@@ -22,9 +22,9 @@ from holdfast.workflows.record import AwaitRequest, Message, await_sort, operati
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
+    from holdfast.registrations import Registrations
     from holdfast.replay.requests import Operation
     from holdfast.workflows.record import ExecutionRecord
-    from holdfast.workflows.registry import Registry
     from holdfast.workflows.threads import Threads
 
 
@@ -32,7 +32,7 @@ class Live(Struct, frozen=True):
     """One execution's access to its host. ``noted`` is what is known of operations that were under way before."""
 
     host: Host
-    registry: Registry
+    registry: Registrations
     record: ExecutionRecord
     partition: str
     limit_bytes: int

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidInput, InvalidState, StepFailed, StepInterrupted, StepTimeout
 from holdfast.replay.entries import Failed, Intended
 from holdfast.workflows.record import describe_partition
 
 if TYPE_CHECKING:
+    from holdfast.registrations import Registrations
+    from holdfast.workflows.definition import Step
     from holdfast.workflows.history import Recorded
-    from holdfast.workflows.registry import Registry
 
 
 class MayHaveHappened(InvalidState):
     """What a retry would try again is at most once, and may have happened."""
 
 
-def refuse_second_time(recorded: Recorded, ops: Sequence[str], registry: Registry) -> None:
+def refuse_second_time(recorded: Recorded, ops: Sequence[str], registry: Registrations) -> None:
     """Raise ``MayHaveHappened`` if one of the failed operations, to be tried again, is at most once and has begun."""
     entries = recorded.entries
     begun = {each.op for each in entries if isinstance(each, Intended) and each.op in ops}
@@ -30,9 +31,9 @@ def refuse_second_time(recorded: Recorded, ops: Sequence[str], registry: Registr
         )
 
 
-def _did_nothing(failed: Failed, registry: Registry) -> bool:
+def _did_nothing(failed: Failed, registry: Registrations) -> bool:
     """Whether its error is one of those after which, the step says, nothing has happened."""
-    step = registry.steps.get(failed.op.rpartition("/")[2].rpartition("#")[0])
+    step: Step[..., Any] | None = registry.steps.get(failed.op.rpartition("/")[2].rpartition("#")[0])
     if step is None or step.policy.at_most_once != "attempt":
         return False
     retry, error = step.policy.retry, registry.errors.rebuild(failed.error)

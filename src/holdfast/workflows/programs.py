@@ -22,14 +22,15 @@ from holdfast.workflows.record import ExecutionRecord, decode_record, encode_rec
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.workflows.registry import Registry
+    from holdfast.registrations import Registrations
+    from holdfast.workflows.definition import Workflow
     from holdfast.workflows.threads import Threads
 
 
 class Workflows(Struct, frozen=True):
     """The programming model of workflows. One per worker."""
 
-    registry: Registry
+    registry: Registrations
     threads: Threads
     sender: Sender
     limit_bytes: int
@@ -50,7 +51,8 @@ class Workflows(Struct, frozen=True):
         return turn(entity, host)
 
     def pins(self, partition: str) -> bool:
-        return self.registry.workflow(records.workflow_of(partition)).is_pinned
+        workflow: Workflow[..., Any] = self.registry.workflow(records.workflow_of(partition))
+        return workflow.is_pinned
 
     async def attend(self, head: Item, host: Host) -> None:
         await attend(head, self.open, host)

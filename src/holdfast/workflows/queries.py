@@ -12,39 +12,40 @@ from msgspec import Raw
 from holdfast.codec import jsontext
 from holdfast.containment import contained_call
 from holdfast.errors import ControlFlow, InvalidInput, UnknownName
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.record import decode_record, describe_partition, pinned_to
 from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
+    from holdfast.kernel.runtime import Runtime
     from holdfast.replay.activation import Activation
-    from holdfast.workflows.access import Access
     from holdfast.workflows.definition import Workflow
 
 MOST_ANSWERS_BYTES: Final = 32 * 1024
 """So much is kept of the answers of one execution, in the order in which its body has exposed the queries."""
 
 
-async def answer_of(access: Access, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
+async def answer_of(runtime: Runtime, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
     """The answer of a query. Of an execution that has ended and whose code has changed since, it is what was recorded.
 
     Raises ``NotFound``, ``UnknownName``, and whatever the query raises.
     """
-    record = decode_record((await access.head(partition)).body)
+    record = decode_record((await head_of(runtime, partition)).body)
     recorded = record.queries.get(name)
     if recorded is not None and pinned_to(record) != workflow.version:
         return _plain(recorded)
     try:
-        return await _asked_by_replay(access, partition, workflow, name)
+        return await _asked_by_replay(runtime, partition, workflow, name)
     except Exception:
         if recorded is None:
             raise
         return _plain(recorded)  # it could answer at the end: something that the body uses has changed since
 
 
-async def _asked_by_replay(access: Access, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
-    recorded = await load(access.home.store, partition)
-    rebuild = access.registry.errors.rebuild
+async def _asked_by_replay(runtime: Runtime, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
+    recorded = await load(runtime.home.store, partition)
+    rebuild = runtime.registry.errors.rebuild
     activation = activation_of(partition, recorded.record, workflow, recorded.entries, rebuild, looking=True)
     try:
         activation.begin()

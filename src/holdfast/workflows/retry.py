@@ -20,6 +20,7 @@ from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Updat
 from holdfast.kernel.host import Host, nudge
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
+from holdfast.registrations import Registrations
 from holdfast.replay.entries import Done, Failed, Renewed, Reopened, encode_entries, renamed
 from holdfast.replay.journal import segment_sort
 from holdfast.workflows.failing import Failure, failure_of
@@ -39,17 +40,16 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
-from holdfast.workflows.registry import Registry
 from holdfast.workflows.undone import Undone
 
 if TYPE_CHECKING:
-    from holdfast.workflows.access import Access
+    from holdfast.kernel.runtime import Runtime
 
 RETRYABLE: Final = (FAILED, TIMED_OUT, CANCELLED, COMPENSATION_FAILED)
 CHILD_KIND: Final = "child"
 
 
-async def retry(access: Access, partition: str) -> None:
+async def retry(runtime: Runtime, partition: str) -> None:
     """Go on with an execution that ended badly, from the operation that failed; what was finished stays finished (G2).
 
     If an awaited child failed, that is retried first, by the same rules; one that has undone its work is started anew.
@@ -57,7 +57,7 @@ async def retry(access: Access, partition: str) -> None:
     cannot be retried (``InvalidState``): start a new one, or ``fork`` it. Neither can one whose failed step is at most
     once and may have happened (G10).
     """
-    await Retrier(access.home, access.host, access.registry, access.clock).retry(partition)
+    await Retrier(runtime.home, runtime.host, runtime.registry, runtime.clock).retry(partition)
 
 
 class Retrier(Struct, frozen=True):
@@ -65,7 +65,7 @@ class Retrier(Struct, frozen=True):
 
     home: Home
     host: Host | None
-    registry: Registry
+    registry: Registrations
     clock: Clock
 
     async def retry(self, partition: str) -> None:

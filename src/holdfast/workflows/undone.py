@@ -12,8 +12,8 @@ from holdfast.workflows.record import describe_partition
 from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
+    from holdfast.registrations import Registrations
     from holdfast.workflows.history import Recorded
-    from holdfast.workflows.registry import Registry
 
 UNDO_SUFFIX: Final = ".undo"
 
@@ -31,7 +31,7 @@ def is_undo(op: str) -> bool:
     return op.endswith(UNDO_SUFFIX) or _name(op).endswith(UNDO_SUFFIX)
 
 
-def refuse_undone(recorded: Recorded, registry: Registry, keep: int) -> None:
+def refuse_undone(recorded: Recorded, registry: Registrations, keep: int) -> None:
     """Raise ``Undone`` if one of the first ``keep`` entries is of a step that was undone by what comes behind them."""
     entries, execution = recorded.entries, describe_partition(recorded.head.partition)
     if _begun(entries).keys() <= _outcomes(entries[:keep]).keys():
@@ -45,7 +45,7 @@ def refuse_undone(recorded: Recorded, registry: Registry, keep: int) -> None:
         )
 
 
-def first_undone(recorded: Recorded, registry: Registry) -> str | None:
+def first_undone(recorded: Recorded, registry: Registrations) -> str | None:
     """The operation before which a fork keeps nothing that was undone, if it is known."""
     entries = recorded.entries
     undone = _undone(recorded, registry)
@@ -105,7 +105,7 @@ def _ops(entry: Entry) -> Iterable[str]:
 # ── Which step an undo is of ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _undone(recorded: Recorded, registry: Registry) -> dict[str, str]:
+def _undone(recorded: Recorded, registry: Registrations) -> dict[str, str]:
     """The step that each undo is of: as the body says, or as its name says where the code has changed since.
 
     A step whose undo gave up holds.
@@ -120,7 +120,7 @@ def _undone(recorded: Recorded, registry: Registry) -> dict[str, str]:
     return {undo: step for undo, step in undone.items() if undo not in gave_up}
 
 
-def _told_by_the_body(recorded: Recorded, registry: Registry) -> dict[str, str]:
+def _told_by_the_body(recorded: Recorded, registry: Registrations) -> dict[str, str]:
     record, told = recorded.record, dict[str, str]()
     workflow = registry.workflows.get(record.workflow)
     if workflow is None:

@@ -23,7 +23,7 @@ class Bank:
 
     async def move(self, order: dict[str, Any]) -> int | str:
         """Move money, once however often the order comes; answers what the account answered."""
-        kinds = self.app.actors
+        kinds = self.app.registry.actors
         id = order["id"] if self.plant is None else None
         try:
             if order["how"] == "send":

@@ -161,6 +161,8 @@ async def _home(store: DynamoStore) -> Home:
         store=store,
         doorbell=LocalDoorbell(Bells(), "worker"),
         bounds=BOUNDS,
-        billed=True,
+        writes_are_paid=True,
+        reads_are_paid=True,
+        hears_peers=False,
         salt="known",
     )

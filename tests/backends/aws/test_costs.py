@@ -175,4 +175,13 @@ async def test_a_lone_call_of_an_actor_costs_two_requests_and_two_units(open_sto
 
 async def _home(store: DynamoStore) -> Home:
     doorbell = LocalDoorbell(Bells(), "worker")
-    return Home(url=f"aws://{store.table}", owner="worker", store=store, doorbell=doorbell, billed=True, salt="known")
+    return Home(
+        url=f"aws://{store.table}",
+        owner="worker",
+        store=store,
+        doorbell=doorbell,
+        writes_are_paid=True,
+        reads_are_paid=True,
+        hears_peers=False,
+        salt="known",
+    )

@@ -131,8 +131,8 @@ async def test_a_worker_of_ones_own_writes_them_if_it_is_asked_to(
     async with app.worker():
         (line,) = written
         assert metrics_of(line).keys() == UNITS.keys()
-        await app.access().home.store.write(Put(Item("p", "x", body=Random(1).randbytes(2500))))
-        await app.access().home.store.get("p", "x")
+        await app.runtime().home.store.write(Put(Item("p", "x", body=Random(1).randbytes(2500))))
+        await app.runtime().home.store.get("p", "x")
         clock.ms += 60_000
         assert app._worker is not None
         await app._worker.sweeper._sweep_again()

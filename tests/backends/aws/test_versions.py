@@ -24,6 +24,7 @@ from holdfast.ports import Home
 from holdfast.replay.entries import TakenOver, decode_entries
 from holdfast.runtime.lambda_ import published_version
 from holdfast.testing.virtual_time import run_virtual
+from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.record import decode_record
 
 NUMBERS = itertools.count()
@@ -450,7 +451,7 @@ def test_an_execution_whose_version_is_gone_is_reported_and_can_be_moved(cloudy:
         app = cloud.app()
         async with app:
             assert (await app.handle("pinned", "one").status()).version == "blue"
-            head = await app.access().head("wf#pinned#one")
+            head = await head_of(app.runtime(), "wf#pinned#one")
             assert decode_record(head.body).published == TWO
 
     cloudy(story)
@@ -597,7 +598,7 @@ def test_the_handler_tells_the_home_which_version_runs_it(monkeypatch: pytest.Mo
 
     async def own() -> str:
         async with app:
-            versions = app.access().home.versions
+            versions = app.runtime().home.versions
             assert versions is not None
             return versions.own
 
@@ -655,7 +656,7 @@ def test_whoever_comes_between_the_look_and_the_move_is_seen(first: Update, refu
             handle = new.handle("pinned", "one")
             if refused is None:
                 await handle.move()
-                head = await new.access().head(PLACE)
+                head = await head_of(new.runtime(), PLACE)
                 assert (await handle.status()).version == "blue"
                 assert (head.revision, head.epoch) == (1 + first.add_revision, 1 + first.add_epoch)
                 return

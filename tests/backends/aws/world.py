@@ -67,7 +67,9 @@ class DynamoHomes:
             inline_bytes=INLINE_BYTES,
             packs=True,
             bounds=BOUNDS,
-            billed=True,
+            writes_are_paid=True,
+            reads_are_paid=True,
+            hears_peers=False,
         )
 
     def drop(self) -> None:
@@ -130,7 +132,9 @@ class DynamoDatabase:
             store=store,
             doorbell=LocalDoorbell(self._bells, owner),
             bounds=self._bounds,
-            billed=True,
+            writes_are_paid=True,
+            reads_are_paid=True,
+            hears_peers=False,
             salt=SALT,
         )
 

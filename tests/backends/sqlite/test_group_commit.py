@@ -337,7 +337,7 @@ class TestWhereItRuns:
             locked.release()
             assert [each.id for each in (await app.executions()).executions] == ["j"]
             assert (await handle.status()).status == "READY"
-            assert not (await app.access().home.store.query("wf#job#j", prefix="i#")).items
+            assert not (await app.runtime().home.store.query("wf#job#j", prefix="i#")).items
 
     async def test_a_caller_who_goes_away_while_the_batch_is_in_the_thread(self, path, open_home) -> None:
         async with open_home() as home:

@@ -152,7 +152,7 @@ async def test_giving_up_a_deletion_after_many_conflicts_is_a_conflict(memory_wo
     async with app:
         n = app.document(int, "n")
         await n.create(0)
-        store = app.access().home.store
+        store = app.runtime().home.store
         write = store.write
 
         def overtaken(*writes):
@@ -264,7 +264,7 @@ async def test_a_purge_takes_remnants_only_after_a_week_and_nothing_that_lives(w
         await app.document(str, "gone").delete()
         await app.document(str, "short").create("b", ttl="1s")
         await app.document(str, "short", "sub").create("c")
-        purges = app.access().home.purges
+        purges = app.runtime().home.purges
         clock.now += REMNANT_MS - 1
         assert await purges.purge(clock.now, 100) == 0
         clock.now += 1_001

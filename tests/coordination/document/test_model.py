@@ -116,7 +116,7 @@ async def apply(app, operation):
             case ("delete", key, version):
                 return await documents.at(*key).delete(version=version)
             case ("purge",):
-                await app.access().home.purges.purge(app.clock.now_ms(), 100)
+                await app.runtime().home.purges.purge(app.clock.now_ms(), 100)
             case ("list",):
                 return [(each.key, told(each)) for each in (await documents.list("b")).documents]
     except hf.Conflict:

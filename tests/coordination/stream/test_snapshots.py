@@ -17,7 +17,7 @@ def deposit(_balance):
 
 
 async def snapshot_of(app, name="balance"):
-    return await app.access().home.store.get("stream#accounts#a", f"s#{name}")
+    return await app.runtime().home.store.get("stream#accounts#a", f"s#{name}")
 
 
 async def test_a_snapshot_is_kept_after_so_many_events_and_read_instead_of_them(world):
@@ -92,7 +92,7 @@ async def test_a_late_writer_does_not_put_an_old_snapshot_over_a_new_one(memory_
         await account.append(*[Deposited(1) for _ in range(9)])
         await account.decide(SNAPPED, deposit)
         newer = await snapshot_of(app)
-        store = app.access().home.store
+        store = app.runtime().home.store
         get = store.get
 
         async def as_it_was(partition, sort="@"):

@@ -441,7 +441,7 @@ async def test_appends_share_commits_on_sqlite(sqlite_world, ordered):
     async with app:
         streams = accounts(app, ordered=ordered)
         await streams.at("warm").append(Deposited(1))
-        store = app.access().home.transactions
+        store = app.runtime().home.transactions
         before = store.commits
         await streams.at("a").append(Deposited(1), version=0)
         assert store.commits - before == 1
@@ -500,7 +500,7 @@ async def test_large_events_are_stored_aside_in_either_kind_of_stream(world, ord
             await texts.append(long, version=0)
         if ordered:
             assert await all_of(texts.streams.read()) == list(both)
-        behind = app.access().home.store._store
+        behind = app.runtime().home.store._store
         kept = [len((await behind.get("stream#texts#a", f"e#{n:012d}")).body) for n in (1, 2, 3)]
         assert max(kept) < 200
 

@@ -80,7 +80,7 @@ async def _a_kill(staff: Staff) -> None:
 
 async def heal(app: hf.App) -> bool:
     """Wait until nothing is left to do."""
-    store = app.access().home.store
+    store = app.runtime().home.store
     for _ in range(int(HEALING_SECONDS * 10)):
         await asyncio.sleep(0.1)
         if (await store.query("out#torture", prefix=ENTRY_PREFIX, limit=1)).items:
@@ -99,7 +99,7 @@ async def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     async with app:
         shared = {"path": str(path), "seed": given.seed, "doubled": given.doubled, "plant": given.plant}
-        staff = Staff(folder, app.access().home.store, given.kills, given.workers, random, shared)
+        staff = Staff(folder, app.runtime().home.store, given.kills, given.workers, random, shared)
         try:
             began = loop.time()
             sent = await publish(app, sender, given, staff, random)

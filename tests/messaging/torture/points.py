@@ -124,11 +124,11 @@ def plant(name: str) -> None:
 
 
 def _mark_before(deliver, mark):  # type: ignore[no-untyped-def]
-    async def broken(messages, access, host):  # type: ignore[no-untyped-def]
+    async def broken(messages, runtime, host):  # type: ignore[no-untyped-def]
         held = host.entities[f"{PARTITION_PREFIX}torture"]
         entries = await host.home.store.query(held.partition, prefix=ENTRY_PREFIX, limit=relay.RELAY_BATCH)
         await mark([Delete(held.partition, entry.sort) for entry in entries.items], held, host)
-        await deliver(messages, access, host)
+        await deliver(messages, runtime, host)
 
     return broken
 

@@ -365,7 +365,7 @@ def test_of_a_transaction_that_only_publishes_nothing_is_claimed_once_it_cannot_
             if not relayed:
                 await ours
                 return
-            (entry,) = (await other.access().home.store.query("out#shop", prefix="o#")).items
+            (entry,) = (await other.runtime().home.store.query("out#shop", prefix="o#")).items
             memory_world.data.remove(entry.partition, entry.sort)
             with pytest.raises(hf.StoreError, match="may or may not"):
                 await ours

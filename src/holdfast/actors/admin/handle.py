@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +36,7 @@ from holdfast.failure import ErrorRecord
 from holdfast.items import Item
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.runtime import Connect
 
 
 DELETE_TIMEOUT: Final = "90s"
@@ -85,7 +84,7 @@ class ActorStatus(Struct, frozen=True):
 class ActorHandle:
     """One actor, from outside. Nothing here runs its code."""
 
-    def __init__(self, actor: str, key: str, connect: Callable[[], ActorAccess]) -> None:
+    def __init__(self, actor: str, key: str, connect: Connect) -> None:
         self.actor = actor
         self.key = key
         self._partition = partition_of(actor, key)
@@ -97,8 +96,8 @@ class ActorHandle:
 
     async def request_status(self, request_id: str) -> str:
         """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked``, or ``unknown``."""
-        access = self._connect()
-        reply = await find_reply(self._partition, request_id, access)
+        runtime = self._connect()
+        reply = await find_reply(self._partition, request_id, runtime)
         if reply is not None and reply.parked:
             return "parked"
         if reply is not None:
@@ -148,14 +147,16 @@ class ActorHandle:
 
         Raises ``NotFound``, ``InvalidState`` if it has halted, and ``WaitTimeout``: it may still be deleted then.
         """
-        access = self._connect()
+        runtime = self._connect()
         await self._head()
-        kind = access.kinds.get(self.actor)
+        kind = runtime.registry.actors.get(self.actor)
         if kind is None:
-            raise NotFound(f"no actor is called {self.actor!r} here; there are: {', '.join(access.kinds) or 'none'}")
-        now = access.clock.now_ms()
+            raise NotFound(
+                f"no actor is called {self.actor!r} here; there are: {', '.join(runtime.registry.actors) or 'none'}"
+            )
+        now = runtime.clock.now_ms()
         call = Call(id=ids.new_ordered_id(now), method=DELETE_METHOD, args=Raw(b"{}"), replies=True, sent_at=now)
-        await request_reply(Address(kind, self.key, timeout=timeout), call, None, access)
+        await request_reply(Address(kind, self.key, timeout=timeout), call, None, runtime)
 
     async def _head(self) -> Item:
         head = await self._connect().home.store.get(self._partition)

@@ -24,8 +24,8 @@ from holdfast.coordination.schedule import Schedule
 from holdfast.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.items import Item
+    from holdfast.kernel.runtime import Runtime
 
 LARGEST_PAGE: Final = 1_000
 
@@ -64,13 +64,13 @@ class SetTimer(Struct, frozen=True):
 
 
 async def list_actors(
-    access: ActorAccess, actor: str | None, *, status: str | None, after: str | None, limit: int
+    runtime: Runtime, actor: str | None, *, status: str | None, after: str | None, limit: int
 ) -> ActorPage:
     """One page of actors, newest first; deleted ones only if their status is asked for."""
     check_limit(limit)
     found: list[ActorStatus] = []
     while True:
-        page = await access.home.store.scan(_prefix(actor), status=status, after=after, limit=limit - len(found))
+        page = await runtime.home.store.scan(_prefix(actor), status=status, after=after, limit=limit - len(found))
         await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         shown = (head for head in page.items if status is not None or head.status != DELETED)
         found += [status_of(head) for head in shown if _is_asked_for(head.partition, actor)]
@@ -79,33 +79,33 @@ async def list_actors(
             return ActorPage(tuple(found), after)
 
 
-async def list_parked(access: ActorAccess, actor: str | None, *, after: str | None, limit: int) -> ParkedPage:
+async def list_parked(runtime: Runtime, actor: str | None, *, after: str | None, limit: int) -> ParkedPage:
     """One page of the messages set aside, those of hidden actors too, in the order they were sent."""
     check_limit(limit)
     found: list[ParkedMessage] = []
     while True:
-        page = await access.home.store.query(REGISTER, after=after, limit=limit - len(found))
-        shown = [_parked(note, item) async for note, item in noted(access.home.store, page.items)]
+        page = await runtime.home.store.query(REGISTER, after=after, limit=limit - len(found))
+        shown = [_parked(note, item) async for note, item in noted(runtime.home.store, page.items)]
         found += [each for each in shown if actor is None or each.actor == actor]
         after = page.cursor
         if after is None or len(found) >= limit:
             return ParkedPage(tuple(found), after)
 
 
-async def find_parked(access: ActorAccess, id: str) -> ParkedMessage:
+async def find_parked(runtime: Runtime, id: str) -> ParkedMessage:
     """One message that was set aside, by its id in the home. Raises ``NotFound``."""
-    note = await access.home.store.get(REGISTER, id)
-    async for _, item in noted(access.home.store, () if note is None else (note,)):
+    note = await runtime.home.store.get(REGISTER, id)
+    async for _, item in noted(runtime.home.store, () if note is None else (note,)):
         return ParkedMessage(id, actor_of(item.partition), key_of(item.partition), parked_message(item))
     raise NotFound(f"no message {id!r} is parked here")
 
 
-async def list_timers(access: ActorAccess, actor: str | None, *, limit: int) -> tuple[SetTimer, ...]:
+async def list_timers(runtime: Runtime, actor: str | None, *, limit: int) -> tuple[SetTimer, ...]:
     """The timers of all actors, or of those of one class, that are due first. Reads every actor."""
     check_limit(limit)
     found = [
         SetTimer(actor_of(head.partition), key_of(head.partition), each.name, each.due_at, each.schedule)
-        async for head in _heads(access, actor)
+        async for head in _heads(runtime, actor)
         for each in timers_of(head)
     ]
     return tuple(nsmallest(limit, found, key=lambda each: (each.due_at, each.actor, each.key, each.name)))
@@ -118,10 +118,10 @@ def check_limit(limit: int) -> None:
         raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
 
 
-async def _heads(access: ActorAccess, actor: str | None) -> AsyncIterator[Item]:
+async def _heads(runtime: Runtime, actor: str | None) -> AsyncIterator[Item]:
     after: str | None = None
     while True:
-        page = await access.home.store.scan(_prefix(actor), after=after, limit=LARGEST_PAGE)
+        page = await runtime.home.store.scan(_prefix(actor), after=after, limit=LARGEST_PAGE)
         await asyncio.sleep(0)
         for head in page.items:
             yield head

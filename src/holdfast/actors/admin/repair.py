@@ -41,67 +41,67 @@ from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, St
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.runtime import Runtime
 
 
-async def unpark(partition: str, place: str, args: Any, access: ActorAccess) -> None:
+async def unpark(partition: str, place: str, args: Any, runtime: Runtime) -> None:
     """Put a message that was set aside back into the inbox, with other arguments unless they are ``None``."""
-    item, parked = await _find(partition, place, access)
-    call = parked.call if args is None else replace(parked.call, args=_checked(args, parked.call, partition, access))
+    item, parked = await _find(partition, place, runtime)
+    call = parked.call if args is None else replace(parked.call, args=_checked(args, parked.call, partition, runtime))
     body = encode(replace(call, not_before=0))
-    message = Item(partition=partition, sort=access.sender.next_sort(), body=body)
-    head, removed = await access.home.store.get(partition), await removing(item, parked, access.home.store)
+    message = Item(partition=partition, sort=runtime.sender.next_sort(), body=body)
+    head, removed = await runtime.home.store.get(partition), await removing(item, parked, runtime.home.store)
     while True:
-        writes = (Put(message, ABSENT), *removed, ring(partition, head, access))
+        writes = (Put(message, ABSENT), *removed, ring(partition, head, runtime))
         try:
-            await write_for_caller(access.home.store, *writes, ours=lambda there: there == message)
+            await write_for_caller(runtime.home.store, *writes, ours=lambda there: there == message)
             break
         except Refused as refused:
             if refused.index != len(writes) - 1:
                 raise _gone(partition, place) from None
             head = refused.item  # it was deleted, halted or resumed since we looked
-    tell(partition, access)
+    tell(partition, runtime)
 
 
-async def discard(partition: str, place: str, access: ActorAccess) -> None:
+async def discard(partition: str, place: str, runtime: Runtime) -> None:
     """Drop a message that was set aside, for good. The actor looks: without it, it may be one to be forgotten."""
-    item, parked = await _find(partition, place, access)
-    head, removed = await access.home.store.get(partition), await removing(item, parked, access.home.store)
+    item, parked = await _find(partition, place, runtime)
+    head, removed = await runtime.home.store.get(partition), await removing(item, parked, runtime.home.store)
     while True:
         there = head is not None and head.status in CLAIMABLE
-        writes = (*removed, *((ring(partition, head, access),) if there else ()))
+        writes = (*removed, *((ring(partition, head, runtime),) if there else ()))
         try:
-            await write_for_caller(access.home.store, *writes, ours=lambda _there: False)
+            await write_for_caller(runtime.home.store, *writes, ours=lambda _there: False)
             break
         except Refused as refused:
             if refused.index < len(removed):
                 raise _gone(partition, place) from None
             head = refused.item
-    tell(partition, access)
-    await let_go_now(parked.trouble.called, access.clock.now_ms() + RESEND_WINDOW_MS, access.home.store)
+    tell(partition, runtime)
+    await let_go_now(parked.trouble.called, runtime.clock.now_ms() + RESEND_WINDOW_MS, runtime.home.store)
 
 
-async def resume(partition: str, access: ActorAccess) -> None:
+async def resume(partition: str, runtime: Runtime) -> None:
     """Let an actor that has halted try its message again."""
-    head, record = await _halted(partition, access)
+    head, record = await _halted(partition, runtime)
     trouble = {place: each for place, each in record.trouble.items() if place != record.halted_by}
     update = Update(
         partition=partition,
         when=AllOf((StatusIn((HALTED,)), EpochIs(head.epoch))),
         status=READY,
         body=encode_record(replace(record, halted_by=None, trouble=trouble)),
-        due_at=access.clock.now_ms(),
+        due_at=runtime.clock.now_ms(),
         add_revision=1,
         add_epoch=1,
     )
-    await write_for_caller(access.home.store, update, ours=lambda _there: True)  # somebody else has resumed it
-    tell(partition, access)
+    await write_for_caller(runtime.home.store, update, ours=lambda _there: True)  # somebody else has resumed it
+    tell(partition, runtime)
 
 
-async def park(partition: str, access: ActorAccess) -> None:
+async def park(partition: str, runtime: Runtime) -> None:
     """Set aside the message that an actor has halted at, and let it go on with the next."""
-    head, record = await _halted(partition, access)
-    place, now = record.halted_by or "", access.clock.now_ms()
+    head, record = await _halted(partition, runtime)
+    place, now = record.halted_by or "", runtime.clock.now_ms()
     trouble = record.trouble.get(place, Trouble())
     others = {name: each for name, each in record.trouble.items() if name != place}
     record = replace(record, halted_by=None, trouble=others)
@@ -110,11 +110,11 @@ async def park(partition: str, access: ActorAccess) -> None:
         timer = record.timers[name]
         writes = parking(partition, place, timer_call(name, timer, timer.due_at), trouble, now)
         record = replace(record, timers=after_firing(name, record.timers, record.timers, now))
-    elif (message := await access.home.store.get(partition, place)) is not None:  # else it was withdrawn
+    elif (message := await runtime.home.store.get(partition, place)) is not None:  # else it was withdrawn
         call = decode_call(message.body)
         writes = (*parking(partition, place, call, trouble, now), Delete(partition, place, EXISTS))
         record = replace(record, parked_up_to=max(record.parked_up_to, place))
-        record = _told_of_parking(call, record, partition, access)
+        record = _told_of_parking(call, record, partition, runtime)
     body = encode_record(record)
     update = Update(
         partition=partition,
@@ -127,16 +127,16 @@ async def park(partition: str, access: ActorAccess) -> None:
     )
     try:
         await write_for_caller(
-            access.home.store, update, *writes, ours=lambda there: there is not None and there.body == body
+            runtime.home.store, update, *writes, ours=lambda there: there is not None and there.body == body
         )
     except Refused:
         raise InvalidState(f"{describe_partition(partition)} has changed meanwhile: look at it again") from None
-    tell(partition, access)
+    tell(partition, runtime)
 
 
-def _told_of_parking(call: Call, record: ActorRecord, partition: str, access: ActorAccess) -> ActorRecord:
+def _told_of_parking(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> ActorRecord:
     """The record of an actor when it knows that a message was set aside. Hidden ones want to: it takes their code."""
-    kind = access.kinds.get(actor_of(partition))
+    kind = runtime.registry.actors.get(actor_of(partition))
     if kind is None and actor_of(partition).startswith(HIDDEN_MARK):
         raise UnknownName(f"{describe_partition(partition)} has to note what is set aside, and its code is not here")
     if kind is None or kind.note_parked is None:
@@ -146,8 +146,8 @@ def _told_of_parking(call: Call, record: ActorRecord, partition: str, access: Ac
     return replace(record, state=Raw(kind.encode(actor)), schema=kind.schema)
 
 
-async def _halted(partition: str, access: ActorAccess) -> tuple[Item, ActorRecord]:
-    head = await access.home.store.get(partition)
+async def _halted(partition: str, runtime: Runtime) -> tuple[Item, ActorRecord]:
+    head = await runtime.home.store.get(partition)
     if head is None:
         raise NotFound(f"there is no {describe_partition(partition)}")
     if head.status != HALTED:
@@ -155,8 +155,8 @@ async def _halted(partition: str, access: ActorAccess) -> tuple[Item, ActorRecor
     return head, decode_record(head.body)
 
 
-async def _find(partition: str, place: str, access: ActorAccess) -> tuple[Item, Parked]:
-    item = await access.home.store.get(partition, place) if place.startswith(PARKED_PREFIX) else None
+async def _find(partition: str, place: str, runtime: Runtime) -> tuple[Item, Parked]:
+    item = await runtime.home.store.get(partition, place) if place.startswith(PARKED_PREFIX) else None
     if item is None:
         raise NotFound(f"{describe_partition(partition)} has no parked message {place!r}")
     return item, decode_parked(item.body)
@@ -166,16 +166,16 @@ def _gone(partition: str, place: str) -> NotFound:
     return NotFound(f"{describe_partition(partition)} has no parked message {place!r} any more")
 
 
-def _checked(args: Any, call: Call, partition: str, access: ActorAccess) -> Raw:
+def _checked(args: Any, call: Call, partition: str, runtime: Runtime) -> Raw:
     """New arguments for a call, as they are stored."""
     name = actor_of(partition)
-    kind = access.kinds.get(name)
+    kind = runtime.registry.actors.get(name)
     if kind is None:
-        known = ", ".join(access.kinds) or "none"
+        known = ", ".join(runtime.registry.actors) or "none"
         raise UnknownName(
             f"no actor is called {name!r} here, so arguments for it cannot be checked; there are: {known}"
         )
     made = kind.methods.get(call.method) or kind.timers.get(call.method)
     if made is None:
         raise InvalidInput(f"{name} has no method {call.method!r} here: its arguments cannot be checked")
-    return Raw(made.signature.parse(msgspec.json.encode(args), limit_bytes=access.limit_bytes))
+    return Raw(made.signature.parse(msgspec.json.encode(args), limit_bytes=runtime.limit_bytes))

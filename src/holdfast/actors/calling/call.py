@@ -27,33 +27,33 @@ async def call(address: Address, method: Method, args: tuple[Any, ...], kwargs: 
     activation = running_activation()
     if activation is not None:
         return await call_from_body(activation, address, method, args, kwargs)
-    access = address.kind.registrar.actor_access()
-    data = method.signature.bind(args, kwargs, limit_bytes=access.limit_bytes)
+    runtime = address.kind.connect()
+    data = method.signature.bind(args, kwargs, limit_bytes=runtime.limit_bytes)
     unit = current_unit.get()
     chain, identity = ((), None) if unit is None else (unit.chain, unit.identity)
     if method.reads:
         if identity is not None:
             identity.note_read()
-        return method.signature.result.decode(await read_now(address, method, data, chain, access))
+        return method.signature.result.decode(await read_now(address, method, data, chain, runtime))
     if isinstance(unit, Turn):
         unit.refuse_if_reading()
     id = address.request_id
     if id is None and identity is not None:
         id = identity.derive(address.partition, method.name, data)
     request = Call(
-        id=id or ids.new_ordered_id(access.clock.now_ms()),
+        id=id or ids.new_ordered_id(runtime.clock.now_ms()),
         method=method.name,
         args=Raw(data),
         known=id is not None,
         named=id is not None,
         replies=True,
         chain=chain,
-        sent_at=access.clock.now_ms(),
+        sent_at=runtime.clock.now_ms(),
         naming=BY_CONTENT,
         kept=isinstance(unit, Turn) and unit.keeps,
     )
     with nullcontext() if unit is None else unit.waiting():
-        replied = await request_reply(address, request, unit, access)
+        replied = await request_reply(address, request, unit, runtime)
     if replied.error is not None:
         raise replied.error
     if isinstance(unit, Turn):

@@ -13,8 +13,8 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
+    from holdfast.kernel.runtime import Runtime
     from holdfast.kernel.unit import Unit
 
 
@@ -68,7 +68,7 @@ def waiting_for(partition: str, unit: Unit | None, host: Host | None) -> Generat
         caller.waits_for.discard(partition)
 
 
-async def find_deadlock(chain: tuple[str, ...], theirs: str, access: ActorAccess) -> frozenset[str]:
+async def find_deadlock(chain: tuple[str, ...], theirs: str, runtime: Runtime) -> frozenset[str]:
     """Who waits by mail in a circle, if the actor that the last of ``chain`` waits for waits for one of the chain.
 
     Whoever calls by mail has left his call, with all who wait for him, in the inbox of the actor he waits for; who
@@ -78,7 +78,7 @@ async def find_deadlock(chain: tuple[str, ...], theirs: str, access: ActorAccess
     paths = deque((partition, frozenset((chain[-1],))) for partition in chain)
     while paths and len(seen) < MOST_FOLLOWED:
         partition, waiters = paths.popleft()
-        for their_chain, by_mail in await _who_waits_for(partition, access):
+        for their_chain, by_mail in await _who_waits_for(partition, runtime):
             path = waiters | {their_chain[-1]} if by_mail else waiters
             if theirs in their_chain:
                 return path
@@ -87,11 +87,11 @@ async def find_deadlock(chain: tuple[str, ...], theirs: str, access: ActorAccess
     return frozenset()
 
 
-async def _who_waits_for(partition: str, access: ActorAccess) -> list[tuple[tuple[str, ...], bool]]:
+async def _who_waits_for(partition: str, runtime: Runtime) -> list[tuple[tuple[str, ...], bool]]:
     """The chains of those who wait for an actor, and whether they wait by mail."""
-    page = await access.home.store.query(partition, prefix=INBOX_PREFIX)
+    page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX)
     calls = (decode_call(message.body) for message in page.items)
     by_mail = [(call.chain, True) for call in calls if call.replies and call.chain]
-    entities = () if access.host is None else access.host.entities.values()
+    entities = () if runtime.host is None else runtime.host.entities.values()
     here = [each.partition for each in entities if isinstance(each, Resident) and partition in each.waits_for]
     return by_mail + [((each,), False) for each in here]

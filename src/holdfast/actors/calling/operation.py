@@ -72,8 +72,8 @@ class CallActor(Struct, frozen=True):
 
     async def _perform(self, operation: Operation, live: Performer) -> Arrival:
         address, method = self.address, self.method
-        access = address.kind.registrar.actor_access()
-        now = access.clock.now_ms()
+        runtime = address.kind.connect()
+        now = runtime.clock.now_ms()
         request = Call(
             id=address.request_id or live.operation_key(operation.id),
             method=method.name,
@@ -86,9 +86,9 @@ class CallActor(Struct, frozen=True):
             naming=BY_CONTENT,
         )
         if not self.waits:
-            await post(address.kind, address.partition, request, access)
+            await post(address.kind, address.partition, request, runtime)
             return live.done(operation, b"null")
-        replied = await request_reply(address, request, None, access)
+        replied = await request_reply(address, request, None, runtime)
         if replied.error is not None:
             return live.failed(operation, replied.error)
         return live.done(operation, replied.data)

@@ -8,6 +8,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.actors.calling.warm import warm_of
 from holdfast.actors.mailbox.post import tell
 from holdfast.actors.model import Actors
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
@@ -36,93 +37,93 @@ from holdfast.items import (
 from holdfast.kernel.model import Blocked
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.address import Address
     from holdfast.actors.record import Call
+    from holdfast.kernel.runtime import Runtime
 
 MOST_RUNS: Final = 5
 """After so many runs that others overtook, the call queues for the lease like any other: none starves."""
 
 
-async def call_optimistically(address: Address, request: Call, access: ActorAccess) -> Replied | None:
+async def call_optimistically(address: Address, request: Call, runtime: Runtime) -> Replied | None:
     """Apply a call in this process; ``None`` if it is to queue: the actor is in use, or others were always faster."""
     if request.method == DELETE_METHOD:  # its turn comes behind the messages that wait
         return None
-    warm = head = access.warm.take(address.partition)
+    warm = head = warm_of(runtime).take(address.partition)
     if warm is None:
-        head = await access.home.store.get(address.partition)
+        head = await runtime.home.store.get(address.partition)
     for _ in range(MOST_RUNS):
-        if head is not None and (not _is_free(head, access) or await _comes_behind(head, request, access)):
+        if head is not None and (not _is_free(head, runtime) or await _comes_behind(head, request, runtime)):
             return None
-        actor = Resident(address.partition, Actors(access), address.kind)
+        actor = Resident(address.partition, Actors(runtime), address.kind)
         actor.head = head or Item(address.partition)
         actor.epoch = actor.head.epoch + 1
         try:
             load(actor)
         except Blocked as blocked:
             raise SerializationError(str(blocked)) from blocked
-        await run_one(Delivery(request), actor, access)
+        await run_one(Delivery(request), actor, runtime)
         finished = actor.finished[0]  # behind it are the ends of replies that were kept for it
         writes = (write for each in actor.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)
         try:
             if actor.version is not actor.committed or others:
                 rung = sum(is_message_to(actor.partition, write) for write in others)
-                commit = _commit(actor, head, rung, access)
-                await access.home.store.write(commit, *others)
-                access.warm.leave(_left_by(commit, head))
+                commit = _commit(actor, head, rung, runtime)
+                await runtime.home.store.write(commit, *others)
+                warm_of(runtime).leave(_left_by(commit, head))
             elif warm is not None:  # no write has proved it right
                 warm, guess = None, head
-                head = await access.home.store.get(address.partition)
+                head = await runtime.home.store.get(address.partition)
                 if head != guess:
                     continue
         except Refused as refused:
             warm = None
-            head = refused.item if refused.index == 0 else await access.home.store.get(address.partition)
+            head = refused.item if refused.index == 0 else await runtime.home.store.get(address.partition)
             continue
         except StoreUnavailable:
             if request.known:  # whoever applies it finds out whether it has been
                 return None
             raise
-        _tell_when_due(actor, head, access)
+        _tell_when_due(actor, head, runtime)
         for partition in finished.rings:
-            tell(partition, access)
+            tell(partition, runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None
 
 
-def _is_free(head: Item, access: ActorAccess) -> bool:
-    owned = head.lease_until is not None and head.lease_until >= access.clock.now_ms()
+def _is_free(head: Item, runtime: Runtime) -> bool:
+    owned = head.lease_until is not None and head.lease_until >= runtime.clock.now_ms()
     return not owned and head.status != HALTED
 
 
-async def _comes_behind(head: Item, request: Call, access: ActorAccess) -> bool:
+async def _comes_behind(head: Item, request: Call, runtime: Runtime) -> bool:
     """Whether something is to be done first (G6): a message that is sent makes the actor due.
 
     Behind what a dead owner has left undone, only a caller waits that has sent something itself: that work may not be
     taken up for long.
     """
-    if head.due_at is None or head.due_at > access.clock.now_ms():
+    if head.due_at is None or head.due_at > runtime.clock.now_ms():
         return False
     if head.owner is None:
         return True
-    senders = {access.sender.name, *(ids.fingerprint(each.encode()) for each in request.chain[-1:])}
-    page = await access.home.store.query(head.partition, prefix=INBOX_PREFIX)
+    senders = {runtime.sender.name, *(ids.fingerprint(each.encode()) for each in request.chain[-1:])}
+    page = await runtime.home.store.query(head.partition, prefix=INBOX_PREFIX)
     return page.cursor is not None or any(item.sort.rpartition("#")[2] in senders for item in page.items)
 
 
-def _tell_when_due(actor: Resident, before: Item | None, access: ActorAccess) -> None:
+def _tell_when_due(actor: Resident, before: Item | None, runtime: Runtime) -> None:
     """A timer was set, and nobody has the actor in memory to know of it."""
     due_at = actor.next_due()
     if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
         return
-    if access.host is not None:
-        access.host.look_at(actor.partition, due_at)
-    elif access.home.summons is not None:
-        access.home.summons.ring_at(actor.partition, due_at)
+    if runtime.host is not None:
+        runtime.host.look_at(actor.partition, due_at)
+    elif runtime.home.summons is not None:
+        runtime.home.summons.ring_at(actor.partition, due_at)
     else:
-        access.home.doorbell.ring(actor.partition)
+        runtime.home.doorbell.ring(actor.partition)
 
 
 def _left_by(commit: Put | Update, head: Item | None) -> Item:
@@ -133,15 +134,15 @@ def _left_by(commit: Put | Update, head: Item | None) -> Item:
     return updated(head, commit)
 
 
-def _commit(actor: Resident, head: Item | None, rung: int, access: ActorAccess) -> Put | Update:
+def _commit(actor: Resident, head: Item | None, rung: int, runtime: Runtime) -> Put | Update:
     version = actor.version
     assert version is not None
     record = replace(version.record, state=Raw(version.state))
     if head is not None and head.owner is not None:
         # Its owner may be awake, and in doubt about a commit that would leave just this: that was another one (G4).
-        record = replace(record, left_by=f"{access.home.owner}/{head.epoch}/{ids.new_id()}")
+        record = replace(record, left_by=f"{runtime.home.owner}/{head.epoch}/{ids.new_id()}")
     body = encode_record(record)
-    now = access.clock.now_ms()
+    now = runtime.clock.now_ms()
     due_at = now if rung else actor.next_due()
     if head is None:
         return Put(Item(actor.partition, revision=rung, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT)

@@ -12,21 +12,21 @@ from holdfast.actors.turn.entity import Resident
 from holdfast.errors import InvalidState
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.address import Address
     from holdfast.actors.kind import Instance, Method
+    from holdfast.kernel.runtime import Runtime
 
 
-async def read_now(address: Address, method: Method, args: bytes, chain: tuple[str, ...], access: ActorAccess) -> bytes:
+async def read_now(address: Address, method: Method, args: bytes, chain: tuple[str, ...], runtime: Runtime) -> bytes:
     """Run a reading method on the actor as it was last committed; answers its encoded result."""
     kind = address.kind
-    resident = _in_memory(address, access)
-    actor, record = await _load(address, access) if resident is None else _view(resident)
+    resident = _in_memory(address, runtime)
+    actor, record = await _load(address, runtime) if resident is None else _view(resident)
     before = kind.encode(actor)
-    turn = Turn(address.partition, access, record, chain, None, reads=True)
+    turn = Turn(address.partition, runtime, record, chain, None, reads=True)
     with turn:
-        result: Any = await kind.run(method, actor, turn, args, access)
-    data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", access.limit_bytes)
+        result: Any = await kind.run(method, actor, turn, args, runtime)
+    data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", runtime.limit_bytes)
     if kind.encode(actor) != before:
         raise InvalidState(
             f"{kind.name}.{method.name} is declared to read, and has changed the actor: none of it was kept. Remove "
@@ -37,12 +37,12 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
     return data
 
 
-def _in_memory(address: Address, access: ActorAccess) -> Resident | None:
+def _in_memory(address: Address, runtime: Runtime) -> Resident | None:
     """The actor, if this process owns it: then it knows what was last committed."""
-    entity = None if access.host is None else access.host.entities.get(address.partition)
+    entity = None if runtime.host is None else runtime.host.entities.get(address.partition)
     if not isinstance(entity, Resident) or not entity.held or entity.lost or entity.committed is None:
         return None
-    return entity if entity.lease_until >= access.clock.now_ms() else None
+    return entity if entity.lease_until >= runtime.clock.now_ms() else None
 
 
 def _view(resident: Resident) -> tuple[Instance, ActorRecord]:
@@ -55,9 +55,9 @@ def _view(resident: Resident) -> tuple[Instance, ActorRecord]:
     return kind.decoded(committed.state), committed.record
 
 
-async def _load(address: Address, access: ActorAccess) -> tuple[Instance, ActorRecord]:
+async def _load(address: Address, runtime: Runtime) -> tuple[Instance, ActorRecord]:
     kind = address.kind
-    head = await access.home.store.get(address.partition)
+    head = await runtime.home.store.get(address.partition)
     if head is None or not head.body:
         return kind.fresh(), ActorRecord(schema=kind.schema, state=Raw(b"{}"))
     record = decode_record(head.body)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast import ids
 from holdfast.actors import record
+from holdfast.actors.mailbox.backlogs import backlogs_of
 from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.actors.scope import Turn
 from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
@@ -16,53 +17,53 @@ from holdfast.kernel.unit import Unit
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.kind import Kind
+    from holdfast.kernel.runtime import Runtime
 
 
 MOST_TRIES: Final = 10
 
 
-async def post(kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
+async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     """Put a message into an actor's inbox, durably, at once; answers its place there."""
-    await _refuse_if_full(kind, partition, access)
-    sort = access.sender.next_sort()
+    await _refuse_if_full(kind, partition, runtime)
+    sort = runtime.sender.next_sort()
     put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
-    head = await access.home.store.get(partition)
+    head = await runtime.home.store.get(partition)
     for _ in range(MOST_TRIES):
         if call.replies and head is not None and head.status == record.HALTED:
             raise halted(partition)
         try:
             await write_for_caller(
-                access.home.store, put, ring(partition, head, access), ours=lambda there: _is(there, put)
+                runtime.home.store, put, ring(partition, head, runtime), ours=lambda there: _is(there, put)
             )
         except Refused as refused:  # it was created, deleted or halted since we looked
             head = refused.item
             continue
-        tell(partition, access)
+        tell(partition, runtime)
         return sort
     raise StoreUnavailable(
         f"{describe_partition(partition)} changed {MOST_TRIES} times while a message was sent to it: nothing was sent"
     )
 
 
-async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, access: ActorAccess) -> str:
+async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     """Put a message into an actor's inbox with the commit of the handler that is running (G5, G6)."""
-    unit.refuse_elsewhere(access.home, describe_partition(partition))
-    await _refuse_if_full(kind, partition, access)
+    unit.refuse_elsewhere(runtime.home, describe_partition(partition))
+    await _refuse_if_full(kind, partition, runtime)
     if isinstance(unit, Turn):
         sort = inbox_sort(unit.next_stamp(), ids.fingerprint(unit.partition.encode()))
     else:
-        sort = access.sender.next_sort()
+        sort = runtime.sender.next_sort()
     put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
-    head = await access.home.store.get(partition)
-    unit.add(partition, put, ring(partition, head, access))
+    head = await runtime.home.store.get(partition)
+    unit.add(partition, put, ring(partition, head, runtime))
     return sort
 
 
-def ring(partition: str, head: Item | None, access: ActorAccess) -> Write:
+def ring(partition: str, head: Item | None, runtime: Runtime) -> Write:
     """The write that makes an actor look into its inbox, given its head as it was found."""
-    now = access.clock.now_ms()
+    now = runtime.clock.now_ms()
     if head is None:
         return Put(Item(partition=partition, status=record.READY, revision=1, due_at=now), ABSENT)
     match head.status:
@@ -83,32 +84,32 @@ def halted(partition: str) -> InvalidState:
     )
 
 
-def tell(partition: str, access: ActorAccess) -> None:
+def tell(partition: str, runtime: Runtime) -> None:
     """Make whoever works on the actor look at it."""
-    nudge(partition, access.home, access.host)
+    nudge(partition, runtime.home, runtime.host)
 
 
-async def withdraw(partition: str, sort: str, access: ActorAccess) -> bool:
+async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:
     """Take a message back; false if it was applied, or is being applied."""
     try:
-        await write_for_caller(access.home.store, Delete(partition, sort, EXISTS), ours=lambda _there: False)
+        await write_for_caller(runtime.home.store, Delete(partition, sort, EXISTS), ours=lambda _there: False)
     except Refused:
         return False
     return True
 
 
-async def _refuse_if_full(kind: Kind, partition: str, access: ActorAccess) -> None:
-    if access.backlogs.take(partition):
+async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
+    if backlogs_of(runtime).take(partition):
         return
     bound = kind.policy.mailbox
-    page = await access.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
+    page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
     room = bound - (len(page.items) if page.cursor is None else bound)
     if room <= 0:
         raise MailboxFull(
             f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
             "give its class a larger mailbox"
         )
-    access.backlogs.learn(partition, room - 1)
+    backlogs_of(runtime).learn(partition, room - 1)
 
 
 def _is(there: Item | None, put: Put) -> bool:

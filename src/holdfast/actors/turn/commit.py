@@ -25,9 +25,9 @@ from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.actors.access import ActorAccess
     from holdfast.items import Bounds, Write
     from holdfast.kernel.host import Host
+    from holdfast.kernel.runtime import Runtime
 
 
 GATHERING_SECONDS: Final = 0.05
@@ -42,14 +42,14 @@ class Rest(Struct, frozen=True):
     expires_at: int | None
 
 
-async def commit(actor: Resident, access: ActorAccess, host: Host, rest: Rest | None = None) -> None:
+async def commit(actor: Resident, runtime: Runtime, host: Host, rest: Rest | None = None) -> None:
     """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more.
 
     With ``rest`` the last write lets go of the lease too, unless somebody has rung: ``actor.held`` tells.
     """
     await commit_under_way(actor)
     if actor.finished and not (actor.lost or actor.redo or actor.broken):
-        await _commit(actor, access, host, rest)
+        await _commit(actor, runtime, host, rest)
     if actor.lost:
         raise Fenced(f"{actor.partition}: its lease could not be renewed, or its state not written")
     if actor.broken is not None:
@@ -64,7 +64,7 @@ async def commit_under_way(actor: Resident) -> None:
         await asyncio.wait((actor.committing,))
 
 
-def begin_commit(actor: Resident, access: ActorAccess, host: Host) -> None:
+def begin_commit(actor: Resident, runtime: Runtime, host: Host) -> None:
     """Begin to make what has run durable; more may run while it is written.
 
     Where each write is billed, what nobody waits for waits a moment for what comes next, to share its write.
@@ -72,39 +72,39 @@ def begin_commit(actor: Resident, access: ActorAccess, host: Host) -> None:
     if not actor.finished or actor.committing is not None:
         return
     if not _may_wait(actor, host):
-        _commit_from_now(actor, access, host)
+        _commit_from_now(actor, runtime, host)
     elif not actor.gathers:
         actor.gathers = True
-        asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, actor, access, host)
+        asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, actor, runtime, host)
 
 
 def _may_wait(actor: Resident, host: Host) -> bool:
-    return host.home.billed and all(each.delivery.answer is None for each in actor.finished)
+    return host.home.writes_are_paid and all(each.delivery.answer is None for each in actor.finished)
 
 
-def _end_gathering(actor: Resident, access: ActorAccess, host: Host) -> None:
+def _end_gathering(actor: Resident, runtime: Runtime, host: Host) -> None:
     actor.gathers = False
     under_way = actor.writing or actor.committing is not None
     if actor.finished and not (under_way or actor.lost or actor.redo or actor.broken):
-        _commit_from_now(actor, access, host)
+        _commit_from_now(actor, runtime, host)
 
 
-def _commit_from_now(actor: Resident, access: ActorAccess, host: Host) -> None:
-    actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, access, host))
+def _commit_from_now(actor: Resident, runtime: Runtime, host: Host) -> None:
+    actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, runtime, host))
 
 
-async def _commit_beside(actor: Resident, access: ActorAccess, host: Host) -> None:
+async def _commit_beside(actor: Resident, runtime: Runtime, host: Host) -> None:
     try:
-        await _commit(actor, access, host, beside=True)
+        await _commit(actor, runtime, host, beside=True)
     finally:
         actor.committing = None
         actor.wake()
     if not (actor.lost or actor.redo or actor.broken):
-        begin_commit(actor, access, host)  # what has run meanwhile: whatever runs now may take for ever
+        begin_commit(actor, runtime, host)  # what has run meanwhile: whatever runs now may take for ever
 
 
 async def _commit(
-    actor: Resident, access: ActorAccess, host: Host, rest: Rest | None = None, *, beside: bool = False
+    actor: Resident, runtime: Runtime, host: Host, rest: Rest | None = None, *, beside: bool = False
 ) -> None:
     batch: list[Finished] = []
     actor.writing = True
@@ -113,8 +113,8 @@ async def _commit(
             batch, actor.finished = together(actor.finished, host.home.bounds)
             version = batch[-1].version if actor.finished else actor.version
             assert version is not None
-            await _write(batch, version, actor, access, host, None if actor.finished else rest)
-            _release(batch, actor, access, host)
+            await _write(batch, version, actor, runtime, host, None if actor.finished else rest)
+            _release(batch, actor, runtime, host)
             batch = []
             if beside and _may_wait(actor, host):
                 break
@@ -148,7 +148,7 @@ async def _write(
     batch: Sequence[Finished],
     version: Version,
     actor: Resident,
-    access: ActorAccess,
+    runtime: Runtime,
     host: Host,
     rest: Rest | None,
 ) -> None:
@@ -168,7 +168,7 @@ async def _write(
             break
         except Refused as refused:
             if refused.index:
-                others[refused.index - 1 : refused.index] = _instead(others[refused.index - 1], refused, access)
+                others[refused.index - 1 : refused.index] = _instead(others[refused.index - 1], refused, runtime)
                 continue
             if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because somebody has rung
                 actor.revision, actor.due_at, rest = refused.item.revision, refused.item.due_at, None
@@ -256,7 +256,7 @@ def is_message_to(partition: str, write: Write) -> bool:
     return isinstance(write, Put) and write.item.partition == partition and write.item.sort.startswith(INBOX_PREFIX)
 
 
-def _instead(write: Write, refused: Refused, access: ActorAccess) -> list[Write]:
+def _instead(write: Write, refused: Refused, runtime: Runtime) -> list[Write]:
     """What to write instead: another ring for an actor that was created, deleted or halted since the call looked, and
     nothing for a reply that is gone. Else the call runs again.
     """
@@ -265,7 +265,7 @@ def _instead(write: Write, refused: Refused, access: ActorAccess) -> list[Write]
         return []
     if sort != HEAD or not partition.startswith(PARTITION_PREFIX):
         raise refused
-    return [ring(partition, refused.item, access)]
+    return [ring(partition, refused.item, runtime)]
 
 
 def _is_written(there: Item | None, update: Update, actor: Resident, host: Host) -> bool:
@@ -288,7 +288,7 @@ def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
             each.delivery.fail(error)
 
 
-def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, host: Host) -> None:
+def _release(batch: Sequence[Finished], actor: Resident, runtime: Runtime, host: Host) -> None:
     """It is durable: replies leave, and whoever was sent something is told to look (G7)."""
     answered = False
     for each in batch:
@@ -301,4 +301,4 @@ def _release(batch: Sequence[Finished], actor: Resident, access: ActorAccess, ho
         host.tell(each.rings)
     if answered:
         announce(actor.partition, host.home)
-        access.rings.heard(actor.partition)
+        runtime.rings.heard(actor.partition)

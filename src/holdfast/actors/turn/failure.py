@@ -14,16 +14,17 @@ from holdfast.actors.timers import after_firing
 from holdfast.actors.turn.entity import Delivery, Replied, Resident, Version
 from holdfast.actors.turn.reply import receipt, reply_writes
 from holdfast.actors.turn.reply_retention import Place, let_go
+from holdfast.errors import CallFailed
 from holdfast.failure import describe
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.runtime import Runtime
 
 DEATHS_PER_ATTEMPT: Final = 4
 """So many deaths of its process count as one failed attempt of a message: most of them have nothing to do with it."""
 
 
-def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
+def prepare(delivery: Delivery, actor: Resident, runtime: Runtime) -> bool:
     """After a takeover: note that an attempt begins, so that a message, or a timer, which kills its process is found in
     the end.
 
@@ -35,9 +36,9 @@ def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     # No error was raised, so which errors the policy tries again does not matter: only how often.
     if trouble.started and _attempts(trouble) >= actor.kind.policy.retry.max_attempts:
         if delivery.call.replies:
-            answer_error(delivery, killed, actor, access)
+            answer_error(delivery, killed, actor, runtime)
         else:
-            _give_up(delivery, replace(trouble, error=trouble.error or describe(killed)), actor, access)
+            _give_up(delivery, replace(trouble, error=trouble.error or describe(killed)), actor, runtime)
         return False
     delivery.prepared = True
     _set_trouble(delivery, replace(trouble, started=trouble.started + 1), actor)
@@ -45,12 +46,12 @@ def prepare(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
     return True
 
 
-def fail(delivery: Delivery, error: Exception, called: tuple[Place, ...], actor: Resident, access: ActorAccess) -> None:
+def fail(delivery: Delivery, error: Exception, called: tuple[Place, ...], actor: Resident, runtime: Runtime) -> None:
     """An attempt ended badly: tell the caller, or try again later, or give up. What it has ``called`` stays known."""
     if delivery.call.replies or not delivery.place:
-        answer_error(delivery, error, actor, access)
+        answer_error(delivery, error, actor, runtime)
         if not delivery.call.kept:  # else the caller may be mended, and ask again
-            let_go_of(called, delivery, actor, access)
+            let_go_of(called, delivery, actor, runtime)
         return
     assert actor.version is not None
     trouble = actor.version.record.trouble.get(delivery.place, Trouble())
@@ -58,9 +59,9 @@ def fail(delivery: Delivery, error: Exception, called: tuple[Place, ...], actor:
     called = tuple(dict.fromkeys((*trouble.called, *called)))
     trouble = replace(trouble, started=started, failed=trouble.failed + 1, error=describe(error), called=called)
     delivery.prepared = False
-    policy, now = actor.kind.policy, access.clock.now_ms()
+    policy, now = actor.kind.policy, runtime.clock.now_ms()
     attempts = _attempts(trouble)
-    access.tell("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
+    runtime.emit("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
     delay_ms = policy.retry.next_delay_ms(error, attempts, Random(f"{delivery.place}/{attempts}"))
     if delay_ms is not None:
         _set_trouble(delivery, replace(trouble, again_at=now + delay_ms), actor)
@@ -68,29 +69,29 @@ def fail(delivery: Delivery, error: Exception, called: tuple[Place, ...], actor:
         if delivery.sort is not None:
             actor.mail.appendleft(delivery)
     else:
-        _give_up(delivery, trouble, actor, access)
+        _give_up(delivery, trouble, actor, runtime)
 
 
-def answer_error(delivery: Delivery, error: Exception, actor: Resident, access: ActorAccess) -> None:
+def answer_error(delivery: Delivery, error: Exception, actor: Resident, runtime: Runtime) -> None:
     """Whoever called is told, and it is over."""
     end_trouble(delivery, actor)
-    outcome = Replied(error=access.rebuilt(describe(error)))
-    actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, access))
+    outcome = Replied(error=runtime.registry.errors.rebuild(describe(error), CallFailed))
+    actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, runtime))
 
 
-def let_go_of(called: Iterable[Place], delivery: Delivery, actor: Resident, access: ActorAccess) -> None:
+def let_go_of(called: Iterable[Place], delivery: Delivery, actor: Resident, runtime: Runtime) -> None:
     """Keep the replies of what a delivery has called no longer than a repeat of it is known by its own reply."""
-    until = access.clock.now_ms() + actor.kind.policy.reply_window_ms
-    for part in let_go(called, until, access.home):
+    until = runtime.clock.now_ms() + actor.kind.policy.reply_window_ms
+    for part in let_go(called, until, runtime.home):
         actor.finish(Delivery(delivery.call), Replied(), tuple(part))
 
 
-async def was_set_aside(delivery: Delivery, actor: Resident, access: ActorAccess) -> bool:
+async def was_set_aside(delivery: Delivery, actor: Resident, runtime: Runtime) -> bool:
     """Whether this very message was set aside: it has come once more, from somebody who had no answer."""
     assert actor.version is not None
     if delivery.sort is None or delivery.sort > actor.version.record.parked_up_to:
         return False
-    return await lies_parked(access.home.store, actor.partition, delivery.sort)
+    return await lies_parked(runtime.home.store, actor.partition, delivery.sort)
 
 
 def end_trouble(delivery: Delivery, actor: Resident) -> None:
@@ -116,16 +117,16 @@ def _set_trouble(delivery: Delivery, trouble: Trouble, actor: Resident, halted_b
 # ── Poison ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _give_up(delivery: Delivery, trouble: Trouble, actor: Resident, access: ActorAccess) -> None:
+def _give_up(delivery: Delivery, trouble: Trouble, actor: Resident, runtime: Runtime) -> None:
     """The message is poison: set it aside, or stop at it."""
     if actor.kind.policy.poison == "halt":
-        access.tell("halted", partition=actor.partition, place=delivery.place)
+        runtime.emit("halted", partition=actor.partition, place=delivery.place)
         _set_trouble(delivery, trouble, actor, halted_by=delivery.place)
         actor.halting = True
         actor.finish(Delivery(delivery.call), Replied())
     else:
-        access.tell("parked", partition=actor.partition, place=delivery.place)
-        _park(delivery, trouble, actor, access.clock.now_ms())
+        runtime.emit("parked", partition=actor.partition, place=delivery.place)
+        _park(delivery, trouble, actor, runtime.clock.now_ms())
 
 
 def _park(delivery: Delivery, trouble: Trouble, actor: Resident, now: int) -> None:

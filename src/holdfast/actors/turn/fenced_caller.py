@@ -8,19 +8,19 @@ from holdfast.actors.turn.entity import Resident
 from holdfast.coordination.lease import Fenced
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.actors.record import Call
+    from holdfast.kernel.runtime import Runtime
 
 
-async def refuse_if_overtaken(request: Call, access: ActorAccess) -> None:
+async def refuse_if_overtaken(request: Call, runtime: Runtime) -> None:
     """Raise ``Fenced`` if the actor that calls has a newer owner: nothing leaves it any more (G3).
 
     It is asked when its lease is over, and only then: what it calls may have been called, answered and forgotten since.
     """
-    caller = access.host.entities.get(request.chain[-1]) if access.host is not None and request.chain else None
-    if not isinstance(caller, Resident) or not caller.held or access.clock.now_ms() < caller.lease_until:
+    caller = runtime.host.entities.get(request.chain[-1]) if runtime.host is not None and request.chain else None
+    if not isinstance(caller, Resident) or not caller.held or runtime.clock.now_ms() < caller.lease_until:
         return  # what an optimistic one does depends on its version
-    head = await access.home.store.get(caller.partition)
-    if head is None or head.owner != access.home.owner:
+    head = await runtime.home.store.get(caller.partition)
+    if head is None or head.owner != runtime.home.owner:
         caller.lose()
         raise Fenced(f"{caller.partition} has a newer owner")

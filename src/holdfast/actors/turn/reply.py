@@ -17,12 +17,12 @@ from holdfast.actors.record import (
     fingerprint_of,
 )
 from holdfast.actors.turn.entity import Delivery, Replied, Resident
-from holdfast.errors import IdempotencyMismatch, InvalidState
+from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
+    from holdfast.kernel.runtime import Runtime
 
 RESEND_WINDOW_MS: Final = 600_000
 """How long a message is recognised that its sender's process sends again because the store gave no answer: it does
@@ -33,28 +33,28 @@ MOST_RECENT: Final = 25
 """So many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
 
 
-def remembered(call: Call, record: ActorRecord, access: ActorAccess) -> dict[str, int]:
+def remembered(call: Call, record: ActorRecord, runtime: Runtime) -> dict[str, int]:
     """``record.recent`` with a message in it that is applied, if it has room there.
 
     Nobody awaits it, so all there is to keep is that it was applied; where each write is billed an item for that costs
     as much as the message itself.
     """
-    if not (access.home.billed and call.known) or call.named or call.replies:
+    if not (runtime.home.writes_are_paid and call.known) or call.named or call.replies:
         return record.recent
-    now = access.clock.now_ms()
+    now = runtime.clock.now_ms()
     recent = {id: until for id, until in record.recent.items() if until > now}
     return record.recent if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
 
 
-async def find_reply(partition: str, request_id: str, access: ActorAccess) -> Reply | None:
+async def find_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
     """The reply a request was given, if it is known and not too old."""
-    item = await access.home.store.get(partition, REPLY_PREFIX + request_id)
-    if item is None or (item.expires_at is not None and item.expires_at <= access.clock.now_ms()):
+    item = await runtime.home.store.get(partition, REPLY_PREFIX + request_id)
+    if item is None or (item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()):
         return None
     return decode_reply(item.body)
 
 
-def replied(reply: Reply, call: Call, partition: str, access: ActorAccess) -> Replied:
+def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:
     """What a stored reply says to a request: an error if it is that of another one under the same id (G11)."""
     if reply.fingerprint != fingerprint_of(call):
         told = f"request {call.id!r} of {describe_partition(partition)} was made with another method or arguments"
@@ -67,11 +67,11 @@ def replied(reply: Reply, call: Call, partition: str, access: ActorAccess) -> Re
             )
         )
     if reply.error is not None:
-        return Replied(error=access.rebuilt(reply.error))
+        return Replied(error=runtime.registry.errors.rebuild(reply.error, CallFailed))
     return Replied(bytes(reply.value))
 
 
-def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: ActorAccess) -> tuple[Write, ...]:
+def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, runtime: Runtime) -> tuple[Write, ...]:
     """Take the message out of the inbox; keep the reply if it may be asked for: from elsewhere, or again."""
     call = delivery.call
     taken_out = receipt(delivery, actor)
@@ -86,7 +86,7 @@ def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, access: 
         partition=actor.partition,
         sort=REPLY_PREFIX + call.id,
         # An error has changed nothing, so a caller that is mended later may have it tried again.
-        expires_at=None if call.kept and not error else access.clock.now_ms() + window,
+        expires_at=None if call.kept and not error else runtime.clock.now_ms() + window,
         body=encode(reply),
     )
     return (Put(kept), *taken_out)

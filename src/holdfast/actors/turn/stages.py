@@ -47,25 +47,25 @@ from holdfast.kernel.model import Blocked, LeftBehind
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
-    from holdfast.actors.access import ActorAccess
     from holdfast.kernel.host import Host
+    from holdfast.kernel.runtime import Runtime
 
 
-async def turn(actor: Resident, access: ActorAccess, host: Host) -> None:
+async def turn(actor: Resident, runtime: Runtime, host: Host) -> None:
     """Work on one actor until nothing comes for a while, or it belongs to somebody else."""
     try:
         if not actor.held and not await claim(actor, host):
             return
         if not actor.loaded:
             load(actor)
-        await commit(actor, access, host)  # what an earlier turn has left, if that was left behind
+        await commit(actor, runtime, host)  # what an earlier turn has left, if that was left behind
         while True:
             await receive(actor, host)
-            if await run(actor, access, host):
+            if await run(actor, runtime, host):
                 continue
             await commit_under_way(actor)
             rest = await rest_at_once(actor, host)
-            await commit(actor, access, host, rest)
+            await commit(actor, runtime, host, rest)
             if rest is not None and not actor.held:
                 left(actor, rest.due_at, host)
                 return
@@ -205,7 +205,7 @@ def _take_in(message: Item, actor: Resident, now: int) -> None:
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def run(actor: Resident, access: ActorAccess, host: Host) -> bool:
+async def run(actor: Resident, runtime: Runtime, host: Host) -> bool:
     """Run the calls that wait, one after another; others get their turn after a while. Answers whether there may be
     more to run before all of it is committed.
     """
@@ -216,10 +216,10 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> bool:
             return False
         suspect = delivery.place in actor.suspects and not delivery.skips
         try:
-            if suspect and not await attempt(delivery, actor, access, host):
+            if suspect and not await attempt(delivery, actor, runtime, host):
                 continue
-            begin_commit(actor, access, host)  # what has run before need not wait for this one
-            await run_one(delivery, actor, access)
+            begin_commit(actor, runtime, host)  # what has run before need not wait for this one
+            await run_one(delivery, actor, runtime)
         except LeftBehind:
             raise  # it has failed already
         except BaseException:
@@ -230,15 +230,15 @@ async def run(actor: Resident, access: ActorAccess, host: Host) -> bool:
             return False
         if elapsed_seconds() - began > host.limits.slice_seconds:
             await asyncio.sleep(0)
-            return host.home.billed  # each write is paid for, so what waits shares one
+            return host.home.writes_are_paid  # each write is paid for, so what waits shares one
     return False
 
 
-async def attempt(delivery: Delivery, actor: Resident, access: ActorAccess, host: Host) -> bool:
+async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: Host) -> bool:
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
-    begins = prepare(delivery, actor, access)
+    begins = prepare(delivery, actor, runtime)
     version = actor.version
-    await commit(actor, access, host)
+    await commit(actor, runtime, host)
     if not begins:
         actor.suspects.discard(delivery.place)
     begun_anew = actor.version is not version or (delivery.sort is not None and delivery.sort not in actor.known)
@@ -266,7 +266,7 @@ def patience_seconds(actor: Resident, host: Host) -> float:
 
     Where each write is billed, one is hot that is called again a moment after it was let go.
     """
-    if actor.passing or (host.home.billed and not actor.hot):
+    if actor.passing or (host.home.writes_are_paid and not actor.hot):
         return 0.0
     return host.patience_seconds(0.0)
 

@@ -168,7 +168,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         packs=True,
         bounds=BOUNDS,
         bus=bus,
-        billed=True,
+        writes_are_paid=True,
+        reads_are_paid=True,
+        hears_peers=False,
     )
 
 

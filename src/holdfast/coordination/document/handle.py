@@ -141,7 +141,7 @@ class Document(Generic[T]):
                 return written
             except Refused as refused:
                 item = refused.item
-            opened.tell("conflicted", partition=self.place.partition)
+            opened.emit("conflicted", partition=self.place.partition)
             await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._documents.random))
         raise Conflict(
             f"document {self.place} was changed by others {CONFLICT_RETRY.max_attempts} times in a row",
@@ -167,7 +167,7 @@ class Document(Generic[T]):
                 return True
             except Refused as refused:
                 item = refused.item
-            opened.tell("conflicted", partition=self.place.partition)
+            opened.emit("conflicted", partition=self.place.partition)
             await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._documents.random))
         raise self._conflict(version, item, opened)
 

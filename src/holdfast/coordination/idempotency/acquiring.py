@@ -67,10 +67,10 @@ async def acquire(
             there = refused.item
             continue
         if isinstance(move, _Park):
-            opened.tell("parked", partition=place.partition, place=place.sort)
+            opened.emit("parked", partition=place.partition, place=place.sort)
             raise parked(place)
         if move.takeover:
-            opened.tell("claimed", partition=place.partition, takeover=True)
+            opened.emit("claimed", partition=place.partition, takeover=True)
         return move.ticket
     raise Busy(f"key {place.sort} changed hands {CONTESTS} times while it was asked for; try again")
 

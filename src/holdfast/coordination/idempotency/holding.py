@@ -82,7 +82,7 @@ async def _settle(opened: Opened, ticket: Ticket, status: str, record: Record) -
     try:
         await write_for_caller(opened.home.store, settlement, ours=ours)
     except Refused:
-        opened.tell("fenced", partition=ticket.place.partition)
+        opened.emit("fenced", partition=ticket.place.partition)
         raise LeaseLost(
             f"the lease of key {ticket.place.sort} ran out and it was taken over: the outcome of this attempt was not "
             "recorded. Ask again with the same key and payload for the one that counts"

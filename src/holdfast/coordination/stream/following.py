@@ -20,7 +20,7 @@ class Listening(Protocol):
     """Somebody who waits for rings."""
 
     async def next(self, patience_seconds: float) -> None: ...
-    def leave(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Bell(Protocol):
@@ -52,4 +52,4 @@ async def follow(
             await listening.next(patience_seconds)
             patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
     finally:
-        listening.leave()
+        listening.close()

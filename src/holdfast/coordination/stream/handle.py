@@ -220,7 +220,7 @@ class Stream(Generic[T]):
         return tuple(found)
 
     async def _give_way(self, attempt: int) -> None:
-        self._streams.opened().tell("conflicted", partition=self.place.partition)
+        self._streams.opened().emit("conflicted", partition=self.place.partition)
         await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._streams.random))
 
     def _overtaken(self) -> Conflict:

@@ -1,0 +1,98 @@
+"""An open app, as everything in it sees it: its home, its clock, what it declares, and its worker if it has one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.coordination.inbox import Sender
+    from holdfast.kernel.attendance import Attendance
+    from holdfast.kernel.host import Host, Limits
+    from holdfast.kernel.watch import Rings
+    from holdfast.ports import Home, Shared
+    from holdfast.registrations import Registrations
+    from holdfast.telemetry import Telemetry
+
+T = TypeVar("T")
+
+
+Connect = Callable[[], "Runtime"]
+"""Answers the open app. Raises ``ConfigurationError`` if it is not open, ``IOOutsideStep`` inside a workflow body."""
+
+
+class Hosting:
+    """The host that works for an open app in this process; ``None`` while the process is only a client."""
+
+    __slots__ = ("host",)
+
+    def __init__(self) -> None:
+        self.host: Host | None = None
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """Something that must be closed before the home is."""
+
+    async def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class Kept:
+    """What lives as long as the app is open: made when it is first asked for, closed with the app."""
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self) -> None:
+        self._by_key: dict[object, object] = {}
+
+    def get(self, key: object, make: Callable[[], T]) -> T:
+        """What ``make`` answered when ``key`` was first asked for."""
+        found = self._by_key.get(key)
+        if found is None:
+            found = self._by_key[key] = make()
+        return cast("T", found)
+
+    async def close(self) -> None:
+        """Close what can be closed, the newest first."""
+        while self._by_key:
+            _, kept = self._by_key.popitem()
+            if isinstance(kept, Closeable):
+                await kept.close()
+
+
+class Runtime(Struct, frozen=True, eq=False, kw_only=True):
+    """An open app.
+
+    ``limits`` are those of a worker that names none of its own; ``limit_bytes`` is the largest encoded value that one
+    call may store. ``shared`` is what its processes share besides their home, ``rings`` are those of this process who
+    wait for news of an entity, and ``sender`` orders what this process sends.
+    """
+
+    home: Home
+    clock: Clock
+    limits: Limits
+    limit_bytes: int
+    telemetry: Telemetry
+    registry: Registrations
+    shared: Shared
+    loop: asyncio.AbstractEventLoop
+    sender: Sender
+    attendance: Attendance
+    rings: Rings
+    hosting: Hosting
+    kept: Kept
+
+    @property
+    def host(self) -> Host | None:
+        """The host that works in this process; ``None`` while the process is only a client."""
+        return self.hosting.host
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Count an event of telemetry."""
+        self.telemetry.emit(event, **fields)

@@ -1,0 +1,116 @@
+"""Finding an execution, and waiting for its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.errors import NotFound
+from holdfast.kernel.host import holds
+from holdfast.workflows.record import ENDED, describe_partition, is_there
+from holdfast.workflows.status import BlockedWarning
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+    from holdfast.kernel.model import Conclusion
+    from holdfast.kernel.runtime import Runtime
+
+LOOK_AGAIN_SECONDS: Final = 2.0
+LOOK_AGAIN_GROWTH: Final = 1.25
+"""When whoever waits looks by himself for the first time, in case a ring was lost, and how much longer each wait is
+than the one before: a lost ring costs at most a quarter of what was waited anyway."""
+
+BILLED_GROWTH: Final = 2.0
+LONGEST_BILLED_SECONDS: Final = 600.0
+"""The same where each look is paid for, and nobody rings for those who only wait: the end is seen late by at most as
+long as it took, and never by more than ten minutes and a little."""
+
+SCATTER: Final = 0.1
+"""So much longer or shorter is a wait, so that those who began together do not look together for ever."""
+
+
+class Ended(NamedTuple):
+    """The status and body of an execution's head when it ended."""
+
+    status: str
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Ended({self.status!r}, <{len(self.body)} bytes>)"
+
+
+async def head_of(runtime: Runtime, partition: str) -> Item:
+    """The execution's head. Raises ``NotFound``, also if it has expired and waits to be purged."""
+    head = await runtime.home.store.get(partition)
+    if not is_there(head, runtime.clock.now_ms()):
+        raise NotFound(f"there is no {describe_partition(partition)}")
+    return head
+
+
+async def ended(runtime: Runtime, partition: str) -> Ended:
+    """Wait until the execution has ended, wherever it runs. If it is blocked meanwhile, the log says so, once."""
+    patience_seconds = LOOK_AGAIN_SECONDS
+    warn = BlockedWarning()
+    while True:
+        future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
+        with _notified(runtime, partition, future):
+            if ended := await _look(runtime, partition, future, patience_seconds, warn):
+                return ended
+        runtime.attendance.report(describe_partition(partition), partition, runtime.host)
+        patience_seconds = _longer(patience_seconds, partition, runtime)
+
+
+def _longer(patience_seconds: float, partition: str, runtime: Runtime) -> float:
+    if not runtime.home.reads_are_paid:
+        return patience_seconds * LOOK_AGAIN_GROWTH
+    longer = min(BILLED_GROWTH * patience_seconds, LONGEST_BILLED_SECONDS)
+    return longer * Random(f"{partition}/{runtime.sender.name}/{longer}").uniform(1 - SCATTER, 1 + SCATTER)
+
+
+async def _look(
+    runtime: Runtime,
+    partition: str,
+    future: asyncio.Future[Ended | None],
+    patience_seconds: float,
+    warn: BlockedWarning,
+) -> Ended | None:
+    """One look, and one wait if it has not ended; ``None`` means: look again."""
+    if runtime.host is not None and holds(runtime.host, partition):
+        return await future  # this process will see the end itself, or hear that it lost the entity
+    head = await head_of(runtime, partition)
+    if head.status in ENDED:
+        return Ended(head.status, head.body)
+    warn(head)
+    timer = asyncio.get_running_loop().call_later(patience_seconds, _resolve, future)
+    try:
+        return await future
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | None]) -> Generator[None]:
+    """Meanwhile the future hears of the end if this process sees it, and of every ring for the entity."""
+    host, rung = runtime.host, partial(_resolve, future)
+    runtime.rings.add(partition, rung)
+    if host is not None:
+        host.watchers.add(partition, future, partial(_conclude, future))
+    try:
+        yield
+    finally:
+        runtime.rings.remove(partition, rung)
+        if host is not None:
+            host.watchers.remove(partition, future)
+
+
+def _conclude(future: asyncio.Future[Ended | None], conclusion: Conclusion | None) -> None:
+    _resolve(future, None if conclusion is None else Ended(conclusion.status, conclusion.body))
+
+
+def _resolve(future: asyncio.Future[Ended | None], ended: Ended | None = None) -> None:
+    if not future.done():
+        future.set_result(ended)
