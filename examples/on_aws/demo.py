@@ -24,8 +24,7 @@ from examples.on_aws.stories import breaking, counting, limiting, processing, sc
 from examples.on_aws.tools import environment
 from msgspec import Struct
 
-from holdfast.demo.audit import LEDGER_FILE
-from holdfast.demo.processes import Child
+from holdfast.demo.outside import outside_world
 
 SWEEP_SECONDS = 4.0
 SETTLE_SECONDS = 90.0
@@ -91,14 +90,10 @@ async def _world(
         here = running.enter_context(emulator(programs, folder))
         watcher.tell(f"an emulator of AWS is up at {here.endpoint}")
         home = f"aws://{PREFIX}?region={REGION}&endpoint={here.endpoint}"
-        bank = await Child.start(folder / "bank.log", "holdfast.demo.payments", str(folder / LEDGER_FILE))
-        running.push_async_callback(bank.stop)
-        warehouse = await Child.start(folder / "warehouse.log", "holdfast.demo.warehouse", home)
-        running.push_async_callback(warehouse.stop)
+        services = await running.enter_async_context(outside_world(folder, home))
         chaos = Chaos(here, folder / "faults", random)
         variables = {
-            "SHOP_PAYMENTS_URL": await bank.line(),
-            "SHOP_WAREHOUSE_URL": await warehouse.line(),
+            **services,
             FOLDER_VARIABLE: str(chaos.folder),
             TOKEN_VARIABLE: token,
         }

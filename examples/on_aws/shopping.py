@@ -14,7 +14,8 @@ from examples.on_aws.cloud import Cloud
 from examples.on_aws.patience import patiently
 
 import holdfast as hf
-from holdfast.demo.audit import LEDGER_FILE, Audit, Entry, Tables, compare, read_lines
+from holdfast.crew.ledger import LEDGER_FILE, Entry
+from holdfast.demo.audit import Audit, Tables, compare, read_lines
 from holdfast.demo.run import SOLD_OUT, SPARE, sample_orders
 from holdfast.demo.shop import CATALOGUE, Order
 from holdfast.errors import ExecutionError

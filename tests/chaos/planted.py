@@ -10,8 +10,9 @@ from holdfast.actors.turn import commit, perform
 from holdfast.actors.turn import reply as replies
 from holdfast.actors.turn import stages as turn
 from holdfast.backends.sqlite import SocketDoorbell
-from holdfast.chaos import bank, points
+from holdfast.chaos import points
 from holdfast.chaos.worker import app
+from holdfast.crew.ledger import Bank
 from holdfast.items import ALWAYS, EXISTS
 from holdfast.messaging import relay
 
@@ -37,8 +38,8 @@ def the_living_are_dead() -> None:
 
 def another_key_each_time() -> None:
     """An attempt has the key of its process."""
-    charge = bank.Bank.charge
-    bank.Bank.charge = lambda self, order, cents, key: charge(self, order, cents, f"{key}/{os.getpid()}")
+    charge = Bank.charge
+    Bank.charge = lambda self, order, cents, key: charge(self, order, cents, f"{key}/{os.getpid()}")
 
 
 def mark_first() -> None:

@@ -12,12 +12,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.chaos import audit
-from holdfast.chaos.bank import ACCEPTED, REPEAT
 from holdfast.chaos.looking import books
 from holdfast.chaos.points import home_file
 from holdfast.chaos.shop import app
 from holdfast.chaos.stage import Stage, StoryFailed
 from holdfast.clock import elapsed_seconds
+from holdfast.crew.ledger import ACCEPTED, REPEAT
 from holdfast.errors import HoldfastError
 
 STORY_SECONDS: Final = 120.0
@@ -71,7 +71,7 @@ async def play(story: Story, seed: int, folder: Path, tell: Callable[[str], None
         finally:
             await stage.close()
         entered = await books()
-    attempts = stage.bank.attempts()
+    attempts = stage.bank.entries()
     stage.problems += audit.problems(stage.ordered, attempts, entered)
     if len(stage.faults) < story.least_faults:
         seen = f"{len(stage.faults)} of {story.least_faults} faults were seen to happen"

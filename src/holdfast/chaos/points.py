@@ -92,11 +92,6 @@ def home_file(folder: Path) -> Path:
     return folder / "shop.db"
 
 
-def ledger_file(folder: Path) -> Path:
-    """Where a story keeps the ledger of its bank."""
-    return folder / "ledger.jsonl"
-
-
 async def open_home() -> Home:
     """The home of this process, with the fault that is to happen to it."""
     part = own_part()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import holdfast as hf
-from holdfast.chaos.bank import Bank
-from holdfast.chaos.points import ledger_file, open_home, own_part
+from holdfast.chaos.points import open_home, own_part
+from holdfast.crew.ledger import LEDGER_FILE, Bank
 
 LIMITS: Final = hf.Limits(
     lease_ms=own_part().lease_ms,
@@ -43,17 +43,16 @@ class NoAddress(Exception):
 
 
 @app.consumer(OrderPlaced, retry=RETRY)
-async def bill(event: OrderPlaced) -> str:
+async def bill(event: OrderPlaced) -> None:
     """Charge for an order, send the invoice, and enter it into the books."""
     if event.customer == BROKEN:
         os.kill(os.getpid(), signal.SIGKILL)  # as a bug in somebody's C library would
     info = hf.current()
     assert isinstance(info, hf.HandlerInfo)
-    payment = Bank(ledger_file(Path(own_part().folder))).charge(event.order, event.cents, info.idempotency_key)
+    Bank(Path(own_part().folder) / LEDGER_FILE).charge(event.order, event.cents, info.idempotency_key)
     if not await Customer.at(event.customer).address_on_file():
         raise NoAddress(f"{event.customer} has no address: where does the invoice of {event.order} go?")
     await hf.send(Books.at("shop").enter, event.order)
-    return payment
 
 
 class Customer(hf.Actor, app=app):

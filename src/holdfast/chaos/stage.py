@@ -11,12 +11,13 @@ from typing import Final
 
 import holdfast as hf
 from holdfast.actors.record import key_of
-from holdfast.chaos import crew
-from holdfast.chaos.bank import Attempt, Bank
-from holdfast.chaos.crew import Said, Worker
+from holdfast.chaos import cast
+from holdfast.chaos.cast import Worker
 from holdfast.chaos.looking import books, is_under_way, until
-from holdfast.chaos.points import Fault, Part, ledger_file
+from holdfast.chaos.points import Fault, Part
 from holdfast.chaos.shop import RETRY, Books, OrderPlaced, app
+from holdfast.crew.ledger import LEDGER_FILE, Bank, Entry
+from holdfast.crew.process import Said
 
 CUSTOMERS: Final = ("Ada", "Bram", "Chidi", "Dilek", "Emma")
 LONG_LEASE_MS: Final = 20_000
@@ -32,7 +33,7 @@ class Stage:
 
     def __init__(self, folder: Path, random: Random, tell: Callable[[str], None]) -> None:
         self.random = random
-        self.bank = Bank(ledger_file(folder))
+        self.bank = Bank(folder / LEDGER_FILE)
         self.ordered: dict[str, int] = {}
         self.faults: list[str] = []
         self.problems: list[str] = []
@@ -67,7 +68,7 @@ class Stage:
         """A new worker, called A, B, C…, to which ``fault`` is going to happen."""
         name = chr(ord("A") + len(self._workers))
         part = Part(folder=str(self._folder), lease_ms=lease_ms, attempts=attempts, fault=fault)
-        worker = await Worker.start(name, part, crew.CODE)
+        worker = await cast.at_work(name, part, cast.CODE)
         self._workers.append(worker)
         return worker
 
@@ -135,9 +136,9 @@ class Stage:
 
         await until(are_billed)
 
-    def attempts(self, order: str) -> list[Attempt]:
+    def attempts(self, order: str) -> list[Entry]:
         """What the bank heard of an order."""
-        return [attempt for attempt in self.bank.attempts() if attempt.order == order]
+        return [attempt for attempt in self.bank.entries() if attempt.order == order]
 
     async def close(self) -> None:
         """Stop every worker."""

@@ -6,7 +6,7 @@ kept, and about one that somebody has tampered with.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Struct
 
 import holdfast as hf
+from holdfast.crew.audit import Charge, Due, entries_by_order, problems
+from holdfast.crew.ledger import ACCEPTED, LEDGER_FILE, REFUND, REPEAT, Entry
 from holdfast.demo.shop import InvalidCart, Order, OutOfStock
 from holdfast.errors import ConfigurationError, NotFound, StepTimeout
 from holdfast.replay.entries import Failed, Tried
@@ -23,13 +25,19 @@ from holdfast.workflows.record import COMPLETED, ENDED, FAILED, partition_of
 T = TypeVar("T")
 
 ORDERS_FILE: Final = "orders.jsonl"
-LEDGER_FILE: Final = "ledger.jsonl"
 HOME_FILE: Final = "shop.db"
 
 CONFIRMED: Final = "confirmed"
 COMPENSATED: Final = "compensated"
 REJECTED: Final = "rejected"
 LOST: Final = "lost"
+
+CHARGES: Final[dict[str, Charge]] = {
+    CONFIRMED: "kept",
+    COMPENSATED: "refunded",
+    REJECTED: "absent",
+    LOST: "absent",
+}
 
 REJECTIONS: Final = frozenset({InvalidCart.__name__, OutOfStock.__name__})
 """The errors of orders that took nothing, so that there is nothing to undo."""
@@ -39,17 +47,6 @@ READ_TABLES: Final = {
     "reservations": "SELECT order_id, sku, quantity FROM reservations",
     "stock": "SELECT sku, initial, free FROM stock",
 }
-
-
-class Entry(Struct, frozen=True):
-    """One line of the bank's ledger."""
-
-    at: int
-    what: str
-    order: str
-    cents: int
-    key: str | None
-    payment: str | None
 
 
 class Tables(Struct, frozen=True):
@@ -105,7 +102,7 @@ async def audit(folder: Path) -> Audit:
 def compare(orders: list[Order], ledger: list[Entry], executions: dict[str, Recorded | None], tables: Tables) -> Audit:
     """Compare books that were read already; an execution that is ``None`` was not found."""
     books = _Books(orders, ledger, executions, tables)
-    books.check_orders()
+    books.check_charges()
     books.check_sales()
     books.check_stock()
     return books.audit()
@@ -140,13 +137,7 @@ class _Books:
         self.tables = tables
         self.problems: list[str] = []
         self.outcomes = {id: self._outcome(id, recorded) for id, recorded in executions.items()}
-        self.accepted: defaultdict[str, list[Entry]] = defaultdict(list)
-        self.refunds: defaultdict[str, list[Entry]] = defaultdict(list)
-        for entry in ledger:
-            if entry.what == "accepted":
-                self.accepted[entry.order].append(entry)
-            elif entry.what == "refund":
-                self.refunds[entry.order].append(entry)
+        self.accepted = entries_by_order(ledger, ACCEPTED)
 
     def _outcome(self, id: str, recorded: Recorded | None) -> str:
         if recorded is None:
@@ -165,26 +156,10 @@ class _Books:
 
     # ── Checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def check_orders(self) -> None:
+    def check_charges(self) -> None:
         """Every confirmed order is paid once and in full, every other one not at all or paid back."""
-        for id, order in self.orders.items():
-            accepted = [entry.cents for entry in self.accepted[id]]
-            refunded = [entry.cents for entry in self.refunds[id]]
-            outcome = self.outcomes[id]
-            if outcome == CONFIRMED:
-                fine = accepted == [order.total_cents] and not refunded
-            elif outcome == COMPENSATED:
-                fine = len(accepted) <= 1 and accepted == refunded
-            else:
-                fine = not accepted and not refunded
-            if not fine:
-                due = f" over {order.total_cents} cents" if outcome == CONFIRMED else ""
-                self._say(id, f"it is {outcome}{due}, but was charged {accepted} and refunded {refunded} cents")
-        for id in (self.accepted.keys() | self.refunds.keys()) - self.orders.keys():
-            self._say(id, "the bank knows an order that nobody placed")
-        keys = Counter(entry.key for entries in self.accepted.values() for entry in entries)
-        for key in [key for key, count in keys.items() if count > 1]:
-            self._say(str(key), "the bank accepted one idempotency key more than once")
+        due = {id: Due(order.total_cents, CHARGES[self.outcomes[id]]) for id, order in self.orders.items()}
+        self.problems += problems(due, self.ledger)
 
     def check_sales(self) -> None:
         """The shop's own table has each confirmed order exactly once, with the payment the bank made."""
@@ -234,11 +209,11 @@ class _Books:
             lost=outcomes[LOST],
             reasons=dict(reasons.most_common()),
             time_outs_survived=sum(_timed_out(entry) for each in recorded for entry in each.entries),
-            charges_attempted=len(self.ledger) - whats["refund"],
-            charges_accepted=whats["accepted"],
-            repeats_recognised=whats["repeat"],
+            charges_attempted=sum(entry.key is not None for entry in self.ledger),
+            charges_accepted=whats[ACCEPTED],
+            repeats_recognised=whats[REPEAT],
             duplicate_charges_accepted=sum(len(entries) - 1 for entries in self.accepted.values() if entries),
-            refunds=whats["refund"],
+            refunds=whats[REFUND],
             problems=self.problems,
         )
 

@@ -53,11 +53,11 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def serve(handle: Handle) -> None:
     """Answer POST requests with ``handle(path, data)``, each in a thread, until standard input ends.
 
-    The first line on standard output is the service's URL.
+    The only line on standard output is a JSON object with the service's ``url``.
     """
     server = _Server((ADDRESS, 0), _handler_of(handle))
     threading.Thread(target=server.serve_forever, name="server", daemon=True).start()
-    print(f"http://{ADDRESS}:{server.server_address[1]}", flush=True)
+    print(json.dumps({"url": f"http://{ADDRESS}:{server.server_address[1]}"}), flush=True)
     sys.stdin.buffer.read()
     server.shutdown()
 

@@ -17,9 +17,10 @@ from msgspec import Struct
 import holdfast as hf
 from holdfast.clock import elapsed_seconds
 from holdfast.demo import generate
-from holdfast.demo.audit import LEDGER_FILE, ORDERS_FILE, home_url
-from holdfast.demo.processes import Child, Workers
+from holdfast.demo.audit import ORDERS_FILE, home_url
+from holdfast.demo.outside import outside_world
 from holdfast.demo.shop import CATALOGUE, SCHEMA, Order, app, checkout
+from holdfast.demo.workers import Workers
 from holdfast.errors import ExecutionError
 from holdfast.workflows.record import PARTITION_PREFIX, RUNNING, id_of
 
@@ -108,20 +109,13 @@ async def _stock_up(orders: Sequence[Order]) -> None:
 
 @asynccontextmanager
 async def _world(folder: Path, orders: Sequence[Order]) -> AsyncGenerator[Workers]:
-    """The payment service, the warehouse and the workers, in processes of their own; and the app, open here."""
+    """The services outside and the workers, in processes of their own; and the app, open here."""
     url = home_url(folder)
     app.home_url = url
     async with AsyncExitStack() as running:
         await running.enter_async_context(app)
         await _stock_up(orders)
-        payments = await Child.start(folder / "payments.log", "holdfast.demo.payments", str(folder / LEDGER_FILE))
-        running.push_async_callback(payments.stop)
-        warehouse = await Child.start(folder / "warehouse.log", "holdfast.demo.warehouse", url)
-        running.push_async_callback(warehouse.stop)
-        environment = {
-            "SHOP_PAYMENTS_URL": await payments.line(),
-            "SHOP_WAREHOUSE_URL": await warehouse.line(),
-        }
+        environment = await running.enter_async_context(outside_world(folder, url))
         workers = await Workers.start(folder / "workers.log", url, WORKERS, **environment)
         running.push_async_callback(workers.stop)
         yield workers

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.chaos.bank import ACCEPTED, REPEAT
-from holdfast.chaos.crew import Said
 from holdfast.chaos.looking import head_of
 from holdfast.chaos.points import Action, Fault, Moment, Point
 from holdfast.chaos.shop import Customer
 from holdfast.chaos.stage import LONG_LEASE_MS, Stage, many, order_of, times
 from holdfast.clock import SystemClock
+from holdfast.crew.ledger import ACCEPTED, REPEAT
+from holdfast.crew.process import Said
 
 ORDERS: Final = 3
 SHORT_LEASE_MS: Final = 1_200

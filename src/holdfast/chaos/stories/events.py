@@ -7,14 +7,14 @@ from signal import SIGKILL
 from typing import Final
 
 import holdfast as hf
+from holdfast.actors.turn.stages.failure import DEATHS_PER_ATTEMPT
 from holdfast.actors.admin.listing import ParkedMessage
-from holdfast.actors.turn.failure import DEATHS_PER_ATTEMPT
-from holdfast.chaos.bank import ACCEPTED, REPEAT
-from holdfast.chaos.crew import Worker
+from holdfast.chaos.cast import Worker
 from holdfast.chaos.looking import in_outbox, parked, until
 from holdfast.chaos.points import CONSUMER_PREFIX, Fault, Point
 from holdfast.chaos.shop import BROKEN, RETRY, Customer, Shop, app
 from holdfast.chaos.stage import Stage, StoryFailed, many, times
+from holdfast.crew.ledger import ACCEPTED, REPEAT
 
 ORDERS: Final = 3
 MOST_DEATHS: Final = 2 * DEATHS_PER_ATTEMPT
