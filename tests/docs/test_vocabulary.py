@@ -71,7 +71,7 @@ ALLOWED: dict[str, int] = {
     "src/holdfast/compat": 1,
     "src/holdfast/coordination": 72,
     "src/holdfast/cost": 9,
-    "src/holdfast/demo": 13,
+    "src/holdfast/demo": 9,
     "src/holdfast/http": 53,
     "src/holdfast/infra": 30,
     "src/holdfast/kernel": 75,
