@@ -20,7 +20,7 @@ def until(worker, found):
 
 @pytest.fixture
 def carts(shop, worker):
-    """Two carts, the first with a message that was set aside."""
+    """Two carts, the first with a parked message."""
     shop.json("actor", "call", "Cart", "u1", "add", '["lamp", 2]')
     shop.json("actor", "call", "Cart", "u2", "add", '{"sku": "chair"}')
     shop.json("actor", "send", "Cart", "u1", "add", '{"sku": "bad lamp"}')
@@ -252,7 +252,7 @@ def test_a_message_is_unparked_with_other_arguments(carts, worker):
 def test_a_message_is_unparked_without_any_code(carts, worker):
     place = place_of(carts)
     result = carts.invoke("actor", "unpark", "Cart", "u1", place, "--home", carts.home, app=None)
-    assert result.output == "Cart u1: the message goes through the inbox again\n"
+    assert result.output == "Cart u1: the message is in the inbox again\n"
 
     async def parked_again():
         return [each for each in await worker.app.actor("Cart", "u1").parked() if each.place != place]

@@ -86,5 +86,5 @@ def test_somebody_has_to_say_which(shop, worker):
     for command in ("retry", "cancel", "terminate"):
         result = shop.invoke("bulk", command, "--yes")
         assert result.exit_code == 2
-        assert "Which ones?" in result.output
+        assert "Which executions?" in result.output
     assert shop.refusal("bulk", "cancel", "--status", "COMPLETED", "--yes")["code"] == "invalid_input"

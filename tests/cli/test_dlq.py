@@ -75,7 +75,7 @@ def test_an_event_is_handled_again_and_may_be_another_one(parked):
     id = rows(parked, "!shop!bill")[0]["id"]
     assert parked.refusal("dlq", "redrive", id, "--args", '{"orde": "1"}')["code"] == "invalid_input"
     output = parked.invoke("dlq", "redrive", id, "--args", '{"order": "order 1"}').output
-    assert output.startswith("!shop!bill order-1: handle goes through the inbox again")
+    assert output.startswith("!shop!bill order-1: handle is in the inbox again")
     while not parked.path("billed").exists() or parked.path("billed").read_text() != "order 1":
         pass
 

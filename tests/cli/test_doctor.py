@@ -77,7 +77,7 @@ def test_work_without_a_worker_is_a_warning(started):
     change(started, due_at=1)
     found = findings(started)["overdue"]
     assert found["level"] == "warn"
-    assert "1 executions should have been looked at" in found["told"]
+    assert "1 executions are overdue" in found["told"]
 
 
 async def doctors(home):
@@ -93,7 +93,7 @@ async def test_where_processes_are_not_heard_of_only_their_leases_tell():
     await home.store.write(Put(msgspec.structs.replace(lapsed, due_at=1)))
     found = await doctors(msgspec.structs.replace(home, writes_are_paid=True, reads_are_paid=True, hears_peers=False))
     assert (found["overdue"].level, found["peers"].level) == ("warn", "ok")
-    assert "not heard of here; 1 executions are unfinished" in found["peers"].told
+    assert "cannot be seen; 1 executions are unfinished" in found["peers"].told
     assert (await doctors(home))["peers"].level == "warn"
 
 

@@ -113,7 +113,7 @@ def test_what_aws_would_refuse_is_refused_here(shop, arguments, complaint):
 def test_what_is_said_about_a_function_that_is_not_made_is_refused(shop, option):
     result = shop.invoke("infra", "template", "--prefix", "shop", *option, app=None)
     assert result.exit_code == 2
-    assert f"{option[0]} is about the function, which is made only with --code" in result.stderr
+    assert f"{option[0]} is about the function, which is created only with --code" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--key-arn", "--alarm-topic-arn"])

@@ -62,7 +62,7 @@ def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: b
 def main() -> None:
     """Durable workflows and actors on one file. To see it: holdfast demo.
 
-    Commands find the home they are about by --app MODULE:APP (or $HOLDFAST_APP) or by --home URL (or $HOLDFAST_URL).
+    Commands find their home by --app MODULE:APP (or $HOLDFAST_APP) or by --home URL (or $HOLDFAST_URL).
     Add --json to any of them for a machine-readable answer. Exit status: 0 done, 1 an error, 2 wrong usage.
     """
 

@@ -1,4 +1,6 @@
-"""``holdfast actor``: call, send, delete, and mend what has stopped at a message. Looking is in ``actor_show``."""
+"""``holdfast actor``: call, send, delete, and repair what has halted at a message. What only reads is in
+``actor_show``.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ args_option: Final = click.option(
 
 @click.group("actor")
 def actor() -> None:
-    """Look at actors, call them, and mend those that have stopped at a message. NAME is the actor's class."""
+    """Inspect actors, call them, and repair those that have halted at a message. NAME is the actor's class."""
 
 
 actor.add_command(ls)
@@ -144,10 +146,9 @@ def send(
 )
 @on_home
 def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
-    """End an actor: its state and timers go. A later call begins it anew.
+    """End an actor: its state and timers go. A later call creates it again.
 
-    It is a call like any other: it needs the app's code, and a worker somewhere to run it. Messages that were set aside
-    stay.
+    It is a call like any other: it needs the app's code, and a worker somewhere to run it. Parked messages stay.
     """
     app = session.app()
     kind_of(app, name)
@@ -161,7 +162,7 @@ def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
     _done(session, name, key, "delete", "deleted")
 
 
-# ── Mending ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Repairing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @actor.command(
@@ -177,9 +178,10 @@ def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
 @args_option
 @on_home
 def unpark(session: Session, *, name: str, key: str, place: str, args: str | None) -> None:
-    """Put a message that was set aside back into the actor's inbox, behind those that wait.
+    """Put a parked message back into the actor's inbox, behind those that wait.
 
-    PLACE is what actor show calls it. With --args it gets other arguments, and the app's code is needed to check them.
+    PLACE is the place that actor show prints. With --args the message gets other arguments, and the app's code is
+    needed to check them.
     """
     app = mending_app(session, with_code=args is not None)
 
@@ -188,7 +190,7 @@ def unpark(session: Session, *, name: str, key: str, place: str, args: str | Non
         await app.actor(name, key).unpark(place, args=None if args is None else Raw(args.encode()))
 
     session.change("actor unpark", f"{name} {key}", mend, app)
-    _done(session, name, key, "unpark", "the message goes through the inbox again", place=place)
+    _done(session, name, key, "unpark", "the message is in the inbox again", place=place)
 
 
 @actor.command(
@@ -202,7 +204,7 @@ def unpark(session: Session, *, name: str, key: str, place: str, args: str | Non
 @click.argument("place")
 @on_home
 def discard(session: Session, *, name: str, key: str, place: str) -> None:
-    """Drop a message that was set aside, for good. PLACE is what actor show calls it."""
+    """Drop a parked message, for good. PLACE is the place that actor show prints."""
 
     async def mend(app: App) -> None:
         await check_parked(app, name, key, place)
@@ -237,13 +239,13 @@ def resume(session: Session, *, name: str, key: str) -> None:
 @key_argument
 @on_home
 def park(session: Session, *, name: str, key: str) -> None:
-    """Set aside the message that an actor has halted at, and let it go on with the next.
+    """Park the message that an actor has halted at. The actor continues with the next one.
 
     For the hidden actor of a consumer it needs the app's code.
     """
     app = mending_app(session, with_code=name.startswith(HIDDEN_MARK))
     session.change("actor park", f"{name} {key}", _on_halted(name, key, lambda app: app.actor(name, key).park()), app)
-    _done(session, name, key, "park", "has set its message aside and goes on")
+    _done(session, name, key, "park", "has parked its message and continues")
 
 
 def _on_halted(name: str, key: str, mend: Callable[[App], Any]) -> Callable[[App], Any]:
@@ -255,7 +257,7 @@ def _on_halted(name: str, key: str, mend: Callable[[App], Any]) -> Callable[[App
 
 
 def mending_app(session: Session, *, with_code: bool) -> App:
-    """The app on the home that is meant, with its code if that is needed."""
+    """The app on the chosen home, with its code if that is needed."""
     if not with_code:
         return session.any_app()
     app = session.app()

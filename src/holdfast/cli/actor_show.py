@@ -43,14 +43,14 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """Some actors, and where to go on."""
+    """Some actors, and the cursor of the next page."""
 
     actors: list[Row]
     cursor: str | None
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """All that ``actor show`` tells about an actor."""
+    """All that ``actor show`` prints about an actor."""
 
     actor: ActorStatus
     waiting: tuple[Message, ...]
@@ -70,14 +70,14 @@ class Shown(Struct, frozen=True, kw_only=True):
 )
 @click.argument("name", required=False)
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
-@click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
+@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
 @on_home
 def ls(session: Session, *, name: str | None, status: str | None, limit: int, after: str | None) -> None:
     """List actors, newest first: all of them, or those of one class.
 
-    Deleted ones are left out unless --status asks for them, and so are the hidden actors of consumers and schedules,
-    whose names begin with "!", unless NAME does.
+    Deleted ones are left out unless --status asks for them. The hidden actors of consumers and schedules, whose names
+    begin with "!", are left out unless NAME asks for them.
     """
 
     async def look(app: App) -> Listed:
@@ -144,9 +144,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 @click.argument("key")
 @on_home
 def show(session: Session, *, name: str, key: str) -> None:
-    """Show an actor: its state, its timers, the messages that wait and those that were set aside.
+    """Show an actor: its state, its timers, the messages that wait and those that are parked.
 
-    The state and the arguments of messages are shown; callback tokens never are.
+    The state and the arguments of messages are shown; callback tokens are not.
     """
 
     async def look(app: App) -> Shown:
@@ -166,7 +166,7 @@ def _lines(shown: Shown) -> Iterator[str]:
     if status.owner is not None:
         yield f"  owner     {status.owner}{'' if shown.owner_alive else ', which is gone'}"
     if status.halted_by is not None:
-        yield f"  halted    at {status.halted_by}: mend the cause, then actor resume; or actor park to go on without it"
+        yield f"  halted    at {status.halted_by}: fix the cause, then actor resume; or actor park to skip it"
     yield ""
     yield "  state"
     yield from (f"    {plain(line)}" for line in pretty(status.state))
@@ -174,7 +174,7 @@ def _lines(shown: Shown) -> Iterator[str]:
         yield ""
         yield from table(TIMER_HEADINGS, [_timer_cells(timer) for timer in status.timers], indent="  ")
     yield from _message_lines("waiting", shown.waiting)
-    yield from _message_lines("parked: set aside after their attempts failed; see actor unpark, discard", shown.parked)
+    yield from _message_lines("parked after their attempts failed; see actor unpark, discard", shown.parked)
 
 
 def pretty(value: Any) -> Sequence[str]:

@@ -33,15 +33,15 @@ FIRST_ERROR_STATUS: Final = 400
     ),
 )
 @click.argument("path")
-@click.option("--at", "url", metavar="URL", default=SERVED_AT, show_default=True, help="Where it is served.")
-@click.option("--method", metavar="METHOD", help="By default GET, and POST with --data.")
+@click.option("--at", "url", metavar="URL", default=SERVED_AT, show_default=True, help="Where the app is served.")
+@click.option("--method", metavar="METHOD", help="By default GET, or POST with --data.")
 @click.option("--data", metavar="JSON", help="The body.")
 @on_home
 def ask(session: Session, *, path: str, url: str, method: str | None, data: str | None) -> None:
     """Send a request to `holdfast serve` on this machine, and print the answer.
 
-    The token of the database is found by itself. It is sent to this machine's own addresses only, and to no other
-    user who listens there. The exit status is 1 if the answer is an error.
+    The token of the database is found automatically. It is sent only to this machine's own addresses, and only to a
+    server of the same user. The exit status is 1 if the answer is an error.
     """
     where = urlsplit(url)
     if where.scheme != "http" or where.hostname is None or not is_loopback_host(where.netloc):
@@ -61,7 +61,7 @@ def ask(session: Session, *, path: str, url: str, method: str | None, data: str 
         answer = connection.getresponse()
         text = answer.read().decode("utf-8", "replace")
     except (OSError, HTTPException) as error:
-        raise ConfigurationError(f"nobody answers at {url} ({error}): start it with holdfast serve") from error
+        raise ConfigurationError(f"no server answers at {url} ({error}): start one with holdfast serve") from error
     finally:
         connection.close()
     if text:
@@ -71,13 +71,13 @@ def ask(session: Session, *, path: str, url: str, method: str | None, data: str 
 
 
 def token_file_of(home_url: str) -> Path | None:
-    """Where the token of a home is, if it is a file."""
+    """The path of the token of a home, if the home is a file."""
     path = home_url.removeprefix("sqlite:///")
     return None if path == home_url else token_file(str(Path(path).resolve()))
 
 
 def _told(text: str, *, in_json: bool) -> str:
-    """An answer as it is printed: JSON stays what it is, and anything else is a text in it, if JSON is wanted."""
+    """An answer as it is printed. JSON stays as it is; any other text becomes a JSON string if JSON is wanted."""
     try:
         msgspec.json.decode(text)
     except UNREADABLE:

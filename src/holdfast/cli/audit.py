@@ -1,4 +1,4 @@
-"""``holdfast audit``: who changed what, when, and what came of it."""
+"""``holdfast audit``: who changed what, when, and with which result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HEADINGS = ("WHEN (UTC)", "WHO", "ACTION", "OUTCOME", "WHAT")
         "holdfast audit --home sqlite:///shop.db --since 2h --json",
     ),
 )
-@click.option("--since", metavar="TIME", type=moment_of, default="90d", show_default=True, help="How far to look back.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
+@click.option("--since", metavar="TIME", type=moment_of, default="90d", show_default=True, help="How far to go back.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="The most to list.")
 @on_home
 def audit(session: Session, *, since: datetime, limit: int) -> None:
     """List the changes that callers over HTTP and users of the command line have made, newest first.

@@ -1,4 +1,4 @@
-"""``holdfast aws``: make the table of a home on AWS, and clean up there."""
+"""``holdfast aws``: create the table of a home on AWS, and clean up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ url_argument = click.argument("url", metavar="[URL]", required=False)
 
 
 def _home_of(session: Session, url: str | None) -> str:
-    """The home that is meant. Raises ``ConfigurationError`` unless it is one on AWS."""
+    """The chosen home. Raises ``ConfigurationError`` unless it is on AWS."""
     chosen = url or session.home_url()
     parse_address(chosen)
     return chosen
@@ -36,16 +36,16 @@ def _home_of(session: Session, url: str | None) -> str:
 @url_argument
 @on_home
 def create(session: Session, *, url: str | None) -> None:
-    """Create the table of a home unless it is there, and wait until it can be used.
+    """Create the table of a home unless it exists, and wait until it is ready.
 
-    It is paid per request, and has expiry (TTL) and point-in-time recovery. `holdfast infra template` describes the
-    same table, and everything else that a home may have. Needs dynamodb:CreateTable, DescribeTable, UpdateTimeToLive
-    and UpdateContinuousBackups.
+    The table is billed per request, and has expiry (TTL) and point-in-time recovery. `holdfast infra template`
+    describes the same table, and everything else that a home may have. Needs dynamodb:CreateTable, DescribeTable,
+    UpdateTimeToLive and UpdateContinuousBackups.
     """
     home = _home_of(session, url)
     created = asyncio.run(create_table(home))
     table = parse_address(home).table
-    told = f"created the table {table}" if created else f"the table {table} is there already"
+    told = f"created the table {table}" if created else f"the table {table} exists already"
     session.answer({"home": home, "table": table, "created": created}, told)
 
 
@@ -57,20 +57,20 @@ def create(session: Session, *, url: str | None) -> None:
     ),
 )
 @url_argument
-@click.option("--dry-run", is_flag=True, help="Only count what would be deleted. It costs the same reads.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted. That costs the same reads.")
 @on_home
 def clean(session: Session, *, url: str | None, dry_run: bool) -> None:
-    """Delete executions that have expired, with all that belongs to them, and large values that nothing refers to.
+    """Delete expired executions with everything that belongs to them, and large values without a reference.
 
     For a cron job, once a day or a week: it reads the whole table, which costs half a read unit for each 4 KB. It may
-    be stopped anywhere and begun again, beside workers. Needs s3:DeleteObject on the bucket, besides what a worker
-    needs.
+    run while workers do, and it may be interrupted and run again. Needs s3:DeleteObject on the bucket, in addition to
+    what a worker needs.
     """
     home = _home_of(session, url)
     with Ticker(quiet=session.json) as ticker:
 
         def tell(items: int, cleaned: Cleaned) -> None:
-            ticker.tell(f"{items:,} items looked at, {cleaned.heads:,} entities have expired", items)
+            ticker.tell(f"{items:,} items read, {cleaned.heads:,} entities have expired", items)
 
         cleaned = asyncio.run(clean_up(home, dry_run=dry_run, tell=tell))
     told = (

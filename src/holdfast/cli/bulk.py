@@ -1,4 +1,4 @@
-"""``holdfast bulk``: the same for all executions that are chosen."""
+"""``holdfast bulk``: one command for all selected executions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from holdfast.workflows.handle import Handle
 SHOWN: Final = 10
 ALL: Final = Selection()
 
-all_option: Final = click.option("--all", "everything", is_flag=True, help="All there are.")
-yes_option: Final = click.option("--yes", is_flag=True, help="Do it. Without it, only tell what would be done.")
-after_option: Final = click.option("--after", metavar="CURSOR", help="Go on where an earlier one ended.")
+all_option: Final = click.option("--all", "everything", is_flag=True, help="Every execution.")
+yes_option: Final = click.option(
+    "--yes", is_flag=True, help="Do it. Without this option, only print what would be done."
+)
+after_option: Final = click.option("--after", metavar="CURSOR", help="Continue where an earlier command ended.")
 reason_option: Final = click.option("--reason", default="", help="Why.")
 
 
 class Failure(Struct, frozen=True):
-    """One that was left as it is, and why."""
+    """An execution that was left unchanged, and why."""
 
     workflow: str
     id: str
@@ -39,7 +41,7 @@ class Failure(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """How far it is. ``cursor`` is where to go on."""
+    """The progress. ``cursor`` is where to continue."""
 
     changed: int = 0
     failed: list[Failure] = []
@@ -48,15 +50,16 @@ class Tally(Struct):
 
 @click.group("bulk")
 def bulk() -> None:
-    """Retry, cancel, terminate or delete all executions that are chosen.
+    """Retry, cancel, terminate or delete all selected executions.
 
-    Without --yes nothing is changed: it tells what would be. Each is tried by itself: what fails is told at the end,
-    and the exit status is 1 then. To go on after an interruption run the same command again.
+    Without --yes nothing is changed: the command prints what it would change. Each execution is tried by itself.
+    Failures are listed at the end, and the exit status is 1 then. To continue after an interruption, run the same
+    command again.
     """
 
 
 def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Declare a command on all executions that are chosen. ``lines`` are examples."""
+    """Declare a command on all selected executions. ``lines`` are examples."""
 
     def declare(function: Callable[..., None]) -> click.Command:
         @selecting
@@ -67,7 +70,9 @@ def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.C
         def checked(*args: Any, selection: Selection, everything: bool, **options: Any) -> None:
             if everything != (selection == ALL):
                 raise click.UsageError(
-                    "--all is alone." if everything else "Which ones? Say it by options, or add --all."
+                    "--all cannot be combined with options that select."
+                    if everything
+                    else "Which executions? Select them by options, or add --all."
                 )
             function(*args, selection=selection, **options)
 
@@ -83,7 +88,7 @@ def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.C
 )
 @on_home
 def retry(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
-    """Go on with executions that ended badly, from the operations that failed. Needs the app's code."""
+    """Continue executions that ended badly, from the operations that failed. Needs the app's code."""
     app = session.app()
     _run(session, app, Chosen(selection, app.runtime, app.handle), "retry", retrying(), yes=yes, after=after)
 
@@ -92,7 +97,7 @@ def retry(session: Session, *, selection: Selection, yes: bool, after: str | Non
 @reason_option
 @on_home
 def cancel(session: Session, *, selection: Selection, reason: str, yes: bool, after: str | None) -> None:
-    """Ask executions that have not ended to stop: their clean-ups and sagas run first."""
+    """Ask unfinished executions to stop. Their clean-ups and sagas run first."""
     app, verb = session.any_app(), cancelling(reason)
     _run(session, app, _chosen(selection, app), "cancel", verb, yes=yes, after=after)
 
@@ -109,13 +114,13 @@ def terminate(session: Session, *, selection: Selection, reason: str, yes: bool,
 @on_chosen("delete", "holdfast bulk delete --home sqlite:///shop.db --status COMPLETED --older-than 90d --yes")
 @on_home
 def delete(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
-    """Delete executions that have ended, with all they have stored. Those that go on are left alone."""
+    """Delete executions that have ended, with all they have stored. Unfinished ones stay."""
     app = session.any_app()
     _run(session, app, _chosen(selection, app), "delete", deleting(), yes=yes, after=after)
 
 
 def _told(selection: Selection) -> str:
-    """What was asked for, in one line."""
+    """The request, in one line."""
     named = ((name, getattr(selection, name)) for name in selection.__struct_fields__)
     return as_json({name: value for name, value in named if value})
 
@@ -138,7 +143,7 @@ def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *,
         )
     except (HoldfastError, KeyboardInterrupt):
         if tally.cursor is not None:
-            echo(f"{tally.changed:,} {verb.done} so far; to go on: --after {tally.cursor}", err=True)
+            echo(f"{tally.changed:,} {verb.done} so far; to continue: --after {tally.cursor}", err=True)
         raise
     lines = [f"{tally.changed:,} {verb.done}"]
     lines += [f"not {verb.done}: {each.workflow} {plain(each.id)}: {plain(each.message)}" for each in tally.failed]

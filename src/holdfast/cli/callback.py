@@ -14,7 +14,7 @@ token_argument: Final = click.argument("token", metavar="TOKEN", type=token)
 
 @click.group("callback")
 def callback() -> None:
-    """Answer a callback: whoever holds its token may, once. TOKEN may be - to read it from standard input."""
+    """Answer a callback, once. The token is the permission. TOKEN may be - to read it from standard input."""
 
 
 @callback.command(
@@ -58,6 +58,6 @@ def fail(session: Session, *, token: str, message: str, error_type: str) -> None
 @token_argument
 @on_home
 def heartbeat(session: Session, *, token: str) -> None:
-    """Say that the work goes on: the callback's heartbeat time-out starts anew."""
+    """Report that the work continues: the callback's heartbeat time-out starts again."""
     session.run(lambda app: app.callback(token).heartbeat())
     session.answer({"action": "heartbeat"}, "the callback is kept alive")

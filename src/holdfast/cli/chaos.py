@@ -1,4 +1,4 @@
-"""``holdfast chaos``: let one thing go wrong in real processes, tell what happens, and compare the books."""
+"""``holdfast chaos``: inject one fault into real processes, report what happens, and compare the books."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ BY_NAME: Final = {story.name: story for story in STORIES}
 def chaos() -> None:
     """Watch messaging survive what kills other systems: eight stories, with real kill -9 and SIGSTOP.
 
-    Each plays in a home of its own, with real workers and a bank that they do not control. At the end the bank's
-    ledger, the shop's books and what was ordered are compared: the exit status is 0 only if the fault was seen to
-    happen and all is well.
+    Each plays in a home of its own, with real workers and a bank that they do not control. At the end the bank's ledger
+    and the shop's books are compared with the orders. The exit status is 0 only if the fault was observed and the books
+    agree.
     """
 
 
@@ -59,7 +59,7 @@ def ls(*, as_json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is read a
     type=int,
     default=USUAL_SEED,
     show_default=True,
-    help="What is left to chance: what is ordered, and which order it happens to.",
+    help="Decides what is random: the orders, and the one that the fault hits.",
 )
 @click.option("--keep", is_flag=True, help="Keep the files: the home, the bank's ledger, what the workers logged.")
 @json_option
@@ -79,7 +79,7 @@ def run(*, name: str, seed: int, keep: bool, as_json: bool, debug: bool) -> None
 
 
 def _play(story: Story, seed: int, *, keep: bool, quiet: bool) -> tuple[Outcome, Path | None]:
-    """Play a story in a folder of its own; answers what came of it, and the folder if that is still there."""
+    """Play a story in a folder of its own; returns the outcome, and the folder if it was kept."""
 
     def tell(text: str) -> None:
         if not quiet:

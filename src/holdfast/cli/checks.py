@@ -1,4 +1,4 @@
-"""The checks of ``holdfast doctor``: each looks at one thing and finds it ok, worth a warning, or failed."""
+"""The checks of ``holdfast doctor``: each examines one thing and finds it ok, worth a warning, or failed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ WARN: Final = "warn"
 FAIL: Final = "fail"
 
 OVERDUE_MS: Final = 30_000
-"""Work that nobody has taken up for so long will not be taken up by itself: the sweep comes by every few seconds."""
+"""Work that has waited this long will not be picked up: the sweep runs every few seconds."""
 
 LITTLE_SPACE_BYTES: Final = 256 * 2**20
 LARGE_LOG_BYTES: Final = 64 * 2**20
-"""Well above what the log is cut back to: then something holds an old snapshot open."""
+"""Well above the size to which the log is truncated. A larger log means that a process holds an old snapshot open."""
 
 EXAMPLES: Final = 3
 SYNCHRONOUS: Final = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
@@ -61,7 +61,7 @@ class Finding(Struct, frozen=True):
 
 
 async def check_file(home: Home) -> AsyncIterator[Finding]:
-    """What can be said about the database file, if there is one."""
+    """The findings about the database file, if there is one."""
     if not isinstance(home.transactions, SqliteStore):
         yield Finding(OK, "store", f"{home.url} has no file to examine")
         return
@@ -90,7 +90,7 @@ def _check_permissions(facts: Checkup) -> Iterator[Finding]:
     for path, mode in open_to_others.items():
         yield Finding(WARN, "permissions", f"{path} is open to other users ({mode:04o}): chmod go= {path}")
     for path in facts.foreign:
-        yield Finding(WARN, "permissions", f"{path} belongs to another user than the one who runs this")
+        yield Finding(WARN, "permissions", f"{path} belongs to a user other than the one running this command")
     if not open_to_others:
         modes = ", ".join(f"{path.rpartition('/')[2]} {mode:04o}" for path, mode in facts.modes.items())
         yield Finding(OK, "permissions", modes)
@@ -122,7 +122,7 @@ class Census(Struct):
 
 
 async def check_work(home: Home, clock: Clock, known: Collection[str] | None) -> list[Finding]:
-    """Whether the executions get on. ``known`` are the workflows that there is code for, if that is known."""
+    """Whether the executions make progress. ``known`` are the workflows that have code here, if code was loaded."""
     census = await _census(home.store)
     peers = sorted(peer for peer in home.doorbell.peers() if home.doorbell.alive(peer))
     findings = [_counted(census), _check_blocked(census), _check_crashes(census), *_check_undos(census)]
@@ -182,7 +182,7 @@ def _check_blocked(census: Census) -> Finding:
     if not census.blocked:
         return Finding(OK, "blocked", "no execution waits for code that fits")
     told = (
-        f"{len(census.blocked):,} executions wait for code that fits, {_named(census.blocked, str)}. They go on by "
+        f"{len(census.blocked):,} executions wait for code that fits, {_named(census.blocked, str)}. They continue by "
         "themselves once a worker has it: roll back, deploy code that fits, or holdfast move. holdfast ls --status "
         "BLOCKED lists them"
     )
@@ -194,14 +194,14 @@ def _check_crashes(census: Census) -> Finding:
         return Finding(OK, "crashes", "no execution was parked because its processes died")
     told = (
         f"{len(census.parked):,} executions are parked because their processes died, {_named(census.parked, str)}. "
-        "Mend the cause, then holdfast resume each; holdfast ls --status BLOCKED lists them"
+        "Fix the cause, then holdfast resume each; holdfast ls --status BLOCKED lists them"
     )
     return Finding(WARN, "crashes", told)
 
 
 def _check_undos(census: Census) -> Iterator[Finding]:
     if census.broken:
-        told = f"an undo of {_named(census.broken)} gave up: look with holdfast show, mend, then holdfast retry"
+        told = f"an undo of {_named(census.broken)} gave up: see holdfast show, fix the cause, then holdfast retry"
         yield Finding(WARN, "compensation", told)
 
 
@@ -216,11 +216,12 @@ def _check_known(census: Census, known: Collection[str]) -> Finding:
 async def _check_halted(store: Store) -> Finding:
     halted = [head.partition async for head in _heads(store, actors.PARTITION_PREFIX, actors.HALTED)]
     if not halted:
-        return Finding(OK, "halted", "no actor or consumer has stopped at a message")
+        return Finding(OK, "halted", "no actor or consumer has halted at a message")
     named = _named(halted, actors.describe_partition)
     show = join(("holdfast", "actor", "show", actors.actor_of(halted[0]), actors.key_of(halted[0])))
     told = (
-        f"{len(halted):,} halted at a message that fails, {named}: look with {show}, mend, then holdfast actor resume"
+        f"{len(halted):,} halted at a message that fails, {named}: inspect it with {show}, fix the cause, then "
+        "holdfast actor resume"
     )
     return Finding(WARN, "halted", told)
 
@@ -234,9 +235,9 @@ async def _check_parked(store: Store) -> Finding:
         if (after := page.cursor) is None:
             break
     if not count:
-        return Finding(OK, "parked", "no message or event was set aside")
-    told = f"{count:,} messages were set aside because they fail: look with holdfast dlq ls"
-    return Finding(WARN, "parked", f"{told}, mend, then holdfast dlq redrive")
+        return Finding(OK, "parked", "no message or event is parked")
+    told = f"{count:,} messages are parked because they failed: list them with holdfast dlq ls"
+    return Finding(WARN, "parked", f"{told}, fix the cause, then holdfast dlq redrive")
 
 
 async def _check_overdue(home: Home, now: int) -> Finding:
@@ -245,23 +246,21 @@ async def _check_overdue(home: Home, now: int) -> Finding:
     after: str | None = None
     while True:
         page = await home.store.due(now - OVERDUE_MS, after=after)
-        # A head that is worked on is not among them: its lease is extended. A parked one is not late.
+        # An entity with an owner is not among them: its lease is renewed. A parked one is not late.
         late = [head for head in page.items if head.status in CLAIMABLE and head.due_at != PARKED_DUE_AT]
         overdue += len(late)
         oldest = min([oldest, *(_look_at(head) for head in late)])
         if (after := page.cursor) is None:
             break
     if overdue:
-        told = (
-            f"{overdue} executions should have been looked at, the first {duration(now - oldest)} ago: is a worker up?"
-        )
+        told = f"{overdue} executions are overdue, the first for {duration(now - oldest)}: is a worker up?"
         return Finding(WARN, "overdue", told)
     return Finding(OK, "overdue", f"nothing has waited for a worker for more than {duration(OVERDUE_MS)}")
 
 
 def _can_hear(home: Home) -> bool:
-    """Whether the processes of a home are heard of here. Where each write is billed they are on other machines: then
-    the only sign of life of an owner is his lease.
+    """Whether this process can see the other processes of the home. Where each write is billed they run on other
+    machines, and the only sign of life of an owner is its lease.
     """
     return home.hears_peers
 
@@ -272,7 +271,7 @@ def _look_at(head: Item) -> int:
 
 def _unheard(census: Census) -> Finding:
     waiting = sum(census.workflows.values())
-    return Finding(OK, "peers", f"processes elsewhere are not heard of here; {waiting} executions are unfinished")
+    return Finding(OK, "peers", f"processes on other machines cannot be seen; {waiting} executions are unfinished")
 
 
 def _check_peers(peers: Collection[str], census: Census) -> Finding:

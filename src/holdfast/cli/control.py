@@ -12,7 +12,7 @@ from holdfast.cli.values import json_value
 
 
 def on_execution(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Declare a command on one execution, which is named by its workflow and its id. ``lines`` are examples."""
+    """Declare a command on one execution, named by its workflow and its id. ``lines`` are examples."""
 
     def declare(function: Callable[..., None]) -> click.Command:
         named = click.argument("workflow")(click.argument("id")(function))
@@ -52,7 +52,7 @@ def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
 @on_execution(
     "terminate", "holdfast terminate --home sqlite:///shop.db checkout order-17 --reason 'duplicate of order-16'"
 )
-@click.option("--reason", default="terminated", help="Why; those that await the execution are told.")
+@click.option("--reason", default="terminated", help="Why; callers that await the execution see it.")
 @on_home
 def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
     """End an execution at once, without clean-up or compensation. Prefer cancel."""
@@ -71,7 +71,7 @@ def pause(session: Session, *, workflow: str, id: str) -> None:
 @on_execution("resume", "holdfast resume --home sqlite:///shop.db checkout order-17")
 @on_home
 def resume(session: Session, *, workflow: str, id: str) -> None:
-    """Go on with a paused execution, or with one that was parked because its processes died."""
+    """Continue a paused execution, or one that was parked because its processes died."""
     session.change("resume", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).resume())
     _done(session, workflow, id, "resume", "resumed")
 
@@ -79,7 +79,7 @@ def resume(session: Session, *, workflow: str, id: str) -> None:
 @on_execution("delete", "holdfast delete --home sqlite:///shop.db checkout order-17")
 @on_home
 def delete(session: Session, *, workflow: str, id: str) -> None:
-    """Delete an execution that has ended, with all it has stored; its id is free then."""
+    """Delete an execution that has ended, with all it has stored; its id can then be used again."""
     session.change("delete", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).delete())
     _done(session, workflow, id, "delete", "deleted")
 
@@ -87,12 +87,12 @@ def delete(session: Session, *, workflow: str, id: str) -> None:
 @on_execution("move", "holdfast move -a shop:app checkout order-17")
 @on_home
 def move(session: Session, *, workflow: str, id: str) -> None:
-    """Pin an execution to the app's code, because the code that it was pinned to is gone. Finished steps stay finished.
+    """Pin an execution to the app's code, if the code that it was pinned to is gone. Finished steps stay finished.
 
-    Needs the app's code, which has to be that of the workers.
+    Needs the app's code, which must be the code of the workers.
     """
     session.change("move", f"{workflow} {id}", lambda app: app.handle(workflow, id).move(), session.app())
-    _done(session, workflow, id, "move", "goes on with this code")
+    _done(session, workflow, id, "move", "continues with this code")
 
 
 @on_execution(
@@ -100,20 +100,22 @@ def move(session: Session, *, workflow: str, id: str) -> None:
     "holdfast retry -a shop:app checkout order-17",
     "holdfast retry --home sqlite:///shop.db checkout order-18 --now",
 )
-@click.option("--now", "at_once", is_flag=True, help="Of one that goes on: end the pauses of steps before attempts.")
+@click.option(
+    "--now", "at_once", is_flag=True, help="For an unfinished execution: end the pauses of steps between attempts."
+)
 @on_home
 def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
-    """Go on with an execution that ended badly, from the operation that failed. Finished steps are not repeated.
+    """Continue an execution that ended badly, from the operation that failed. Finished steps are not repeated.
 
-    Needs the app's code: replaying it shows what followed from the failure. With --now it is about an execution that
-    has not ended, and needs no code: steps that wait for their next attempts make them at once.
+    Needs the app's code: replaying it shows what followed from the failure. With --now the command is for an execution
+    that has not ended, and needs no code: steps that wait for their next attempts make them at once.
     """
     if at_once:
         session.change("retry", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).retry_now())
         _done(session, workflow, id, "retry-now", "steps in back-off are tried now")
         return
     session.change("retry", f"{workflow} {id}", lambda app: app.handle(workflow, id).retry(), session.app())
-    _done(session, workflow, id, "retry", "goes on from where it failed")
+    _done(session, workflow, id, "retry", "continues from where it failed")
 
 
 @on_execution("fork", "holdfast fork --home sqlite:///shop.db checkout order-17 order-17-again --before charge#0")

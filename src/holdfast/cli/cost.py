@@ -1,4 +1,4 @@
-"""``holdfast cost``: what things cost on AWS, worked out without it. Trials are in ``cost_trial``."""
+"""``holdfast cost``: what things cost on AWS, calculated without it. Trials are in ``cost_trial``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRICED = f"Dollars per million; prices of {US_EAST_1.region}, on demand, {US_EAS
 
 @click.group("cost", epilog=examples("holdfast cost workflow -a shop:app checkout '[\"order-17\"]'"))
 def cost() -> None:
-    """What things cost on AWS, by its list prices, worked out without it."""
+    """What things cost on AWS, calculated from its list prices without it."""
 
 
 cost.add_command(workflow)
@@ -29,9 +29,9 @@ cost.add_command(actor)
 @json_option
 @debug_option
 def tables_(*, as_json: bool, debug: bool) -> None:
-    """Print two published tables of what one's own checkpoints cost, worked out again from their formulas.
+    """Print two published tables of the cost of checkpoints, calculated again from their formulas.
 
-    Beside a cell that was printed with another figure than follows from the formulas, that figure is shown.
+    Where the published figure differs from the formulas, the cell shows it in parentheses.
     """
     del debug  # nothing here fails
     echo(_tables_as_json() if as_json else "\n".join(_tables_as_lines()))

@@ -1,4 +1,4 @@
-"""``holdfast cost workflow`` and ``holdfast cost actor``: one's own code on a trial home, and the bill of that."""
+"""``holdfast cost workflow`` and ``holdfast cost actor``: the app's code on a trial home, and its bill."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ T = TypeVar("T")
 PATIENCE_SECONDS: Final = 366 * 86_400.0
 REAL_PATIENCE_SECONDS: Final = 60.0
 REAL_PAUSE_SECONDS: Final = 1.0
-"""Longer than an entity that waits stays in memory with its lease (``Limits.linger_seconds``)."""
+"""Longer than a waiting entity stays in memory with its lease (``Limits.linger_seconds``)."""
 
 UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCKED"})
-"""One of these has done only part of its work: there is nothing to compare."""
+"""An execution with one of these statuses has done only part of its work, so there is nothing to compare."""
 
 METHOD: Final = "the journal of the first run, priced as they meter it"
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How a trial is made, and what is assumed of the functions."""
+    """How a trial is made, and what is assumed about the functions."""
 
     what_if: str
     runs: int
@@ -60,7 +60,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Callable[Concatenate[Session, P], T]:
     @click.option("--what-if", type=click.Choice(["aws"]), default="aws", help="Where it would run; AWS by default.")
-    @click.option("--runs", type=click.IntRange(1, 1000), default=10, help="How often it is done; 10 by default.")
+    @click.option("--runs", type=click.IntRange(1, 1000), default=10, help="The number of runs; 10 by default.")
     @click.option("--real-time", is_flag=True, help="On the real clock and event loop, for steps that use the network.")
     @click.option("--ms", "milliseconds", type=click.IntRange(1), default=200, help="Assumed: each invocation; 200.")
     @click.option("--memory-mb", type=click.IntRange(128), default=512, help="Assumed: memory of a function; 512.")
@@ -87,10 +87,9 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
 def workflow(session: Session, options: Options, *, name: str, input: str) -> None:
     """Run a workflow on a trial home in memory, and print what a million of it would cost on AWS.
 
-    Its steps run for real, as often as --runs says, in virtual time: hours of waiting pass at once. What the store is
-    asked for is metered as DynamoDB would bill it; queue and functions are assumed, and marked so. Beside it stands the
-    same work on other services. One that waits for a signal is billed as far as it comes, and
-    not compared.
+    Its steps run for real, as often as --runs says, in virtual time: hours of waiting pass at once. The store's
+    requests are metered as DynamoDB would bill them; queue and functions are assumed, and marked so. The same work on
+    other services stands next to it. A workflow that waits for a signal is billed up to that point and is not compared.
     """
     app = session.app()
     found = app.registry.workflow(name)
@@ -127,9 +126,9 @@ def workflow(session: Session, options: Options, *, name: str, input: str) -> No
 def actor(session: Session, options: Options, *, name: str, key: str, method: str, input: str) -> None:
     """Call an actor's method on a trial home in memory, and print what a million calls would cost on AWS.
 
-    The calls are a minute of virtual time apart, so that each finds the actor asleep; those that come together share
-    their writes and cost less, as they do with --real-time, where they are a second apart. A first call, which makes
-    the actor, is not counted.
+    The calls are a minute of virtual time apart, so each finds the actor asleep. Calls that arrive together share their
+    writes and cost less; with --real-time they are a second apart and do. A first call, which creates the actor, is not
+    counted.
     """
     app = session.app()
 
@@ -165,7 +164,7 @@ def _try(app: App, one: Callable[[int], Awaitable[None]], options: Options, *, w
 
 
 async def _end(app: App, name: str, id: str, options: Options) -> str:
-    """How the execution ended, or where it was when patience did."""
+    """How the execution ended, or its status at the time-out."""
     handle = app.handle(name, id)
     with suppress(ExecutionError, WaitTimeout):
         await handle.result(REAL_PATIENCE_SECONDS if options.real_time else PATIENCE_SECONDS)

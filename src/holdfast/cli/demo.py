@@ -1,4 +1,4 @@
-"""``holdfast demo``: run the demonstration, compare its books, and tell what came of it."""
+"""``holdfast demo``: run the demonstration, compare its books, and report the result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ EXAMPLE_FOLDER: Final = Path("shop-demo")
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What the demonstration answers."""
+    """The result of the demonstration."""
 
     audit: Audit
     run: Run | None
@@ -60,7 +60,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
     @property
     def problems(self) -> list[str]:
-        """What is off: in the books, or in the run itself."""
+        """What is wrong: in the books, or in the run itself."""
         missing = [] if self.run is None or len(self.run.kills) == len(KILLS_AT) else ["not every kill took place"]
         return [*self.audit.problems, *missing]
 
@@ -84,7 +84,7 @@ class Told(Struct, frozen=True, kw_only=True):
     "--keep",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the files of the run there; a folder that is not there yet, or empty.",
+    help="Keep the files of the run there; a folder that does not exist yet, or is empty.",
 )
 @click.option(
     "--check",
@@ -97,9 +97,9 @@ class Told(Struct, frozen=True, kw_only=True):
 def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is read at the root
     """See a few hundred orders survive kill -9, in half a minute.
 
-    Two workers check orders out, one is killed with -9 twice on the way. A payment service in its own process writes
-    every charge down. At the end its ledger, the shop's table of sales and the stock are compared with every order:
-    the exit status is 0 only if nothing was lost and nothing was charged twice.
+    Two workers check orders out; a worker is killed with -9 twice on the way. A payment service in its own process
+    writes every charge down. At the end its ledger, the shop's table of sales and the stock are compared with every
+    order. The exit status is 0 only if nothing was lost and nothing was charged twice.
     """
     if check is not None:
         told = Told(audit=asyncio.run(audit(check.resolve())), run=None, shown=None)
@@ -116,7 +116,7 @@ def demo(*, orders: int, keep: Path | None, check: Path | None, as_json: bool, d
 
 @contextmanager
 def _folder(keep: Path | None) -> Generator[Path]:
-    """The folder of the run, absolute: a temporary one that vanishes, or the one to keep."""
+    """The folder of the run, absolute: a temporary one that is deleted, or the one to keep."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as name:
             yield Path(name).resolve()
@@ -129,7 +129,7 @@ def _folder(keep: Path | None) -> Generator[Path]:
 
 
 def _rescued(folder: Path) -> Path:
-    """A copy of the books that somebody will want to look at. Sockets cannot be copied, and nobody misses them."""
+    """A copy of the books, to be inspected. Sockets cannot be copied and are left out."""
     safe = tempfile.mkdtemp(prefix="holdfast-demo-")
     return shutil.copytree(folder, Path(safe), ignore=shutil.ignore_patterns("*-bells"), dirs_exist_ok=True)
 
@@ -143,7 +143,7 @@ async def _perform(folder: Path, orders: int, progress: Progress) -> Told:
 
 
 def _interest(shown: Shown) -> tuple[bool, bool, int]:
-    """An order that was confirmed after all, and had to fight for it."""
+    """Prefers an order that was taken over, then confirmed, and that has a long history."""
     taken_over = any(line.kind == "takeover" for line in shown.timeline)
     return taken_over and shown.execution.status == COMPLETED, taken_over, len(shown.timeline)
 

@@ -1,4 +1,4 @@
-"""``holdfast dlq``: the messages that actors and consumers of a home have set aside, wherever they lie."""
+"""``holdfast dlq``: the parked messages of all actors and consumers of a home."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ actor_option: Final = click.option("--actor", metavar="NAME", help="With --all: 
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """A parked message in a list. Its arguments are not in it."""
+    """A parked message in a list, without its arguments."""
 
     id: str
     actor: str
@@ -43,9 +43,9 @@ class Row(Struct, frozen=True, kw_only=True):
 
 @click.group("dlq")
 def dlq() -> None:
-    """Look at the messages that were set aside because their attempts failed, and mend them.
+    """Inspect messages that were parked because their attempts failed, and repair them.
 
-    A consumer's are those of a hidden actor: its name begins with "!".
+    The messages of a consumer belong to a hidden actor, whose name begins with "!".
     """
 
 
@@ -57,8 +57,8 @@ def dlq() -> None:
     ),
 )
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
-@click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
+@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List parked messages in the order they were sent: all of them, or those of one class of actors."""
@@ -142,9 +142,9 @@ def _lines(parked: ParkedMessage) -> Iterator[str]:
 @args_option
 @on_home
 def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: str | None, args: str | None) -> None:
-    """Put parked messages back into the inboxes of their actors: they go through the inbox again, with new attempts.
+    """Put parked messages back into the inboxes of their actors, with new attempts.
 
-    They come behind the messages that wait there, in the order they were sent. With --args a message gets other
+    They are placed behind the messages that wait there, in the order they were sent. With --args a message gets other
     arguments (for a consumer's: another event), and the app's code is needed to check them.
     """
     _check_choice(ids, actor, everything=everything)
@@ -156,7 +156,7 @@ def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
         await handle.unpark(parked.message.place, args=None if args is None else _arguments(parked, args))
 
     done = session.change("dlq redrive", _named(ids, actor), lambda app: _each(app, ids, actor, again), app)
-    _tell(session, "redrive", done, "goes through the inbox again")
+    _tell(session, "redrive", done, "is in the inbox again")
 
 
 @dlq.command(
@@ -197,7 +197,7 @@ async def _each(
     actor: str | None,
     mend: Callable[[ActorHandle, ParkedMessage], Coroutine[Any, Any, None]],
 ) -> list[ParkedMessage]:
-    """Mend the messages that are named, or all there are now. All that are named are found before one is touched."""
+    """Repair the named messages, or all there are now. Every named message is found before one is changed."""
     chosen = [await _find(app, id) for id in ids] if ids else await _all(app, actor)
     done: list[ParkedMessage] = []
     for each in sorted(chosen, key=lambda each: (each.message.sent_at, each.message.place)):
@@ -206,7 +206,7 @@ async def _each(
         except NotFound:
             if ids:
                 raise
-            continue  # somebody else has dealt with it meanwhile
+            continue  # another command has repaired it meanwhile
         done.append(each)
     return done
 
@@ -232,12 +232,12 @@ async def _find(app: App, id: str) -> ParkedMessage:
 
 
 def _named(ids: tuple[str, ...], actor: str | None) -> str:
-    """What was asked for, for the audit."""
+    """The request, for the audit."""
     return " ".join(ids) or f"all of {actor or 'all actors'}"
 
 
 def _arguments(parked: ParkedMessage, text: str) -> Any:
-    """The arguments that were given; for a consumer's message they are its event."""
+    """The given arguments; for a consumer's message they are its event."""
     arguments: dict[str, Any] = parked.message.args
     given = Raw(text.encode())
     is_event = parked.actor.startswith(HIDDEN_MARK) and "event" in arguments

@@ -41,8 +41,8 @@ def doctor(session: Session, *, strict: bool) -> None:
     """Examine a home: the file and its settings, and whether the executions on it make progress.
 
     Every line is ok, warn or fail. The exit status is 1 if there is a fail or, with --strict, a warn. Executions that
-    are blocked or parked are a warn. The whole file is read, so it takes a while on a large one; on AWS it is the whole
-    table, twice, which is billed. With --app it also knows which workflows have no code any more.
+    are blocked or parked are a warn. The command reads the whole file, or on AWS the whole table twice, which is
+    billed. With --app it also reports workflows that have no code any more.
     """
     app = session.any_app(prefer_code=True)
     try:

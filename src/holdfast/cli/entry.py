@@ -1,4 +1,4 @@
-"""The root of the command line: what becomes of errors, and of ``--json`` and ``--debug``."""
+"""The root of the command line: how errors are printed, and ``--json`` and ``--debug``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.workflows.operations.callback import masked
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
-"""What shells expect of a command that Ctrl-C has ended: 128 + SIGINT."""
+"""The exit status that shells expect of a command ended by Ctrl-C: 128 + SIGINT."""
 
 
 class CommandLine(click.Group):

@@ -1,4 +1,4 @@
-"""Which processes an execution went through: every segment of a journal names its writer."""
+"""Which processes worked on an execution: every segment of a journal names its writer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.replay.journal import SEGMENT_PREFIX
 
 
 class Handover(Struct, frozen=True):
-    """From the entry at ``place`` on another process wrote. ``takeover``: the one before died, hung or was cut off."""
+    """Another process wrote the entries from ``place`` on. ``takeover``: the one before died, hung or was cut off."""
 
     place: int
     owner: str

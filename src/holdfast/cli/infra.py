@@ -1,4 +1,4 @@
-"""``holdfast infra``: print the template of everything that a home on AWS needs."""
+"""``holdfast infra``: print a template with everything that a home on AWS needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
     "--code",
     metavar="PATH|URL",
     help="The worker's code: a folder or zip file for `aws cloudformation package`, or s3://bucket/key. "
-    "Without, no function is made.",
+    "Without it, no function is made.",
 )
 @click.option("--handler", default="handler.handler", show_default=True, help="Where in the code the handler is.")
 @click.option("--runtime", default="python3.13", show_default=True, help="Lambda's name of the Python.")
@@ -80,52 +80,54 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
     callback=_environment,
     help="A variable of its environment; may be repeated.",
 )
-@click.option("--reserved-concurrency", type=int, help="Keep so many invocations at once for it, and allow no more.")
+@click.option(
+    "--reserved-concurrency", type=int, help="The number of concurrent invocations that are kept for it, and allowed."
+)
 @click.option("--log-days", type=int, default=30, show_default=True, help="How long logs are kept.")
 @click.option(
     "--url",
     type=click.Choice(["off", "iam", "public"]),
     default="off",
     show_default=True,
-    help="Make a URL at which it answers HTTP: to who signs, or to everybody.",
+    help="Create a URL at which it answers HTTP: signed requests only, or public.",
 )
-@click.option("--own-table", is_flag=True, help="Make no table: it is there already.")
-@click.option("--own-bucket", metavar="NAME", help="Make no bucket: this one is there already.")
-@click.option("--key-arn", metavar="ARN", callback=_arn, help="Encrypt with this key of KMS.")
+@click.option("--own-table", is_flag=True, help="Create no table: it exists already.")
+@click.option("--own-bucket", metavar="NAME", help="Create no bucket: this one exists already.")
+@click.option("--key-arn", metavar="ARN", callback=_arn, help="Encrypt with this KMS key.")
 @click.option(
     "--stream",
     is_flag=True,
-    help="Let the table's stream ring too, at once, for writers who died early. Costs an invocation a change.",
+    help="Let the table's stream send wake-ups too, in case a writer dies early. Costs an invocation per change.",
 )
 @click.option(
-    "--ordered/--no-ordered", default=True, show_default=True, help="Make the ordered queue, a source into actors."
+    "--ordered/--no-ordered", default=True, show_default=True, help="Create the ordered queue, which feeds actors."
 )
-@click.option("--batch-size", type=int, default=10, show_default=True, help="At most so many messages an invocation.")
+@click.option("--batch-size", type=int, default=10, show_default=True, help="The most messages per invocation.")
 @click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for that many.")
-@click.option("--most-at-once", type=int, help="So many invocations the doorbell may cause at the same time.")
+@click.option("--most-at-once", type=int, help="The most concurrent invocations for the doorbell.")
 @click.option(
     "--event-rule",
     "event_rules",
     metavar="BUS=PATTERN",
     multiple=True,
     callback=_event_rules,
-    help="Bring the events of this bus that the pattern chooses (JSON) to the consumers; may be repeated.",
+    help="Deliver the events of this bus that match the pattern (JSON) to the consumers; may be repeated.",
 )
-@click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The topic of SNS that alarms go to.")
+@click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The SNS topic for alarms.")
 @click.option(
     "--tenant",
     "tenants",
     metavar="PREFIX",
     multiple=True,
-    help="Make a policy that reads what begins with this prefix, such as acme/, and nothing else; may be repeated.",
+    help="Create a policy that only reads ids with this prefix, such as acme/; may be repeated.",
 )
 @click.option(
-    "--keep-data/--delete-data", default=True, show_default=True, help="What becomes of it when the stack is deleted."
+    "--keep-data/--delete-data", default=True, show_default=True, help="Whether data stays when the stack is deleted."
 )
 @json_option
 @debug_option
 def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool, **options: Any) -> None:  # noqa: ARG001 - it is JSON anyway, and debug is read at the root
-    """Print the template: JSON, which CloudFormation takes as it is.
+    """Print the template: JSON for CloudFormation.
 
     The same description is a construct of CDK: holdfast.infra.DurableFabric.
     """
@@ -137,12 +139,12 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
 
 
 def _check_no_function() -> None:
-    """What was said about the function must not be lost because none is made."""
+    """Refuse options about the function if none is made, rather than ignore them."""
     context = click.get_current_context()
     for parameter in context.command.params:
         is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if is_given and parameter.name in Function.__struct_fields__:
-            raise click.UsageError(f"{parameter.opts[0]} is about the function, which is made only with --code")
+            raise click.UsageError(f"{parameter.opts[0]} is about the function, which is created only with --code")
 
 
 def _code(place: str) -> Any:

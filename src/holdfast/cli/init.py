@@ -18,7 +18,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.infra.options import PREFIX
 
 PROJECT: Final = Path(__file__).with_name("project")
-"""Its files, each with ``.txt`` at the end of its name, so that nobody takes them for ours."""
+"""Its files, each with ``.txt`` at the end of its name, so that no tool takes them for modules of Holdfast."""
 
 NAME: Final = "__NAME__"
 REQUIREMENT: Final = "__REQUIREMENT__"
@@ -33,13 +33,13 @@ HIDDEN: Final = {"gitignore": ".gitignore"}
     ),
 )
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--name", help="What the app, and with it everything on AWS, is called; by default as the folder.")
+@click.option("--name", help="The name of the app, and of everything on AWS; by default the folder's.")
 @json_option
 @debug_option
 def init(*, folder: Path, name: str | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is read at the root
     """Write a small project into a new folder: a workflow, an actor, their tests, and the way to AWS.
 
-    Nothing is ever overwritten: a folder with anything in it is refused.
+    Nothing is overwritten: a folder with anything in it is refused.
     """
     with usable(folder, "written"):
         written = write_project(folder, _name(folder) if name is None else name)
@@ -55,9 +55,9 @@ def _name(folder: Path) -> str:
 
 
 def write_project(folder: Path, name: str) -> list[str]:
-    """Write the files of the project into a folder that is not there or empty; answers their paths in it.
+    """Write the files of the project into a folder that does not exist or is empty; returns their paths in it.
 
-    Raises ``ConfigurationError`` if anything is there, or AWS would not take the name.
+    Raises ``ConfigurationError`` if the folder is not empty, or if AWS would refuse the name.
     """
     if not PREFIX.fullmatch(name):
         raise ConfigurationError(
@@ -80,9 +80,9 @@ def write_project(folder: Path, name: str) -> list[str]:
 
 
 def requirement_of(origin: str | None) -> str:
-    """What pip is to install as Holdfast: what is installed here, by the record of where it came from ("Recording the
-    Direct URL Origin of installed distributions", packaging.python.org). The bare name would do only for what came from
-    an index: a public one knows another project by it.
+    """What pip is to install as Holdfast: what is installed here, by the record of its origin ("Recording the Direct
+    URL Origin of installed distributions", packaging.python.org). The bare name is right only for an installation from
+    an index: a public index has another project of that name.
 
     >>> requirement_of('{"url": "file:///src/holdfast", "dir_info": {}}')
     'holdfast @ file:///src/holdfast'

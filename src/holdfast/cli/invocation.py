@@ -1,4 +1,4 @@
-"""How to call this very command line again, for commands that people copy from what it prints."""
+"""How to call this command line again, for commands that people copy from its output."""
 
 from __future__ import annotations
 

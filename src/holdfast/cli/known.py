@@ -1,4 +1,4 @@
-"""Actors as commands name them: found in the home or in the code, or an error that says what is there instead."""
+"""Actors as commands name them: found in the home or in the code. An error names what exists instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.app import App
 from holdfast.errors import NotFound
 
 NAMED: Final = 5
-"""So many of what is there are named in an error."""
+"""How many of the existing names an error lists."""
 
 LOOKED_AT: Final = 100
 
@@ -36,7 +36,7 @@ async def _what_there_is(app: App, actor: str) -> str:
 
 
 async def check_parked(app: App, actor: str, key: str, place: str) -> Message:
-    """A message that an actor has set aside. Raises ``NotFound`` that names those there are."""
+    """A parked message of an actor. Raises ``NotFound``, which names the existing ones."""
     await status_of(app, actor, key)
     parked = await app.actor(actor, key).parked()
     for message in parked:
@@ -49,12 +49,12 @@ async def check_parked(app: App, actor: str, key: str, place: str) -> Message:
 def method_of(
     app: App, actor: str, key: str, method: str, *, request_id: str | None = None, timeout: float | None = None
 ) -> BoundMethod:
-    """A method of an actor, from the app's code. Raises ``UnknownName`` that names those there are."""
+    """A method of an actor, from the app's code. Raises ``UnknownName``, which names the existing ones."""
     return method_named(kind_of(app, actor), key, method, request_id=request_id, timeout=timeout)
 
 
 def kind_of(app: App, actor: str) -> Kind:
-    """A class of actors, from the app's code. Raises ``UnknownName`` that names those there are."""
+    """A class of actors, from the app's code. Raises ``UnknownName``, which names the existing ones."""
     return kind_named(app.registry.actors, actor)
 
 

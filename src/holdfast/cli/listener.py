@@ -17,7 +17,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.ownership import ROOT_USER
 
 TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-"""Linux has them (proc_pid_net(5)). Another system has none, and nothing can be checked there."""
+"""Linux has them (proc_pid_net(5)). Other systems do not, so nothing can be checked there."""
 
 LISTENS: Final = "0A"
 WORD_BYTES: Final = 4
@@ -35,8 +35,8 @@ class Place(Struct, frozen=True):
 
 
 def check_listener(connection: socket.socket, url: str) -> None:
-    """Nothing private goes to another user of the machine. Raises ``ConfigurationError`` unless this user, or root,
-    has what this connection leads to.
+    """Check that nothing private goes to another user of the machine. Raises ``ConfigurationError`` unless this user,
+    or root, owns the far end of the connection.
     """
     tables = _tables(url)
     if not tables:
@@ -45,20 +45,20 @@ def check_listener(connection: socket.socket, url: str) -> None:
     elsewhere = "serve on a port that is free (holdfast serve --port), and name it with --at"
     if not users:
         raise ConfigurationError(
-            f"it cannot be seen who listens at {url}, so the token of the database is not sent there: {elsewhere}"
+            f"the user that listens at {url} cannot be determined, so the database's token is not sent: {elsewhere}"
         )
     strangers = sorted(users - {os.geteuid(), ROOT_USER})
     if strangers:
         raise ConfigurationError(
-            f"another user of this machine (uid {strangers[0]}) listens at {url}, and this is run by uid "
+            f"another user of this machine (uid {strangers[0]}) listens at {url}, and this command runs as uid "
             f"{os.geteuid()}: the token of the database is not sent there. If it is your server, ask as its user; "
             f"else {elsewhere}"
         )
 
 
 def users_at(there: Place, here: Place, tables: Iterable[str]) -> set[int]:
-    """Who listens at the far end of a connection, and who has accepted it, as the texts of the kernel's tables say.
-    Empty if there is no listener: of a connection that was not accepted yet the tables say that it is root's.
+    """The users that listen at the far end of a connection or have accepted it, as the kernel's tables say. Empty if
+    there is no listener: the tables assign a connection that was not accepted yet to root.
     """
     listening: dict[Address, set[int]] = {}
     accepted: set[int] = set()
@@ -73,7 +73,7 @@ def users_at(there: Place, here: Place, tables: Iterable[str]) -> set[int]:
             elif near == there and _place(remote) == here:
                 accepted.add(int(uid))
     for address in (there.address, ANY_4, ANY_6) if there.address.version == ANY_4.version else (there.address, ANY_6):
-        if address in listening:  # the kernel too takes who listens at the address itself before who listens at any
+        if address in listening:  # the kernel too prefers a listener at the address itself to one at any address
             return listening[address] | accepted
     return set()
 
@@ -86,7 +86,7 @@ def _tables(url: str) -> list[str]:
                 found.append(table.read_text("ascii"))
         except OSError as error:
             raise ConfigurationError(
-                f"{table}, which says who listens at {url}, cannot be read ({error.strerror or error}), so the token "
+                f"{table}, which names the listener at {url}, cannot be read ({error.strerror or error}), so the token "
                 "of the database is not sent"
             ) from error
     return found
@@ -102,10 +102,10 @@ def _place(text: str) -> Place:
 
 
 def _end(name: tuple[str, int]) -> Place:
-    """An end of a connection; what follows its port is of no interest."""
+    """One end of a connection. What follows the port is ignored."""
     return Place(_plain(ip_address(name[0].partition("%")[0])), name[1])
 
 
 def _plain(address: Address) -> Address:
-    """An address of IPv4 in the clothes of IPv6 is the one that it means."""
+    """An IPv4 address mapped into IPv6 becomes the IPv4 address."""
     return (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address

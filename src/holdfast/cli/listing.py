@@ -25,8 +25,8 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
     ),
 )
 @selecting
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
-@click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
+@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
 @on_home
 def ls(session: Session, *, selection: Selection, limit: int, after: str | None) -> None:
     """List executions, newest first; on AWS in no order, and by reading the whole table."""

@@ -17,8 +17,8 @@ from holdfast.errors import ConfigurationError, HoldfastError
 def load_app(name: str) -> App:
     """The app called ``name``, for example ``shop:app`` or ``company.shop.main:app``.
 
-    Raises ``click.UsageError`` that says which part of the name is wrong, and what is there instead;
-    ``ConfigurationError`` for a module that is there and cannot be imported.
+    Raises ``click.UsageError`` that says which part of the name is wrong, and what exists instead;
+    ``ConfigurationError`` for a module that exists and cannot be imported.
     """
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):

@@ -1,4 +1,4 @@
-"""``holdfast export``, ``import`` and ``seal``: everything of one home into a file, into another, and sealed anew."""
+"""``holdfast export``, ``import`` and ``seal``: a whole home into a file, into another home, or resealed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from holdfast.ports import Home
 @click.option("--to", "path", metavar="FILE", type=click.Path(path_type=Path), required=True, help="The file to make.")
 @on_home
 def export(session: Session, *, path: Path) -> None:
-    """Write everything of a home into a new file, while nothing runs on it. The home stays as it is.
+    """Write a whole home into a new file, while nothing runs on it. The home stays as it is.
 
-    The file holds all that the home does, secrets included; only you can read it. With an app that has a seal (-a), the
-    file is sealed too. What could not be carried is named, and then the exit status is 1.
+    The file holds everything in the home, secrets included; only you can read it. With an app that has a seal (-a), the
+    file is sealed too. Items that could not be carried are named, and the exit status is then 1.
     """
     app = session.any_app(prefer_code=True)
     with Ticker(quiet=session.json) as ticker:
@@ -53,14 +53,14 @@ def export(session: Session, *, path: Path) -> None:
 @click.option("--from", "path", metavar="FILE", type=click.Path(path_type=Path), required=True, help="The file.")
 @on_home
 def import_(session: Session, *, path: Path) -> None:
-    """Write everything of an exported file into an empty home, while nothing runs on it.
+    """Write an exported file into an empty home, while nothing runs on it.
 
     The file is checked before anything is written. An import that was interrupted can be repeated with the same file;
-    start no worker before it is done.
+    start no worker before it has finished.
     """
     url = session.home_url()
     if url.startswith("memory:"):
-        raise ConfigurationError(f"{url} lives in the memory of one process: what a command put there would be gone")
+        raise ConfigurationError(f"{url} lives in the memory of one process: a command's data would be lost at its end")
     envelope = None if session.app_name is None else session.app().envelope
     with Ticker(quiet=session.json) as ticker:
         tell = partial(_tick, ticker)
@@ -73,9 +73,9 @@ def import_(session: Session, *, path: Path) -> None:
 def seal(session: Session) -> None:
     """Seal every value that the app's home holds with the first key of the app's seal, while nothing runs on it.
 
-    For a home that was used before it had a seal, and for a new key. It can be repeated. What does not open is named,
-    and stays as it is; the exit status is 1 then. An export into a new home leaves behind what the old files still have
-    in places that are not used any more.
+    For a home that was used before it had a seal, and for a new key. It can be repeated. Values that do not open are
+    named and stay as they are; the exit status is then 1. Old files keep the old text in space that is not used any
+    more: an export into a new home leaves it behind.
     """
     app = session.app()
     if app.envelope is None:

@@ -1,4 +1,4 @@
-"""``holdfast outbox``: the events that are published and not yet carried to their consumers."""
+"""``holdfast outbox``: the events that are published and not yet delivered to their consumers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NOBODY: Final = "(nobody)"
 
 @click.group("outbox")
 def outbox() -> None:
-    """Look at the events that wait to be carried to their consumers.
+    """Inspect the events that wait to be delivered to their consumers.
 
-    A worker of their app does that at once: what waits here for long waits for one to be started.
+    A worker of the app delivers them at once. Events that wait for long need a worker to be started.
     """
 
 
@@ -33,14 +33,14 @@ def outbox() -> None:
     ),
 )
 @click.argument("name", metavar="[APP]", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
-@click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
+@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
-    """List the events that wait, without what they say: those of all apps of the home, or of one.
+    """List the events that wait, without their payloads: those of all apps of the home, or of one.
 
-    They come in the order in which they are carried. Those of a group are handled in their order; TO are the consumers
-    that have subscribed. What waits for the bus comes after them; one with a PROBLEM waits for you: resend or discard.
+    They come in the order of delivery. The events of a group are handled in their order; TO names the subscribed
+    consumers. Events for the bus come after them; one with a PROBLEM waits for you: resend or discard it.
     """
 
     async def look(app: App) -> WaitingPage:
@@ -56,7 +56,7 @@ def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> 
 @click.argument("id", required=False)
 @on_home
 def resend(session: Session, *, id: str | None) -> None:
-    """Send events of the app once more that the bus has refused for good: all of them, or the one with this ID."""
+    """Send events of the app again that the bus has refused for good: all of them, or the one with this ID."""
 
     async def again(app: App) -> int:
         return await app.outbox.resend(id)
@@ -68,7 +68,7 @@ def resend(session: Session, *, id: str | None) -> None:
 @click.argument("id")
 @on_home
 def discard(session: Session, *, id: str) -> None:
-    """Forget the event with this ID that the bus has refused for good. Consumers of the app keep it."""
+    """Drop the event with this ID that the bus has refused for good. The app's own consumers still get it."""
 
     async def forget(app: App) -> int:
         return await app.outbox.discard(id)

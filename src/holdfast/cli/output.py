@@ -1,4 +1,4 @@
-"""How things look: durations, moments, tables and colours for people, and what must never reach a terminal."""
+"""How output looks: durations, moments, tables and colours for people. What must not reach a terminal is masked."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ STATUS_COLOURS: Final = {
 }
 
 OWN_COLOURS: Final = re.compile(r"\x1b\[(?:0|1|3[0-7])m")
-"""What ``click.style`` writes for the colours here. They change no more than how the text looks."""
+"""What ``click.style`` writes for the colours here. They change only how the text looks."""
 
 BLANKS: Final = str.maketrans("\t\n\r", "   ")
-"""What may stand between the parts of JSON besides a blank. Inside texts it has escapes."""
+"""White space that may stand between the parts of JSON. Inside strings it is escaped."""
 
 GAP: Final = "  "
 NARROWEST_COLUMNS: Final = 40
@@ -56,12 +56,12 @@ def plain(text: str) -> str:
 
 
 def plain_json(text: str) -> str:
-    """As ``plain``, for JSON: control characters stand between its parts alone, and it stays JSON."""
+    """As ``plain``, for JSON: control characters occur only between its parts, and it stays JSON."""
     return told_url(masked(printable_json(text.translate(BLANKS))))
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines. Whatever a terminal may act on is escaped, but for the colours that ``coloured`` gives."""
+    """Print lines. Whatever a terminal may act on is escaped, except the colours of ``coloured``."""
     if not colours_wanted():
         click.echo(printable_lines(text), err=err)
         return
@@ -88,7 +88,7 @@ def duration(ms: float) -> str:
 
 
 def dollars(amount: Decimal) -> str:
-    """An amount for people: to the cent, and to the tenth of one where that is not the end of it.
+    """An amount for people: to the cent, or to a tenth of a cent where the amount is not in whole cents.
 
     >>> dollars(Decimal("10.0")), dollars(Decimal("0.525")), dollars(Decimal("1.2500000"))
     ('10.00', '0.525', '1.25')
@@ -114,7 +114,7 @@ def iso(when: datetime) -> str:
 
 
 def colours_wanted() -> bool:
-    """Whether standard output is a terminal whose owner has not said no (https://no-color.org)."""
+    """Whether standard output is a terminal whose user has not refused colours (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -130,7 +130,7 @@ def bold(text: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
-    """Aligned lines. On a terminal the last column is cut to fit; elsewhere nothing is."""
+    """Aligned lines. On a terminal the last column is cut to fit; elsewhere nothing is cut."""
     rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)][:-1]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

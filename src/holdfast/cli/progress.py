@@ -11,7 +11,7 @@ import click
 from holdfast.texts import printable
 
 LINE_EVERY: Final = 10_000
-"""Without a terminal, after so many a line."""
+"""Without a terminal, a line is printed each time the number has grown by this much."""
 
 
 class Ticker:
@@ -32,7 +32,7 @@ class Ticker:
             click.echo("\r\033[K", nl=False, err=True)
 
     def tell(self, text: str, number: int) -> None:
-        """So far it is: ``number`` is what the text counts."""
+        """Show the progress; ``number`` is what the text counts."""
         if self._quiet:
             return
         if self._redraws:

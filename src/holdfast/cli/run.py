@@ -41,7 +41,7 @@ TEXTS: Final[dict[str, str]] = {
 Report = Callable[..., None]
 
 COLLECT_AFTER_OBJECTS: Final = 10_000
-"""So many new objects between two looks for reference cycles; Python's 700 are few for thousands of executions."""
+"""How many new objects between two searches for reference cycles; Python's 700 are few for thousands of executions."""
 
 
 @click.command(
@@ -85,8 +85,8 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     """Work on the executions of an app until SIGTERM or Ctrl-C.
 
     MODULE:APP is found from the current directory, as by uvicorn; it may also be given as $HOLDFAST_APP. Any number of
-    workers, here and from other commands, share one home safely. A worker that dies is replaced, and its executions go
-    on where they were. The first signal stops gracefully, the second at once.
+    workers, here and from other commands, share one home safely. A worker that dies is replaced, and its executions
+    continue where they were. The first signal stops gracefully, the second at once.
     """
     session = Session(app_name=app, home=home, json=as_json, debug=debug)
     found = session.app()
@@ -117,7 +117,7 @@ def _refuse_nothing_to_do(app: App, name: str) -> None:
 
 
 async def look_whether_it_opens(_app: App) -> None:
-    """What is wrong with the home is better said once, here, than by every worker again and again."""
+    """Report what is wrong with the home once, here, rather than in every worker again and again."""
 
 
 def _worker_command(session: Session, grace: float, log_level: str, *, metrics: bool) -> list[str]:
@@ -150,7 +150,7 @@ async def _serve(app: App, report: Report, *, supervised: bool) -> None:
     asked = [asyncio.ensure_future(stop_requested())]
     if supervised:
         asked.append(asyncio.ensure_future(_supervisor_gone()))
-    await asyncio.sleep(0)  # so that the signals are listened to before anybody hears that we are ready
+    await asyncio.sleep(0)  # so that the signal handlers are set before we report that we are ready
     report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
     try:
         with patient_collector():
@@ -163,9 +163,9 @@ async def _serve(app: App, report: Report, *, supervised: bool) -> None:
 
 @contextlib.contextmanager
 def patient_collector() -> Generator[None]:
-    """Have Python look for reference cycles less often, and not among what is loaded by now.
+    """Have Python search for reference cycles less often, and not among the objects loaded by now.
 
-    This process is ours, and an execution leaves no cycles behind: nearly every look would be in vain.
+    This process is ours, and an execution leaves no cycles behind: nearly every search would find nothing.
     """
     usual = gc.get_threshold()
     gc.freeze()

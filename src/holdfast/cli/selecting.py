@@ -1,4 +1,4 @@
-"""The options that select executions, the same for every command that is about several."""
+"""The options that select executions, the same for every command on several executions."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def _selection(
 ) -> Selection:
     if older_than is not None:
         if until is not None:
-            raise click.UsageError("--until and --older-than say the same: give one of them.")
+            raise click.UsageError("--until and --older-than mean the same: give only one of them.")
         until = now() - timedelta(seconds=older_than)
     return select(workflow, status=status, since=since, until=until, tags=dict(tags), parent=parent, root=root)

@@ -36,12 +36,13 @@ BACKLOG: Final = 2048
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes any free one.")
-@click.option("--work", is_flag=True, help="Be a worker too: one process for all.")
+@click.option("--work", is_flag=True, help="Run a worker too, in the same process.")
 @click.option(
     "--tokens",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help=f"Who may call: a line for each, name token [read,write,control] [tenant=PREFIX]; or in ${TOKENS_VARIABLE}.",
+    help="The allowed callers, one per line: name token [read,write,control] [tenant=PREFIX]; "
+    f"or in ${TOKENS_VARIABLE}.",
 )
 @click.option(
     "--grace",
@@ -57,7 +58,7 @@ BACKLOG: Final = 2048
     type=click.IntRange(1),
     default=MOST_CONNECTIONS,
     show_default=True,
-    help="How many connections there may be at once.",
+    help="The most connections at once.",
 )
 @click.option(
     "--per-address",
@@ -65,7 +66,7 @@ BACKLOG: Final = 2048
     type=click.IntRange(1),
     default=MOST_CONNECTIONS_OF_ADDRESS,
     show_default=True,
-    help="How many of them from one address; behind a proxy all come from its address.",
+    help="The most connections from one address; behind a proxy all come from the proxy's.",
 )
 @on_home
 def serve(
@@ -81,8 +82,8 @@ def serve(
 ) -> None:
     """Serve the app over HTTP until SIGTERM or Ctrl-C.
 
-    On the loopback address it serves this machine's user, by a token that lies beside the database; on any other
-    address it needs tokens. There is no TLS: put a proxy in front, or a load balancer.
+    On the loopback address it serves this machine's user, by a token that is stored next to the database; on any other
+    address it needs tokens. There is no TLS: put a proxy or a load balancer in front.
     """
     app = session.app()
     text = os.environ.get(TOKENS_VARIABLE, "")
@@ -104,7 +105,7 @@ def serve(
             text = f"holdfast: serving {url} on {told_url(app.home_url)}; Ctrl-C or SIGTERM stops it"
             if authenticate is None and (token := token_file_of(app.home_url)) is not None:
                 told["token_file"] = str(token)
-                text += f"\nholdfast: whoever calls sends the token in {token}: curl -H @{token} {url}/v1/workflows"
+                text += f"\nholdfast: callers send the token in {token}: curl -H @{token} {url}/v1/workflows"
             echo(as_json(told) if session.json else text, err=not session.json)
 
         api = app.asgi(authenticate=authenticate, worker=work)

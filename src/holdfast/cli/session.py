@@ -1,4 +1,4 @@
-"""What every command has in common: which home it is about, how it answers, and the options that say so.
+"""What every command has in common: its home, how it answers, and the options for both.
 
 One rule for all commands: ``--app MODULE:APP`` (or ``HOLDFAST_APP``) names an app, and with it its home; ``--home URL``
 (or ``HOLDFAST_URL``) names a home directly, and wins over the app's. Commands that run no user code need either one.
@@ -39,7 +39,7 @@ NO_APP: Final = "This command runs your code: name the app with --app MODULE:APP
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """The choices made on one command line."""
+    """The options of one command line."""
 
     app_name: str | None = None
     home: str | None = None
@@ -56,8 +56,8 @@ class Session(Struct, frozen=True, kw_only=True):
         return app
 
     def any_app(self, *, prefer_code: bool = False) -> App:
-        """An app on the home that is meant. The user's code is imported only if it alone names the home, or for those
-        who can make use of it (``prefer_code``).
+        """An app on the chosen home. The user's code is imported only if it alone names the home, or for commands that
+        can use it (``prefer_code``).
         """
         if self.app_name is not None and (prefer_code or self.home is None):
             app = self.app()
@@ -67,7 +67,7 @@ class Session(Struct, frozen=True, kw_only=True):
         return app
 
     def home_url(self) -> str:
-        """The URL of the home that is meant, whether it is there or not."""
+        """The URL of the chosen home, whether it exists or not."""
         return self.app().home_url if self.app_name is not None and self.home is None else self._named_home()
 
     def _named_home(self) -> str:
@@ -104,7 +104,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 def current_user() -> str:
-    """Who runs this command, as the audit names him: by the word of the operating system, not of the environment."""
+    """The user that runs this command, for the audit: as the operating system says, not the environment."""
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name
@@ -114,16 +114,16 @@ def current_user() -> str:
 
 
 def check_home_is_there(url: str) -> None:
-    """Looking at a home must not create it. Raises ``ConfigurationError``."""
+    """Reading a home must not create it. Raises ``ConfigurationError``."""
     if url.startswith("memory:"):
         raise ConfigurationError(
-            f"{url} lives in the memory of one process, so no command can look into it. Use a SQLite home"
+            f"{url} lives in the memory of one process, so no command can read it. Use a SQLite home"
         )
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).exists():
         raise ConfigurationError(
             f"there is no database {path!r} here. Correct the URL or the folder, or start a worker or an execution, "
-            "which makes it"
+            "which creates it"
         )
 
 

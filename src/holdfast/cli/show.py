@@ -30,7 +30,7 @@ MARK_COLOURS: Final = {"done": "ok", "failed": "fail", "retrying": "warn"}
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` is there if asked for."""
+    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` is set if asked for."""
 
     at: str | None
     kind: str
@@ -44,7 +44,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """All that ``show`` tells about an execution. ``input`` and ``result`` are there only if asked for."""
+    """All that ``show`` prints about an execution. ``input`` and ``result`` are set only if asked for."""
 
     execution: Status
     timeline: list[Line]
@@ -75,7 +75,7 @@ def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
 
 
 async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
-    """Read an execution for showing it. Raises ``NotFound``."""
+    """Read an execution in order to show it. Raises ``NotFound``."""
     runtime, home = app.runtime(), app.runtime().home
     await head_of(runtime, partition_of(workflow, id))
     recorded = await load(home.store, partition_of(workflow, id))
@@ -122,11 +122,11 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
 
 def _handover_line(handover: Handover) -> Line:
     if handover.owner == TERMINATOR:
-        return Line(at=None, kind="terminate", name="terminate", outcome="whoever worked on it is cut off")
+        return Line(at=None, kind="terminate", name="terminate", outcome="its worker is cut off")
     if handover.takeover:
         before = "" if handover.before is None else f" from {_process(handover.before)}"
         return Line(at=None, kind="takeover", name=_process(handover.owner), outcome=f"took over{before}")
-    return Line(at=None, kind="handover", name=_process(handover.owner), outcome="went on with it")
+    return Line(at=None, kind="handover", name=_process(handover.owner), outcome="continued it")
 
 
 def _process(owner: str) -> str:

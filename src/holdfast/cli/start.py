@@ -1,4 +1,4 @@
-"""``holdfast start`` and ``holdfast result``: begin an execution, and wait for its end."""
+"""``holdfast start`` and ``holdfast result``: start an execution, and wait for its end."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ timeout_option: Final = click.option(
 )
 @click.argument("workflow")
 @click.argument("input", metavar="[JSON]", type=json_text, default="[]")
-@click.option("--id", "id", help="The execution's id; a fresh one if left out. The same id and input start it once.")
+@click.option("--id", "id", help="The execution's id; a new one by default. The same id and input start it once.")
 @click.option(
     "--tag", "tags", metavar="KEY=VALUE", type=tag, multiple=True, help="A label to find it by; may be repeated."
 )
-@click.option("--delay", metavar="DURATION", type=duration, help="Begin after this time, for example 5m.")
-@click.option("--at", metavar="WHEN", type=later, help="Begin then, for example 2030-11-30T12:00Z.")
+@click.option("--delay", metavar="DURATION", type=duration, help="Start after this time, for example 5m.")
+@click.option("--at", metavar="WHEN", type=later, help="Start then, for example 2030-11-30T12:00Z.")
 @click.option("--limit", metavar="DURATION", type=duration, help="End it as TIMED_OUT if it takes longer than this.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it.")
 @timeout_option
@@ -58,7 +58,7 @@ def start(  # noqa: PLR0913 - one for each option
 
     JSON holds the arguments: an object by name, an array in order, or the one argument itself; @file reads it from a
     file, - from standard input. It is checked against the workflow's type hints. Needs the app's code, and a worker
-    somewhere to get on with it.
+    somewhere to run the execution.
     """
     app = session.app()
     found = app.registry.workflow(workflow)

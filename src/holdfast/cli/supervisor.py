@@ -1,4 +1,4 @@
-"""Several worker processes on one home: started, started again when they die, and stopped together."""
+"""Several worker processes on one home: started, restarted when they die, and stopped together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.clock import elapsed_seconds
 FIRST_DELAY_SECONDS: Final = 0.1
 LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 10.0
-"""A worker that lived this long was no failed start: its successor comes after the first, short delay again."""
+"""A worker that lived this long was no failed start: its successor starts after the first, short delay again."""
 
 EXTRA_SECONDS: Final = 5.0
 """How much longer than two grace periods a worker may take to stop: it drains in two halves."""
@@ -26,7 +26,7 @@ Report = Callable[..., None]
 
 
 def delay_seconds(failures: int) -> float:
-    """How long to wait before the next start after so many starts in a row that failed.
+    """How long to wait before the next start, after a number of failed starts in a row.
 
     >>> [delay_seconds(n) for n in (0, 1, 2, 20)]
     [0.1, 0.2, 0.4, 30.0]
@@ -37,8 +37,8 @@ def delay_seconds(failures: int) -> float:
 class Supervisor:
     """Keeps ``count`` processes of ``command`` running until SIGTERM, Ctrl-C or a lost terminal.
 
-    Then each is asked once to stop gracefully; a second signal, or too long a wait, kills them at once. A worker knows
-    by the end of its standard input that its supervisor is gone. ``report(event, **fields)`` hears what happens.
+    Then each is asked once to stop gracefully; a second signal, or too long a wait, kills them at once. The end of its
+    standard input tells a worker that its supervisor is gone. ``report(event, **fields)`` receives the events.
     """
 
     def __init__(self, command: Sequence[str], count: int, grace_seconds: float, report: Report) -> None:
@@ -104,7 +104,8 @@ class Supervisor:
                     await self._stopping.wait()
 
     async def _run_once(self, place: int) -> int:
-        # A process group of its own: Ctrl-C in the terminal reaches the supervisor alone, which then asks politely.
+        # A process group of its own: Ctrl-C in the terminal reaches only the supervisor, which then stops the workers
+        # gracefully.
         process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, process_group=0)
         self._processes.add(process)
         self._report("worker_started", place=place, pid=process.pid)

@@ -16,7 +16,7 @@ HEADINGS = ("DUE (UTC)", "", "ACTOR", "KEY", "TIMER", "AGAIN")
 
 @click.group("timers")
 def timers() -> None:
-    """Look at the timers of actors, and at the schedules of cron: they are timers of hidden actors."""
+    """Inspect the timers of actors. The schedules of cron are timers of hidden actors."""
 
 
 @timers.command(
@@ -27,7 +27,7 @@ def timers() -> None:
     ),
 )
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
 @on_home
 def ls(session: Session, *, name: str | None, limit: int) -> None:
     """List the timers of all actors, or of those of one class, by due time. Reads every actor of the home."""

@@ -1,4 +1,4 @@
-"""Values given on the command line: JSON, tags, moments, tokens. What is wrong with one is a usage error."""
+"""Values given on the command line: JSON, tags, moments, tokens. A wrong value is a usage error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def json_text(value: str) -> str:
 
 @contextmanager
 def usable(path: Path, how: str) -> Generator[None]:
-    """Within the block a file or folder that was named is read or written: if that fails, the name is wrong usage."""
+    """Within the block a named file or folder is read or written: if that fails, the name is a usage error."""
     try:
         yield
     except (OSError, UnicodeError) as error:
@@ -58,7 +58,7 @@ def tag(text: str) -> tuple[str, str]:
     """One ``key=value``."""
     key, equals, value = text.partition("=")
     if not (key and equals):
-        raise click.BadParameter(f"{text!r} is no tag; write key=value")
+        raise click.BadParameter(f"{text!r} is not a tag; write key=value")
     return key, value
 
 
@@ -96,15 +96,15 @@ def moment(text: str) -> datetime:
         pass
     found = _iso_moment(text)
     if found is None:
-        raise click.BadParameter(f"{text!r} is no moment; write 2h for two hours ago, or 2025-11-30T12:00")
+        raise click.BadParameter(f"{text!r} is not a moment; write 2h for two hours ago, or 2025-11-30T12:00")
     return found
 
 
 def later(text: str) -> datetime:
-    """A moment to come: an ISO date or time (UTC if it names no zone)."""
+    """A moment in the future: an ISO date or time (UTC if it names no zone)."""
     found = _iso_moment(text)
     if found is None:
-        raise click.BadParameter(f"{text!r} is no moment; write 2030-11-30T12:00, or use --delay 2h")
+        raise click.BadParameter(f"{text!r} is not a moment; write 2030-11-30T12:00, or use --delay 2h")
     return found
 
 
