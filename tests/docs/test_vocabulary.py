@@ -68,7 +68,6 @@ ALLOWED: dict[str, int] = {
     "src/holdfast/chaos": 14,
     "src/holdfast/codec": 16,
     "src/holdfast/compat": 1,
-    "src/holdfast/coordination": 72,
     "src/holdfast/cost": 9,
     "src/holdfast/demo": 9,
     "src/holdfast/http": 53,

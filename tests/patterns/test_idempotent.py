@@ -631,7 +631,7 @@ async def test_a_second_caller_is_told_that_the_first_is_at_work(shop, clock):
         first = asyncio.create_task(charge("17"))
         await running.wait()
         clock.pass_(7)
-        with pytest.raises(hf.Busy, match="at work under key") as caught:
+        with pytest.raises(hf.Busy, match="another attempt runs under key") as caught:
             await charge("17")
         assert caught.value.retry_after_seconds == 7 and caught.value.retryable
         go.set()
@@ -699,7 +699,7 @@ async def test_a_record_can_be_looked_at_and_forgotten(shop, clock):
         await running.wait()
         found = await records.get("eu", 17)
         assert found is not None and found.status == "RUNNING" and found.key == '["eu",17]'
-        with pytest.raises(hf.InvalidState, match="at work"):
+        with pytest.raises(hf.InvalidState, match="an attempt runs"):
             await records.forget("eu", 17)
         go.set()
         await first

@@ -1,7 +1,7 @@
-"""The audit: who changed what, when, and what came of it, as rows that stay for a while and go by themselves.
+"""The audit: who changed what, when, and with which result, in rows that expire.
 
-A row is written before the change, so that none is missing if the process dies, and gets its outcome after it.
-``begun`` is the outcome of a change of which nobody knows the end. Rows of one month are one partition.
+A row is written before the change, so none is missing if the process dies; its outcome is added after the change.
+``begun`` is the outcome of a change whose end is unknown. The rows of one month are one partition.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def window_ms() -> int:
 
 @asynccontextmanager
 async def audited(store: Store, clock: Clock, who: str, action: str, what: str) -> AsyncGenerator[None]:
-    """Keep a row of the change that is made inside. Raises ``StoreError`` if it cannot: then nothing is changed."""
+    """Keep a row of the change that is made inside. Raises ``StoreError`` if the row cannot be written; nothing is
+    changed then.
+    """
     row = AuditRow(at=clock.now_ms(), who=who, action=action, what=what)
     sort = f"{row.at:015d}#{ids.new_id()}"
     await _keep(store, sort, row)
@@ -73,7 +75,7 @@ async def audited(store: Store, clock: Clock, who: str, action: str, what: str) 
         raise
     finally:
         if outcome != BEGUN:
-            with suppress(StoreError):  # the change is made or refused already, and the row says that it was begun
+            with suppress(StoreError):  # the change is made or refused already, and the row says ``begun``
                 await _keep(store, sort, replace(row, outcome=outcome))
 
 
@@ -83,7 +85,7 @@ async def _keep(store: Store, sort: str, row: AuditRow) -> None:
 
 
 async def rows_since(store: Store, clock: Clock, since_ms: int, limit: int) -> list[AuditRow]:
-    """The newest rows from ``since_ms`` on, newest first."""
+    """The newest rows since ``since_ms``, newest first."""
     now, found = clock.now_ms(), list[AuditRow]()
     since_ms = max(since_ms, now - window_ms())
     for partition in _partitions_between(since_ms, now):

@@ -1,4 +1,4 @@
-"""The inbox: where messages to an entity wait, in the order in which each sender sent them (G6)."""
+"""The inbox: where messages to an entity wait, in the order of each sender (G6)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.clock import Clock
 
 INBOX_PREFIX: Final = "i#"
 USED: Final = "used"
-"""The status of a message that was taken and stays only so that a repeat of it is refused."""
+"""The status of a message that was applied and stays only so that a repeat of it is refused."""
 
 MARKED: Final = "marked"
-"""The status of a message of which a mark outside of the inbox stays, by which a repeat of it is refused."""
+"""The status of a message that left a mark outside of the inbox, by which a repeat of it is refused."""
 
 UNRUNG: Final = 0
-"""The revision of a head that nobody ever rang. Every message rings in the write that brings it: so there is none."""
+"""The revision of a head that never got a wake-up. Every message sends one in its own write, so there is no message."""
 
 STAMPS_PER_MS: Final = 1_000
 

@@ -1,7 +1,7 @@
 """Leases: who may work on an item now, and under which epoch.
 
-A lease decides only how soon somebody else may try; safety rests on the epoch, which every later write of the owner
-carries (G3, G9). Claiming a lease that was not released is a *takeover*: its owner may still be awake somewhere.
+A lease decides only how soon another worker may try; safety rests on the epoch, which every later write of the owner
+carries (G3, G9). Claiming a lease that was not released is a *takeover*: its owner may still be awake.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Fenced(HoldfastError):
 
 class Claimed(Struct, frozen=True):
     """The lease is ours; ``item`` is as the claim left it. ``takeover``: its last owner never released it; ``died``:
-    that was another one than ourselves.
+    that owner was another process.
     """
 
     item: Item
@@ -33,14 +33,14 @@ class Claimed(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """Somebody else holds it until ``until`` (milliseconds)."""
+    """Another owner holds it until ``until`` (milliseconds)."""
 
     owner: str
     until: int
 
 
 class Closed(Struct, frozen=True):
-    """It is not there, or in a status that nobody works on any more."""
+    """It does not exist, or is in a status in which no worker works on it."""
 
     item: Item | None
 
@@ -64,11 +64,11 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     body: bytes | UnsetType = UNSET,
     silent: Item | None = None,
 ) -> Claim:
-    """Try to become the owner of a head, or of another item; one write unless it was left behind by another.
+    """Try to become the owner of a head, or of another item; one write unless another owner left it unreleased.
 
-    ``claimable`` are the statuses worth working on, ``running`` the one to set. A lease of an owner that ``alive``
-    says is gone is taken over at once, others when they have lapsed. A claim whose answer was lost counts as left
-    behind by ourselves: taking it over again costs one epoch and is always safe. ``body`` is stored with the claim.
+    ``claimable`` are the statuses in which to claim it, ``running`` the one to set. A lease is taken over at once if
+    ``alive`` says that its owner is gone, else when it has lapsed. A claim whose answer was lost counts as our own
+    unreleased lease: taking it over again costs one epoch and is always safe. ``body`` is stored with the claim.
     ``silent`` is the item as the caller has seen it for so long that its owner must be gone, whatever clocks say.
     """
     open_head = StatusIn(claimable)
@@ -100,7 +100,7 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     elif there.lease_until is not None and there.lease_until < now:
         when = AllOf((held, LeaseLapsed(now)))
     elif silent is not None and is_leased(silent, there.owner, there.epoch) and silent.lease_until == there.lease_until:
-        when = AllOf((held, LeaseLapsed((there.lease_until or NEVER) + 1)))  # refused if it stirs after all
+        when = AllOf((held, LeaseLapsed((there.lease_until or NEVER) + 1)))  # refused if the owner renews it after all
     else:
         return Held(there.owner, there.lease_until or NEVER)
     try:
@@ -108,22 +108,22 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     except StoreUnavailable:
         if there.owner == owner or not alive(there.owner):
             raise
-        return Held(there.owner, until)  # its owner could not extend it either, and is to write what it has first
+        return Held(there.owner, until)  # its owner could not renew it either, and writes what it has first
     except Refused as refused:
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
 
 
 def renewal(partition: str, owner: str, epoch: int, until: int, *, sort: str = HEAD) -> Update:
-    """The write that extends a lease; refused if it is no longer ours, or lasts as long already.
+    """The write that renews a lease; refused if it is no longer ours, or lasts as long already.
 
-    Two of them may overtake each other on their way: the one that arrives last shall not shorten it.
+    Two renewals may overtake each other: the one that arrives last must not shorten the lease.
     """
     ours_until_earlier = AllOf((OwnerIs(owner, epoch), LeaseLapsed(until)))
     return Update(partition=partition, sort=sort, when=ours_until_earlier, lease_until=until)
 
 
 def release(partition: str, owner: str, epoch: int, *, sort: str = HEAD) -> Update:
-    """The write that lets go of a lease; refused if it is no longer ours. The epoch stays: it is the fence (G3)."""
+    """The write that releases a lease; refused if it is no longer ours. The epoch stays: it is the fence (G3)."""
     return Update(partition=partition, sort=sort, when=OwnerIs(owner, epoch), owner=None, lease_until=None)
 
 
@@ -133,8 +133,8 @@ def is_leased(there: Item | None, owner: str, epoch: int) -> TypeGuard[Item]:
 
 
 def is_released(there: Item | None, epoch: int, revision: int) -> TypeGuard[Item]:
-    """Whether a head is as its owner of this epoch left it, if nobody had rung since this revision: so a release that
-    was not answered knows itself.
+    """Whether a head is as its owner of this epoch left it, if there was no wake-up since this revision: so a release
+    whose answer was lost is recognised.
     """
     return there is not None and there.owner is None and (there.epoch, there.revision) == (epoch, revision)
 

@@ -1,7 +1,8 @@
-"""Large state: a body above a limit goes to the blobs, and its item keeps a reference. Nobody above notices.
+"""Large state: a body above a limit goes to the blobs, and its item keeps a reference. The layers above do not see the
+difference.
 
-A blob is stored before the item that refers to it is written, so a reference never dangles; one whose item was never
-written is collected after a grace period. Blobs are named by the SHA-256 of what was offloaded, and checked against it
+A blob is stored before the item that refers to it is written, so a reference never dangles. A blob whose item was never
+written is collected after a grace period. Blobs are named by the SHA-256 of the offloaded bytes, and checked against it
 whenever they are read.
 """
 
@@ -25,29 +26,29 @@ from holdfast.references import SEAL_MARKS, Reference, reference_in
 T = TypeVar("T")
 
 GRACE_MS: Final = 24 * 3600 * 1000
-"""How long a blob stays that nothing refers to: far longer than a write can be under way, or clocks can be apart."""
+"""How long a blob without a reference stays: far longer than a write can be under way, or clocks can differ."""
 
 PAGE_BYTES: Final = 4 * 2**20
 """A page ends once its bodies are together larger than this."""
 
 THREAD_BYTES: Final = 256 * 1024
-"""More than this is packed and unpacked in a thread, so that the event loop goes on."""
+"""More than this is packed and unpacked in a thread, so that the event loop is not blocked."""
 
 PIECE_BYTES: Final = 2**20
-"""So much of a compressed blob is unpacked at a time."""
+"""How much of a compressed blob is unpacked at a time."""
 
 LARGEST_WHOLE_BYTES: Final = 256 * 2**20
 """A larger body is not read whole into memory; one of an app with a large ``limit_bytes`` may be."""
 
 VALUES_IN_BODY: Final = 64
-"""So many of the largest values an app allows at least fit into a body that it can read."""
+"""How many of the largest values of an app fit at least into a body that it can read."""
 
 COMPRESSION_LEVEL: Final = 1
 """Of zlib: JSON shrinks to a third or so at any level, and this one is several times as fast as the rest."""
 
 
 class BlobMissing(StoreUnusable):
-    """What a reference refers to is not there."""
+    """The blob of a reference does not exist."""
 
 
 class SealedValue(StoreUnusable):
@@ -57,7 +58,7 @@ class SealedValue(StoreUnusable):
 async def offload(body: bytes, blobs: Blobs, now_ms: int) -> Reference:
     """Store ``body`` as a blob, durably; until something refers to it, it is kept for the grace period.
 
-    Storing the same bytes again stores nothing, and starts the grace period anew.
+    Storing the same bytes again writes no second blob, and restarts the grace period.
     """
     reference, packed = await _aside(len(body), partial(_pack, body))
     await blobs.put(reference.digest, packed, now_ms + GRACE_MS)
@@ -68,8 +69,8 @@ async def fetch(reference: Reference, blobs: Blobs, most_bytes: int = LARGEST_WH
     """The body that was offloaded. Raises ``StoreUnusable`` if it is missing or damaged, or over ``most_bytes``."""
     if reference.size_bytes > most_bytes:
         raise StoreUnusable(
-            f"blob {reference.digest} takes {reference.size_bytes:,} bytes, and a body that is read whole takes "
-            f"{most_bytes:,} at most. An app with a larger limit_bytes reads larger ones"
+            f"blob {reference.digest} has {reference.size_bytes:,} bytes, but a body that is read whole has at most "
+            f"{most_bytes:,}. An app with a larger limit_bytes reads larger ones"
         )
     return b"".join([chunk async for chunk in stream(reference, blobs)])
 
@@ -77,8 +78,8 @@ async def fetch(reference: Reference, blobs: Blobs, most_bytes: int = LARGEST_WH
 async def stream(reference: Reference, blobs: Blobs) -> AsyncIterator[bytes]:
     """The body piece by piece, never whole in memory. Damage may show only at the end: it raises ``StoreUnusable``.
 
-    No piece is larger than what the blobs answer or ``PIECE_BYTES``, and nothing comes beyond the size that the
-    reference tells, whatever a compressed blob would become.
+    No piece is larger than what the blobs answer or ``PIECE_BYTES``. Nothing comes beyond the size in the reference,
+    however much a compressed blob would expand to.
     """
     digest, size_bytes = hashlib.sha256(), 0
     packed = blobs.read(reference.digest)
@@ -98,7 +99,7 @@ async def stream(reference: Reference, blobs: Blobs) -> AsyncIterator[bytes]:
 
 
 async def _unpacked(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """What compressed bytes hold, in pieces of at most ``PIECE_BYTES``: a megabyte can become a gigabyte."""
+    """The content of compressed bytes, in pieces of at most ``PIECE_BYTES``: a megabyte can become a gigabyte."""
     unpacker = zlib.decompressobj()
     async for packed in pieces:
         left, piece = packed, b""
@@ -126,8 +127,8 @@ async def _aside(size_bytes: int, work: Callable[[], T]) -> T:
 
 
 def roomy(home: Home, clock: Clock, limit_bytes: int = 0, refused: tuple[bytes, ...] = SEAL_MARKS) -> Home:
-    """The same home, but its items take large bodies, of values of up to ``limit_bytes`` each. One that begins with
-    what is ``refused`` is not handed out: nobody above could read it.
+    """The same home, but its items take large bodies, of values of up to ``limit_bytes`` each. A body that begins with
+    ``refused`` is not returned: no layer above could read it.
     """
     if home.blobs is None:
         return home
@@ -170,7 +171,9 @@ class OffloadingStore:
     # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
-        """See ``Store.write``. One with large bodies is sent when these are stored, so later calls may overtake it."""
+        """See ``Store.write``. A write with large bodies is sent after these are stored, so later calls may overtake
+        it.
+        """
         for write in writes:
             if len(body_of(write)) > self._inline_bytes and (large := self.large_in(writes)):
                 return self._write_large(writes, large)
@@ -181,11 +184,11 @@ class OffloadingStore:
         return await self.answered(self._store.write(*(with_references(write, references) for write in writes)))
 
     def large_in(self, writes: Iterable[Write]) -> set[bytes]:
-        """The bodies of these writes that do not stay in their items."""
+        """The bodies of these writes that are too large for their items."""
         return {body for write in writes if self._is_large(body := body_of(write))}
 
     def _is_large(self, body: bytes) -> bool:
-        """Whether it does not stay in its item. What is too large to pack at once is large in any case."""
+        """Whether it is too large for its item. A body that is too large to be packed at once is so in any case."""
         if len(body) <= self._inline_bytes:
             return False
         if not self._packs or len(body) > THREAD_BYTES:
@@ -193,13 +196,13 @@ class OffloadingStore:
         return len(zlib.compress(body, COMPRESSION_LEVEL)) > self._inline_bytes
 
     async def aside(self, bodies: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Store these bodies as blobs, durably; answers what stands for each."""
+        """Store these bodies as blobs, durably; returns the reference of each."""
         large, now = tuple(bodies), self._clock.now_ms()
         references = await asyncio.gather(*(offload(body, self._blobs, now) for body in large))
         return {body: reference.encode() for body, reference in zip(large, references, strict=True)}
 
     async def answered(self, answer: Awaitable[Sequence[Item | None]]) -> Sequence[Item | None]:
-        """What the store answers to a write, or the item by which it refuses it, with whole bodies."""
+        """The store's answer to a write, or the item in its refusal, with whole bodies."""
         try:
             items = await answer
         except Refused as refused:
@@ -267,8 +270,8 @@ class OffloadingStore:
 class OffloadingSequencer:
     """A sequencer whose writes may have bodies of any size.
 
-    What it decides is known in its turn, when nothing can be stored any more but the writes themselves. So if there is
-    a large body that is not stored yet, the turn passes, the body is stored, and it is decided anew: one turn more.
+    Its decision is known only in its turn, when nothing but the writes themselves can be stored. If there is a large
+    body that is not stored yet, the turn passes, the body is stored, and the decision is made again: one turn more.
     """
 
     def __init__(self, sequencer: Sequencer, store: OffloadingStore) -> None:
@@ -278,9 +281,10 @@ class OffloadingSequencer:
     async def write_after(
         self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
     ) -> Sequence[Item | None]:
-        """See ``Sequencer.write_after``. ``decide`` gets the item as it is stored: with a reference, if it is large.
+        """See ``Sequencer.write_after``. ``decide`` gets the item as it is stored: with a reference if its body is
+        large.
 
-        The large bodies that it makes must not differ from one time to the next, or it never gets its turn.
+        ``decide`` must make the same large bodies each time, or it never completes.
         """
         references: dict[bytes, bytes] = {}
 
@@ -304,7 +308,7 @@ class _NotStoredYetError(Exception):
 
 
 def with_references(write: Write, references: Mapping[bytes, bytes]) -> Write:
-    """The write with what stands for its body, if it has one that was stored aside."""
+    """The write with a reference in place of its body, if that was stored as a blob."""
     reference = references.get(body_of(write))
     if reference is None:
         return write

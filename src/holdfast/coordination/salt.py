@@ -10,7 +10,7 @@ from holdfast.ports import SALT_PARTITION, SALT_SORT, Home, Store
 
 
 async def salt_of(home: Home) -> str:
-    """The salt of a home: known since it was opened, or in an item, which the first process to need it puts there."""
+    """The salt of a home: known since it was opened, or in an item that the first process to need it creates."""
     if home.salt:
         return home.salt
     return await kept_salt(home.store) or await _draw(home.store)

@@ -17,7 +17,7 @@ from holdfast.duration import LONGEST_SECONDS
 from holdfast.errors import InvalidInput
 
 GRACE_MS: Final = 60_000
-"""How late a tick may be and still count as on time, unless told otherwise: sweeps and cold starts take a while."""
+"""How late a tick may be and still count as on time, by default: sweeps and cold starts take a while."""
 
 LONGEST_PERIOD_MS: Final = int(LONGEST_SECONDS * 1000)
 
@@ -73,9 +73,9 @@ class Every(Struct, frozen=True, tag="every"):
     def __post_init__(self) -> None:
         period, first = cast("tuple[Any, Any]", (self.period_ms, self.first_ms))  # users without a type checker
         if type(period) is not int or not 1 <= period <= LONGEST_PERIOD_MS:
-            raise InvalidInput(f"period_ms is 1 to {LONGEST_PERIOD_MS} whole milliseconds, not {period!r}")
+            raise InvalidInput(f"period_ms must be a whole number from 1 to {LONGEST_PERIOD_MS}, got {period!r}")
         if type(first) is not int:
-            raise InvalidInput(f"first_ms is a moment in whole milliseconds since the epoch, not {first!r}")
+            raise InvalidInput(f"first_ms must be a moment in whole milliseconds since the epoch, got {first!r}")
 
 
 Schedule = CronSchedule | Every
@@ -99,7 +99,7 @@ def next_after(schedule: Schedule, after_ms: int) -> int:
 
 
 class Missed(StrEnum):
-    """What to do about ticks that came due while nobody was there to run them.
+    """What to do about ticks that became due while no worker was there to run them.
 
     - ``SKIP``: run the latest, if it is on time; drop what is late.
     - ``ONCE``: run the latest, however late; drop those before it.
@@ -123,10 +123,10 @@ def ticks_to_run(
     - ``ONCE`` runs the latest, and drops the others: one, if any is due;
     - ``ALL`` runs the oldest ``limit``; the rest stay due, so that the second answer is then not after ``now_ms``.
 
-    The second answer is itself a tick, and every tick before it is dealt with, run or dropped. So it is all there is to
-    keep: commit it together with what the ticks do, and give it, less one, as ``last_ms`` next time. Until that commit
-    nothing has happened: a turn that died before it is followed by one that answers for the same ticks and any that
-    came due since.
+    The second answer is itself a tick, and every tick before it is done with, run or dropped. It is all that has to be
+    kept: commit it together with what the ticks do, and pass it, less one, as ``last_ms`` next time. Until that commit
+    nothing has happened: after a turn that died before it, the next turn answers for the same ticks and any that became
+    due since.
 
     >>> hourly = Every(period_ms=3_600_000, first_ms=0)
     >>> ticks_to_run(hourly, last_ms=0, now_ms=14_400_000, missed=Missed.ALL, limit=3)
@@ -137,9 +137,9 @@ def ticks_to_run(
     ((), 18000000)
     """
     if limit < 1 or grace_ms < 0:
-        raise InvalidInput(f"limit is at least 1 and grace_ms at least 0, not {limit!r} and {grace_ms!r}")
+        raise InvalidInput(f"limit must be at least 1 and grace_ms at least 0, got {limit!r} and {grace_ms!r}")
     if missed not in tuple(Missed):
-        raise InvalidInput(f"missed is one of {', '.join(Missed)}, not {missed!r}")
+        raise InvalidInput(f"missed must be one of {', '.join(Missed)}, got {missed!r}")
     oldest = next_after(schedule, last_ms)
     if oldest > now_ms:
         return (), oldest
@@ -158,7 +158,7 @@ def _oldest(schedule: Schedule, oldest: int, now_ms: int, limit: int) -> tuple[t
 
 
 def _latest(schedule: Schedule, oldest: int, now_ms: int) -> int:
-    """The last tick that is due, by halving: among a year of missed minutes it takes some forty looks."""
+    """The last tick that is due, by halving: for a year of missed minutes it takes some forty steps."""
     latest, beyond = oldest, now_ms + 1  # a tick that is due, and where there is none from there to now
     if next_after(schedule, oldest) > now_ms:
         return oldest

@@ -16,14 +16,14 @@ from holdfast.ports import Store
 
 PARTITION_PREFIX: Final = "session#"
 SORT: Final = "s"
-"""No head: sessions are neither swept nor listed, and purged when they have expired."""
+"""No head: sessions are neither swept nor listed. They are purged when they have expired."""
 
 SLIDES_AFTER: Final = 0.1
-"""The share of its idle time after which a look is worth the write that lets the session last."""
+"""The share of the idle time after which a read also writes, so that the session lasts."""
 
 
 class Body(Struct, frozen=True):
-    """What is stored: the fields as JSON, and when the session ends at the latest, in milliseconds."""
+    """What is stored: the fields as JSON, and the latest end of the session, in milliseconds."""
 
     until: int
     fields: dict[str, Raw]
@@ -33,7 +33,7 @@ _decode = stored(Body, "a session")
 
 
 class StoreSessions:
-    """See ``SessionStore``. A look costs a read, and now and then a write; everything else is one write."""
+    """See ``SessionStore``. A read costs a read, and now and then a write; everything else is one write."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class StoreSessions:
         expires_at = min(now + idle_ms, body.until)
         if expires_at - (item.expires_at or 0) > idle_ms * SLIDES_AFTER:
             try:
-                # A look that comes late, by an hour or by its clock, does not take away what a later one has given.
+                # A read that is late, by an hour or by its clock, must not shorten what a later one has extended.
                 slide = Update(partition=item.partition, sort=SORT, when=Expired(expires_at), expires_at=expires_at)
                 await write_for_caller(self._store, slide, ours=lambda _there: False)
             except Refused as refused:

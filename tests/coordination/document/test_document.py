@@ -62,7 +62,7 @@ async def test_a_put_at_another_version_conflicts_and_says_what_is_there(world):
             await order.put(Order("o-1", "lost"), version=first.version)
         assert raised.value.there == second
         assert raised.value.retryable
-        with pytest.raises(hf.Conflict, match="is there already") as raised:
+        with pytest.raises(hf.Conflict, match="exists already") as raised:
             await order.create(Order("o-1"))
         assert raised.value.there == second
 
@@ -182,7 +182,7 @@ async def test_whoever_read_a_document_before_it_was_deleted_cannot_bring_it_bac
         order = app.document(Order, "o-1")
         await order.create(Order("o-1"))
         assert await order.delete(version=1)
-        with pytest.raises(hf.Conflict, match="is not there") as raised:
+        with pytest.raises(hf.Conflict, match="does not exist") as raised:
             await order.put(Order("o-1", "zombie"), version=1)
         assert raised.value.there is None
         again = await order.create(Order("o-1", "anew"))

@@ -1,4 +1,4 @@
-"""A circuit breaker: keeps away from what fails, and finds out by itself when it is back."""
+"""A circuit breaker: stops calls to what fails, and probes until it works again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ T = TypeVar("T")
 FAILURES_TO_OPEN: Final = 3
 FIRST_REST_SECONDS: Final = 1.0
 LONGEST_REST_SECONDS: Final = 30.0
-"""After so many failures in a row the shared tier is left alone: a second, then twice as long, up to half a minute."""
+"""After this many failures in a row the shared tier is not called for a second, then twice as long, up to half a
+minute.
+"""
 
 
 class Breaker:
-    """Keeps away from what fails: after some failures in a row nobody asks for a while, then one does."""
+    """After some failures in a row it lets no call through for a while, then one."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -27,12 +29,12 @@ class Breaker:
         self._closed_until = 0.0
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """What ``work`` answers, or ``None`` if it is not asked, or fails with ``StoreUnavailable``."""
+        """The result of ``work``, or ``None`` if it is not called, or fails with ``StoreUnavailable``."""
         now = asyncio.get_running_loop().time()
         if now < self._closed_until:
             return None
         if self._failures >= FAILURES_TO_OPEN:
-            self._closed_until = now + self._rest_seconds  # one tries; the others go on without, until it has
+            self._closed_until = now + self._rest_seconds  # one call tries; until it has ended, the others do without
         try:
             answer = await work()
         except StoreUnavailable:

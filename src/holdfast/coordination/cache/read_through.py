@@ -1,8 +1,8 @@
 """A read-through cache in two tiers: this process's memory, and a ``Cache`` that processes share. Then the source.
 
-What is never done: two loads of one key at a time in one process; an answer to somebody who asked after an invalidation
-that was loaded before it; a value in a tier that was loaded before an invalidation which that tier has heard of. The
-shared tier may fail at any time: then the source is asked, and the shared tier again after a pause.
+It never loads one key twice at a time in one process. A call that came after an invalidation never gets a value that
+was loaded before it. A tier never keeps a value that was loaded before an invalidation which that tier has received.
+The shared tier may fail at any time: then the source is called, and the shared tier again after a pause.
 
 Values are bytes here. Time is the event loop's: nothing in memory outlives it.
 """
@@ -25,17 +25,21 @@ T = TypeVar("T")
 
 FIRST_POLL_SECONDS: Final = 0.02
 LONGEST_POLL_SECONDS: Final = 0.25
-"""How often whoever waits for another process's load looks whether it has come."""
+"""How often a caller that waits for another process's load checks whether the value has arrived."""
 
 AFTER_ERROR_SECONDS: Final = 1.0
-"""For so long a stale value stands in for a source that failed, before the source is asked for this key again."""
+"""How long a stale value replaces a failed load, before the source is called for this key again."""
 
 MOST_OWED: Final = 10_000
-"""How many invalidations are kept for a shared tier that does not answer; beyond, all of the group is invalidated."""
+"""The most invalidations that are kept for a shared tier that does not answer; above it, all of the group is
+invalidated.
+"""
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """How long things are kept, in seconds, and how many. Lengths are thinned by up to ``jitter``, a share of them."""
+    """How long entries are kept, in seconds, and how many. ``jitter`` is the share by which times are shortened at
+    random.
+    """
 
     ttl: float
     missing_ttl: float
@@ -48,7 +52,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(Struct, frozen=True):
-    """What the source answered. ``missing``: that there is nothing."""
+    """The source's answer. ``missing``: that there is no value."""
 
     value: bytes
     missing: bool
@@ -59,7 +63,7 @@ Load = Callable[[], Awaitable[Loaded]]
 
 
 class Remembered(Struct, frozen=True, gc=False):
-    """A value in memory. Until ``use_until`` it is answered without a look elsewhere. All by the loop's time."""
+    """A value in memory. Until ``use_until`` it is returned without asking another tier. All times are the loop's."""
 
     value: bytes
     use_until: float
@@ -67,7 +71,7 @@ class Remembered(Struct, frozen=True, gc=False):
 
 
 def put(entries: OrderedDict[str, T], key: str, entry: T, most: int) -> None:
-    """Make ``entry`` the latest used of at most so many."""
+    """Make ``entry`` the most recently used one, and drop the oldest above the limit."""
     entries[key] = entry
     entries.move_to_end(key)
     if len(entries) > most:
@@ -100,7 +104,7 @@ class ReadThrough:
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def peek(self, key: str) -> bytes | None:
-        """The value, if memory may answer without a look elsewhere."""
+        """The value, if memory may answer without asking another tier."""
         there = self._memory.get(key)
         if there is None or self._loop.time() >= there.use_until:
             return None
@@ -119,7 +123,7 @@ class ReadThrough:
             return there.value
         flight = self._flights.get(key)
         if flight is None or (self._shared is not None and now - self._departures[key] > self._rules.memory_ttl):
-            # One that has been away for longer may have left before another process invalidated what it brings.
+            # A read that took longer may have begun before another process invalidated the value that it returns.
             self._detach(flight)
             flight = self._flights[key] = self._loop.create_task(self._fly(key, load))
             self._departures[key] = now
@@ -131,10 +135,10 @@ class ReadThrough:
             del self._flights[key], self._departures[key]
         self._detached.discard(flight)
         if not flight.cancelled():
-            flight.exception()  # looked at: whoever waited for it may have gone away
+            flight.exception()  # retrieved, because every caller that waited for it may have gone
 
     async def _fly(self, key: str, load: Load) -> bytes:
-        """Look in the shared tier, until it answers or somebody must load: then load."""
+        """Read the shared tier until it has the value or this process is to load it; then load it."""
         me = asyncio.current_task()
         token, gives_up_at = ids.new_id(), self._loop.time() + self._rules.fill_seconds
         poll = FIRST_POLL_SECONDS
@@ -163,7 +167,7 @@ class ReadThrough:
             await self._give_up(key, token)
 
     def _refresh(self, key: str, load: Load, token: str | None) -> None:
-        """Load in the background, while others are given the stale value."""
+        """Load in the background, while callers get the stale value."""
         if key not in self._refreshes and not self._rests(key):
             refresh = self._refreshes[key] = self._loop.create_task(self._load_quietly(key, load, token))
             refresh.add_done_callback(lambda done: self._refreshed(key, done))
@@ -176,7 +180,7 @@ class ReadThrough:
     async def _load_quietly(self, key: str, load: Load, token: str | None) -> None:
         try:
             await self._load(key, load, token, None)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it: it is told, and tried again by whoever asks next
+        except Exception as error:  # noqa: BLE001 - no caller waits for it: it is reported, and the next caller tries again
             self._tell("cache_failed", group=self._group, error=type(error).__name__)
 
     # ── Loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +204,7 @@ class ReadThrough:
         self._resting.pop(key, None)
         fresh = self._thinned(self._rules.missing_ttl if loaded.missing else self._rules.ttl)
         if token is not None:
-            began_at = self._loop.time()  # it is as new as its acceptance: whoever was overtaken is refused
+            began_at = self._loop.time()  # its age counts from its acceptance: an overtaken load is refused
             if not await self._fill(key, token, loaded, fresh):
                 return loaded.value
         below = self._floors.get(key)
@@ -212,11 +216,11 @@ class ReadThrough:
         return self._loop.time() < self._resting.get(key, 0.0)
 
     def _is_current(self, key: str, task: asyncio.Task[Any] | None) -> bool:
-        """Whether nothing was invalidated since this load began."""
+        """Whether there was no invalidation since this load began."""
         return self._flights.get(key) is task or self._refreshes.get(key) is task
 
     def _stand_in(self, key: str, seen: Seen | None) -> bytes | None:
-        """The stale value that may be answered in place of an error."""
+        """The stale value that may replace an error."""
         there, now = self._memory.get(key), self._loop.time()
         if seen is not None and seen.value is not None and -seen.fresh_ms <= self._rules.stale_if_error * 1000:
             return seen.value
@@ -230,14 +234,14 @@ class ReadThrough:
     # ── The shared tier ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _look(self, key: str, token: str) -> Seen | None:
-        """What the shared tier holds; ``None`` if it does not answer, or has not heard of an invalidation yet."""
+        """The entry of the shared tier; ``None`` if the tier does not answer, or still lacks an invalidation."""
         shared, fill_ms = self._shared, int(self._rules.fill_seconds * 1000)
         if shared is None or not await self._has_paid(key, shared):
             return None
         return await self._breaker.ask(lambda: shared.look(self._group, key, token, fill_ms))
 
     async def _has_paid(self, key: str, shared: Cache) -> bool:
-        """Whether the shared tier knows of every invalidation of this key by this process; it is told if not."""
+        """Whether the shared tier has every invalidation of this key by this process; missing ones are sent to it."""
         if self._owes_all:
             self._owes_all = not await self._breaker.ask(lambda: self._told(shared.forget_all(self._group)))
         if key in self._owed and not self._owes_all:
@@ -258,7 +262,7 @@ class ReadThrough:
 
     async def _fill(self, key: str, token: str, loaded: Loaded, fresh: float) -> bool:
         shared = self._shared
-        assert shared is not None, "who has a token has it from there"
+        assert shared is not None, "a token is from the shared tier"
         fresh_ms, keep = int(fresh * 1000), max(self._rules.stale, self._rules.stale_if_error)
         keep_ms = fresh_ms + int(keep * 1000)
         answer = await self._breaker.ask(
@@ -278,7 +282,7 @@ class ReadThrough:
     def _remember(self, key: str, value: bytes, fresh: float, as_of: float) -> None:
         """Keep a value that was true at ``as_of``.
 
-        What processes share is looked at again ``memory_ttl`` after that, in case another one has invalidated it.
+        The shared tier is read again ``memory_ttl`` after that, in case another process has invalidated the value.
         """
         now = self._loop.time()
         use_until = now + fresh if self._shared is None else min(now + fresh, as_of + self._rules.memory_ttl)
@@ -287,11 +291,11 @@ class ReadThrough:
     # ── Invalidating ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def forget(self, key: str, below: int | None = None) -> None:
-        """Never answer again what was loaded before now; with ``below``, nothing of a lower version.
+        """Never return again a value that was loaded before now; with ``below``, none of a lower version.
 
-        Other processes may answer it from memory for ``memory_ttl``. Raises ``StoreUnavailable`` if the shared tier
-        does not answer: others may go on with the old value for as long as it lasts. This process does not: it tells
-        the shared tier before it asks it for this key again.
+        Other processes may return it from memory for ``memory_ttl``. Raises ``StoreUnavailable`` if the shared tier
+        does not answer: other processes may then use the old value until it expires. This process does not: it sends
+        the invalidation before it reads this key from the shared tier again.
         """
         self._drop(key)
         if below is not None:
@@ -308,7 +312,7 @@ class ReadThrough:
                 self._owes_all = True
             raise
         finally:
-            self._drop(key)  # what began while it was on its way may have seen the old value
+            self._drop(key)  # a load that began meanwhile may have read the old value
 
     async def forget_all(self) -> None:
         """``forget`` every key."""
@@ -330,7 +334,7 @@ class ReadThrough:
         self._detach(self._refreshes.pop(key, None))
 
     def _detach(self, task: asyncio.Task[Any] | None) -> None:
-        """Let it go on for those who wait for it, and for nobody else."""
+        """Keep the load running while a caller waits for it, and cancel it if none does."""
         if task is not None:
             self._detached.add(task)
 
@@ -342,7 +346,7 @@ class ReadThrough:
         self._refreshes.clear()
 
     async def close(self) -> None:
-        """Stop loading. Whoever waits is cancelled."""
+        """Stop loading. Callers that wait are cancelled."""
         tasks: list[asyncio.Task[Any]] = [*self._flights.values(), *self._refreshes.values(), *self._detached]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Documents of one type: what is declared once about all of them, and how they are found by their keys."""
+"""Documents of one type: what is declared once for all of them, and how they are listed by their keys."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class DocumentPage(Struct, Generic[T], frozen=True):
-    """Some documents in the order of their keys; pass ``cursor`` as ``after`` to go on, ``None`` was the end.
+    """Some documents in the order of their keys; pass ``cursor`` as ``after`` for the next page; ``None`` is the end.
 
-    Those that have expired are left out, so a page may be short, or empty, although there are more.
+    Expired documents are left out, so a page may be short, or empty, although there are more.
     """
 
     documents: tuple[Versioned[T], ...]
@@ -31,27 +31,27 @@ class DocumentPage(Struct, Generic[T], frozen=True):
 
 
 class Documents(Generic[T]):
-    """All documents of one type. ``name`` is theirs in the store; ``ttl`` how long each lives after a write."""
+    """All documents of one type. ``name`` is their name in the store; ``ttl`` is how long each lives after a write."""
 
     def __init__(self, name: str, schema: Schema[T], ttl: Duration | None, connect: Callable[[], Opened]) -> None:
         self.name = name
         self.schema = schema
         self.opened = connect
         self.random = Random(ids.new_seed())
-        """For back-off only."""
+        """Of the back-off only."""
         self._ttl_ms = None if ttl is None else _checked_ttl(ttl)
 
     def __repr__(self) -> str:
         return f"<Documents {self.name}>"
 
     def at(self, *key: str) -> Document[T]:
-        """The document under this key, of one part or several. Looks nothing up. Raises ``InvalidInput``."""
+        """The document under this key, of one part or several. Reads nothing. Raises ``InvalidInput``."""
         return Document(self, Place(self.name, check_key("document", key)))
 
     async def list(
         self, first: str, *parts: str, prefix: str = "", after: str | None = None, limit: int = 100
     ) -> DocumentPage[T]:
-        """The documents whose keys begin with these parts and go on with one that begins with ``prefix``: a page, in
+        """The documents whose keys begin with these parts, followed by one that begins with ``prefix``: a page, in
         the order of the keys, each as it was at one moment during the call.
 
             await orders.list("customer-7")                  # ("customer-7", ...)
@@ -60,7 +60,7 @@ class Documents(Generic[T]):
         check_key("document", (first, *parts))
         check_part("document", prefix)
         if limit < 1:
-            raise InvalidInput(f"a page holds 1 document or more, not {limit!r}")
+            raise InvalidInput(f"limit must be at least 1, got {limit!r}")
         opened = self.opened()
         sorts = SORT_PREFIX + "".join(part + SEPARATOR for part in parts) + prefix
         partition = f"{GROUP_PREFIX}{self.name}{SEPARATOR}{first}"
@@ -70,8 +70,8 @@ class Documents(Generic[T]):
         return DocumentPage(tuple(each for each in found if each is not None), page.cursor)
 
     def expiry(self, ttl: Duration | None, now: int, keep: int | None) -> int | None:
-        """When a document that is written ``now`` expires, in milliseconds: as the write says, or the collection, or
-        as it was.
+        """When a document that is written ``now`` expires, in milliseconds: by the write's own ``ttl``, else by the
+        collection's, else unchanged.
         """
         ttl_ms = self._ttl_ms if ttl is None else _checked_ttl(ttl)
         return keep if ttl_ms is None else now + ttl_ms
@@ -79,5 +79,5 @@ class Documents(Generic[T]):
 
 def _checked_ttl(ttl: Duration) -> int:
     if (found := milliseconds(ttl)) == 0:
-        raise InvalidInput("ttl is how long a document lives, more than nothing; to remove one there is delete()")
+        raise InvalidInput("ttl must be positive; to remove a document call delete()")
     return found

@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONFLICT_RETRY: Final = Retry(max_attempts=25, initial=0.005, backoff=2, max_delay=0.25, jitter=Jitter.FULL)
-"""How often an update decides anew because others were faster."""
+"""How often an update is decided again because another writer was faster."""
 
 
 class Missing:
-    """Stands where no default was given; ``None`` may be a value."""
+    """Means that no default was given; ``None`` may be a value."""
 
 
 MISSING: Final = Missing()
 
 
 class Document(Generic[T]):
-    """The document under a key. Making one looks nothing up.
+    """The document under a key. Creating a handle reads nothing.
 
-    Versions count 1, 2, 3 and never go back, not even when a document is deleted and created anew: so a writer that
-    comes late writes over nothing that he has not seen (G3). Safety rests on versions only, never on clocks (G9). Each
-    write is durable when it returns (G7), is applied once although its answer be lost, and answers what it wrote.
+    Versions count 1, 2, 3 and never go back, not even when a document is deleted and created again. So a late writer
+    overwrites nothing that it has not seen (G3). Safety rests on versions only, never on clocks (G9). Each write is
+    durable when it returns (G7), is applied once even if its answer is lost, and returns what it wrote.
 
         order = app.document(Order, "o-17")
         await order.create(Order("o-17", "new"))
@@ -69,30 +69,30 @@ class Document(Generic[T]):
 
     @property
     def documents(self) -> Documents[T]:
-        """The collection that it belongs to."""
+        """The collection to which it belongs."""
         return self._documents
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self) -> Versioned[T]:
-        """The value and its version. Raises ``NotFound`` if it is not there, or has expired."""
+        """The value and its version. Raises ``NotFound`` if it does not exist, or has expired."""
         if (found := await self.find()) is None:
             raise self.missing()
         return found
 
     async def find(self) -> Versioned[T] | None:
-        """The value and its version, or ``None`` if it is not there, or has expired."""
+        """The value and its version, or ``None`` if it does not exist, or has expired."""
         opened = self._documents.opened()
         return self.read(await self._load(opened), opened.clock.now_ms())
 
     def read(self, item: Item | None, now: int) -> Versioned[T] | None:
-        """What an item of the store says of this document at ``now`` (milliseconds)."""
+        """This document as an item of the store has it at ``now`` (milliseconds)."""
         return read(self.place, item, self._documents.schema, now)
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, value: T, *, ttl: Duration | None = None) -> Versioned[T]:
-        """Create it. Raises ``Conflict`` if it is there. With ``ttl`` it expires after that time."""
+        """Create it. Raises ``Conflict`` if it exists. With ``ttl`` it expires after that time."""
         opened, writer = self._documents.opened(), new_writer()
         old = NOTHING
         while True:
@@ -103,13 +103,13 @@ class Document(Generic[T]):
             except Refused as refused:
                 there = refused.item
             if (found := self.read(there, opened.clock.now_ms())) is not None:
-                raise Conflict(f"document {self.place} is there already, at version {found.version}", found)
-            old = before(there)  # a remnant: the new one goes on from its version
+                raise Conflict(f"document {self.place} exists already, at version {found.version}", found)
+            old = before(there)  # a remnant: the new document continues from its version
 
     async def put(self, value: T, *, version: int, ttl: Duration | None = None) -> Versioned[T]:
-        """Write it if it still has ``version``, as ``get`` answered it; one write. Raises ``Conflict`` if not.
+        """Write it if it still has ``version``, as ``get`` returned it; one write. Raises ``Conflict`` if not.
 
-        The document is replaced as a whole, and lives from now on as long as ``ttl``, or its collection, says.
+        The document is replaced as a whole. From now on it lives as long as ``ttl``, or the collection's, says.
         """
         opened, writer = self._documents.opened(), new_writer()
         put, written = self.written(Before(checked_version(version)), value, ttl, writer, opened)
@@ -122,12 +122,12 @@ class Document(Generic[T]):
     async def update(
         self, change: Callable[[T], T], *, default: T | Missing = MISSING, ttl: Duration | None = None
     ) -> Versioned[T]:
-        """Write what ``change`` makes of the value: one read and one write, and one write more for each time that
-        somebody else was faster. ``default`` is changed if there is no document; without it that is ``NotFound``.
+        """Write what ``change`` makes of the value: one read and one write, and one more write for each time that
+        another writer was faster. ``default`` is changed if there is no document; without it that is ``NotFound``.
 
-        ``change`` is a plain function that may run several times, so it decides and does nothing else. The document
-        lives as long as it would have, unless ``ttl`` or its collection says otherwise. Raises ``Conflict`` if others
-        are faster all the time.
+        ``change`` is a plain function that may run several times, so it must have no effects. The document keeps its
+        time of expiry, unless ``ttl`` or its collection says otherwise. Raises ``Conflict`` if other writers are faster
+        every time.
         """
         opened, writer = self._documents.opened(), new_writer()
         item = await self._load(opened)
@@ -144,14 +144,14 @@ class Document(Generic[T]):
             opened.emit("conflicted", partition=self.place.partition)
             await asyncio.sleep(CONFLICT_RETRY.delay_seconds(attempt, self._documents.random))
         raise Conflict(
-            f"document {self.place} was changed by others {CONFLICT_RETRY.max_attempts} times in a row",
+            f"document {self.place} was changed by other writers {CONFLICT_RETRY.max_attempts} times in a row",
             self.read(item, opened.clock.now_ms()),
         )
 
     async def delete(self, *, version: int | None = None) -> bool:
-        """Delete it; false if it was not there. With ``version`` only if it still has that: else ``Conflict``.
+        """Delete it; false if it did not exist. With ``version`` only if it still has that version: else ``Conflict``.
 
-        Its version is kept for a week, so that whoever has read it before cannot bring it back.
+        Its version is kept for a week, so that a writer that has read it before cannot bring it back.
         """
         opened, writer = self._documents.opened(), new_writer()
         item = await self._load(opened)
@@ -174,8 +174,8 @@ class Document(Generic[T]):
     def written(
         self, old: Before, value: T, ttl: Duration | None, writer: str, opened: Opened, *, keep: int | None = None
     ) -> tuple[Put, Versioned[T]]:
-        """The write that makes ``value`` its next version, and what that will be. ``keep`` is when it expires if
-        nothing else says so. Raises ``SerializationError`` or ``PayloadTooLarge``.
+        """The write that makes ``value`` its next version, and the document as it will be. ``keep`` is the expiry if
+        nothing else sets one. Raises ``SerializationError`` or ``PayloadTooLarge``.
         """
         schema = self._documents.schema
         data, copy = schema.codec.copy(value, f"document {self.place}", opened.limit_bytes)
@@ -184,7 +184,7 @@ class Document(Generic[T]):
         return put, Versioned(key=self.key, value=copy, version=old.version + 1, expires_at=expires_at)
 
     def missing(self) -> NotFound:
-        """The error for whoever takes it to be there."""
+        """The error for a caller that expects it to exist."""
         return NotFound(f"there is no document {self.place}, or it has expired")
 
     async def _load(self, opened: Opened) -> Item | None:
@@ -200,17 +200,17 @@ class Document(Generic[T]):
         if isinstance(default, Missing):
             raise self.missing()
         codec = self._documents.schema.codec
-        return codec.decode(codec.encode(default), "the default")  # a fresh one, for it may be changed in place
+        return codec.decode(codec.encode(default), "the default")  # a copy, because it may be changed in place
 
     def _conflict(self, version: int | None, there: Item | None, opened: Opened) -> Conflict:
         found = self.read(there, opened.clock.now_ms())
-        now = "is not there" if found is None else f"is at version {found.version}"
+        now = "does not exist" if found is None else f"is at version {found.version}"
         return Conflict(f"document {self.place} {now}, not at version {version}", found)
 
 
 def checked_version(version: int) -> int:
-    """The version of a document that is there. Raises ``InvalidInput``."""
+    """The version of an existing document. Raises ``InvalidInput``."""
     given: Any = version  # whatever its annotation says
     if type(given) is not int or given < 1:
-        raise InvalidInput(f"a version is a number from 1 on, as get() answers it, not {repr(given)[:60]}")
+        raise InvalidInput(f"version must be a number from 1 on, as get() returns it, got {repr(given)[:60]}")
     return given

@@ -1,9 +1,9 @@
-"""What the store holds about a document, and how a write knows itself again.
+"""What the store holds about a document, and how a write is recognised.
 
 The item's ``revision`` is the document's version. Its body names the last few writers, so a write whose answer was lost
-is recognised although others have written since. Versions never go back: what was deleted or has expired stays as a
-*remnant* for a week, and whoever creates the document anew goes on from its version. ``expires_at`` of the item is when
-the remnant may go; until when the document lives is in the body.
+is recognised although others have written since. Versions never go back: a document that was deleted or has expired
+stays as a *remnant* for a week, and a document created again continues from its version. ``expires_at`` of the item is
+when the remnant may go; the document's own expiry is in the body.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 ALONE_PREFIX: Final = "doc#"
 GROUP_PREFIX: Final = "docs#"
-"""Documents with a key of one part have a partition each; of more parts, one for all that share the first part. They
-are told apart because the head of a partition takes everything in it along when it expires.
+"""Documents with a key of one part have a partition each; of more parts, one for all that share the first part. The two
+differ because the head of a partition takes everything in it along when it expires.
 """
 SORT_PREFIX: Final = "d#"
 
@@ -33,7 +33,7 @@ LIVE: Final = "LIVE"
 DELETED: Final = "DELETED"
 
 REMNANT_MS: Final = 7 * 24 * 3600 * 1000
-"""So long a document that is gone keeps its version: no writer that is this late is still awake."""
+"""How long a deleted document keeps its version: no writer is still awake that long."""
 
 WRITERS_NAMED: Final = 8
 WRITER_DIGITS: Final = 12
@@ -42,7 +42,7 @@ NO_VALUE: Final = Raw(b"null")
 
 
 class Versioned(Struct, Generic[T], frozen=True, kw_only=True):
-    """A document as it was read or written: its key, its value, and the version to write it back under."""
+    """A document as it was read or written: its key, its value, and the version for writing it back."""
 
     key: tuple[str, ...]
     value: T
@@ -52,7 +52,7 @@ class Versioned(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class Stored(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The body. ``writers`` are those of the last versions, the last one last."""
+    """The body. ``writers`` are the writers of the last versions, the latest one last."""
 
     schema: int
     value: Raw
@@ -84,19 +84,19 @@ class Place(Struct, frozen=True):
 
 
 def key_of(first: str, item: Item) -> tuple[str, ...]:
-    """The key of a document that was found among those with this first part."""
+    """The key of a document that was found among the documents with this first part."""
     return (first, *item.sort[len(SORT_PREFIX) :].split(SEPARATOR))
 
 
 class Before(Struct, frozen=True):
-    """What a write replaces: a version (0: there never was one), and who wrote it and those before, if known."""
+    """What a write replaces: a version (0: there never was one), and its writer and earlier ones, if known."""
 
     version: int = 0
     writers: tuple[str, ...] = ()
 
     @property
     def unchanged(self) -> Condition:
-        """That it is still there."""
+        """The condition that it is unchanged."""
         return RevisionIs(self.version) if self.version else ABSENT
 
 
@@ -104,12 +104,12 @@ NOTHING: Final = Before()
 
 
 def before(item: Item | None) -> Before:
-    """What a write replaces if this is there, be it alive or a remnant."""
+    """What a write replaces if this item exists, as a document or as a remnant."""
     return NOTHING if item is None else Before(item.revision, decode_stored(item.body).writers)
 
 
 def read(place: Place, item: Item | None, schema: Schema[T], now: int) -> Versioned[T] | None:
-    """The document, if it is there and alive at ``now`` (milliseconds)."""
+    """The document, if it exists and has not expired at ``now`` (milliseconds)."""
     if item is None or item.status != LIVE:
         return None
     stored = decode_stored(item.body)
@@ -120,7 +120,7 @@ def read(place: Place, item: Item | None, schema: Schema[T], now: int) -> Versio
 
 
 def new_writer() -> str:
-    """A name for one write, so that it is known again."""
+    """A name for one write, by which it is recognised."""
     return ids.new_id()[:WRITER_DIGITS]
 
 
@@ -159,9 +159,9 @@ def _put(
 
 
 def is_ours(there: Item | None, version: int, writer: str) -> bool:
-    """Whether ``writer`` wrote this version, going by what is there now.
+    """Whether ``writer`` wrote this version, according to the present item.
 
-    Raises ``StoreUnavailable`` if that cannot be told any more, because too many have written since.
+    Raises ``StoreUnavailable`` if that is unknown because too many writers followed.
     """
     if there is None or there.revision < version:
         return False
@@ -170,6 +170,6 @@ def is_ours(there: Item | None, version: int, writer: str) -> bool:
     if version < oldest:
         raise StoreUnavailable(
             f"the store did not answer a write of version {version}, and has reached version {there.revision} since: "
-            "it may or may not have been applied. Read the document and decide anew"
+            "it may or may not have been applied. Read the document and decide again"
         )
     return writers[version - oldest] == writer

@@ -1,12 +1,12 @@
-"""Idempotency keys: one record for each key, and the few transitions it knows.
+"""Idempotency keys: one record for each key, and its few transitions.
 
     absent, or past its window ──acquire──▶ RUNNING ──finish──▶ COMPLETED or FAILED: repeats are answered from it
     FREE ──────────────────────acquire──▶ RUNNING ──release─▶ FREE: the same payload may be tried again
     RUNNING, its lease lapsed ─acquire──▶ RUNNING of a newer owner, or PARKED after too many deaths
 
 Each transition is one conditional write, and none deletes the record. An owner's name is new for each attempt, so only
-the attempt that holds the key can end it, however late another one wakes up (G3). The lease says how soon somebody
-else may try, the window how long an outcome counts: two different times, and safety rests on neither (G9).
+the attempt that holds the key can end it, however late another one wakes up (G3). The lease says how soon another
+caller may try, the window how long an outcome counts: two different times, and safety rests on neither (G9).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from holdfast.opened import Opened
 from holdfast.persist import write_for_caller
 
 CONTESTS: Final = 10
-"""So often a key may change under the eyes of somebody who wants it before he is told that it is busy."""
+"""How often a key may change hands while a caller asks for it, before the caller gets ``Busy``."""
 
 
 class _Take(Struct, frozen=True):
@@ -50,11 +50,11 @@ def new_owner(opened: Opened) -> str:
 async def acquire(
     opened: Opened, place: Place, terms: Terms, *, owner: str, lease_ms: int, seen: Item | None = None
 ) -> Ticket | Ended | Held:
-    """Try to become the owner of a key: one write if it is new, and one if it is known, for the refusal says what is
-    there. ``seen`` is what a read has found. Asked again with the same ``owner``, it knows what it has done.
+    """Try to become the owner of a key: one write if it is new, and one if it is known, because the refusal carries the
+    record. ``seen`` is what a read has found. Called again with the same ``owner``, it recognises its own write.
 
-    Raises ``IdempotencyMismatch`` if the key stands for another payload, ``KeyParked``, and ``StoreUnavailable`` when
-    the store has not answered for a while; the lease then lapses by itself.
+    Raises ``IdempotencyMismatch`` if the key was used with another payload, ``KeyParked``, and ``StoreUnavailable``
+    when the store has not answered for a while; the lease then lapses by itself.
     """
     there = seen
     for _ in range(CONTESTS):
@@ -85,7 +85,9 @@ def _judge(
     if there.owner == owner:  # the answer to our own write was lost
         return Ticket(place, owner, there.epoch, there.lease_until or now, record, terms)
     if record.fingerprint not in {place.fingerprint, place.former or place.fingerprint}:
-        raise IdempotencyMismatch(f"key {place.sort} stands for another payload. Use another key, or the same payload")
+        raise IdempotencyMismatch(
+            f"key {place.sort} was used with another payload. Use another key, or the same payload"
+        )
     again = replace(record, by=owner, started_at=now, started=record.started + 1)
     match there.status:
         case "COMPLETED" | "FAILED":
@@ -109,7 +111,7 @@ def _take(place: Place, terms: Terms, there: Item | None, record: Record, *, own
     item = Item(
         partition=place.partition,
         sort=place.sort,
-        # A record may be purged and made anew: what was seen of the old one must not fit the new one.
+        # A record may be purged and created again: what was seen of the old one must not fit the new one.
         revision=ids.new_seed() >> 24,
         status=RUNNING,
         owner=owner,
@@ -144,5 +146,5 @@ def _change(
 
 
 def _nobodys(_there: Item | None) -> bool:
-    """A refusal is judged as a whole, and not only whether it comes from our own write."""
+    """A refusal is judged as a whole, not only by whether our own write caused it."""
     return False

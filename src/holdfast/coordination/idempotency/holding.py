@@ -1,4 +1,4 @@
-"""What the owner of a key does: extend his lease, and end his attempt, once."""
+"""What the owner of a key does: renew its lease, and end its attempt, once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.persist import write_for_caller
 
 
 async def renew(opened: Opened, ticket: Ticket, lease_ms: int) -> bool:
-    """Extend the lease; false if the key is not ours any more. An outage is no reason to think so."""
+    """Renew the lease; false if another owner has the key. An outage alone does not mean that."""
     until = opened.clock.now_ms() + lease_ms
     place = ticket.place
     extension = Update(
@@ -45,17 +45,17 @@ async def renew(opened: Opened, ticket: Ticket, lease_ms: int) -> bool:
 
 
 async def complete(opened: Opened, ticket: Ticket, result: Raw = NO_RESULT, *, lost: str = "") -> Ended:
-    """Record the result, or that there is one which cannot be kept. Raises ``LeaseLost``, ``StoreUnavailable``."""
+    """Record the result, or that there is a result which cannot be kept. Raises ``LeaseLost``, ``StoreUnavailable``."""
     return await _settle(opened, ticket, COMPLETED, replace(ticket.record, result=result, lost=lost))
 
 
 async def fail(opened: Opened, ticket: Ticket, error: ErrorRecord) -> Ended:
-    """Record an error that every repeat is to see. Raises ``LeaseLost``, ``StoreUnavailable``."""
+    """Record an error that every repeat is to get. Raises ``LeaseLost``, ``StoreUnavailable``."""
     return await _settle(opened, ticket, FAILED, replace(ticket.record, error=error))
 
 
 async def release(opened: Opened, ticket: Ticket) -> None:
-    """Let the same payload be tried again at once; how often it was tried stays. Raises ``LeaseLost``,
+    """Let the same payload be tried again at once; the number of attempts stays. Raises ``LeaseLost``,
     ``StoreUnavailable``.
     """
     await _settle(opened, ticket, FREE, ticket.record)
@@ -85,6 +85,6 @@ async def _settle(opened: Opened, ticket: Ticket, status: str, record: Record) -
         opened.emit("fenced", partition=ticket.place.partition)
         raise LeaseLost(
             f"the lease of key {ticket.place.sort} ran out and it was taken over: the outcome of this attempt was not "
-            "recorded. Ask again with the same key and payload for the one that counts"
+            "recorded. Repeat the call with the same key and payload to get the outcome that counts"
         ) from None
     return Ended(status, record, expires_at)

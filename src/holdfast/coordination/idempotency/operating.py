@@ -1,4 +1,4 @@
-"""What an operator does: look at the record of a key, and let it be forgotten."""
+"""What an operator does: read the record of a key, and delete it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ async def look(opened: Opened, place: Place) -> Item | None:
 async def forget(opened: Opened, place: Place) -> bool:
     """Delete a key's record, so that its next use is its first; false if there is none.
 
-    Raises ``InvalidState`` while somebody is at work under it.
+    Raises ``InvalidState`` while an attempt runs under it.
     """
     there = await look(opened, place)
     if there is None:
         return False
     if there.status == RUNNING and stands(opened, there, opened.clock.now_ms()):
-        raise InvalidState(f"somebody is at work under key {place.sort}; wait until he is done, or his lease lapses")
+        raise InvalidState(f"an attempt runs under key {place.sort}; wait until it has ended, or its lease has lapsed")
     gone: Write = Delete(place.partition, place.sort, RevisionIs(there.revision))
     try:
         await write_for_caller(opened.home.store, gone, ours=lambda item: item is None)
     except Refused:
-        raise InvalidState(f"key {place.sort} has changed while it was to be forgotten; look at it again") from None
+        raise InvalidState(f"key {place.sort} changed while it was to be deleted; read it again") from None
     return True

@@ -1,4 +1,4 @@
-"""What is on record for an idempotency key, and what can be said of it without asking anybody."""
+"""The record of an idempotency key, and what follows from it without a read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAILED: Final = "FAILED"
 PARKED: Final = "PARKED"
 
 SKEW_MS: Final = 2_000
-"""So much longer than its lease a key is left to its owner: two machines seldom agree about the time."""
+"""How much longer than its lease a key is left to its owner, because the clocks of two machines differ."""
 
 LONGEST_KEY_BYTES: Final = 1_000
 """DynamoDB takes sort keys of up to 1,024 bytes ("Constraints in Amazon DynamoDB")."""
@@ -59,14 +59,14 @@ class Place(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True):
-    """How long an outcome counts, and after how many deaths in one window a key is parked."""
+    """How long an outcome counts, and after how many crashes in one window a key is parked."""
 
     window_ms: int
     max_crashes: int
 
 
 class Ticket(Struct, frozen=True):
-    """The key is ours: whoever holds this may end the attempt, once."""
+    """The key is ours: the holder of this may end the attempt, once."""
 
     place: Place
     owner: str
@@ -85,7 +85,7 @@ class Ended(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """Somebody else is at work, since and until these times unless he extends it."""
+    """Another attempt is at work, since and until these times unless it renews its lease."""
 
     since: int
     until: int
@@ -106,28 +106,28 @@ def decode(item: Item) -> Record:
 
 
 def expired(item: Item, now: int) -> bool:
-    """Whether its window is over; it then counts as absent at once (``Item.expires_at``)."""
+    """Whether its window is over; it then counts as absent (``Item.expires_at``)."""
     return item.expires_at is not None and item.expires_at <= now
 
 
 def stands(opened: Opened, there: Item, now: int) -> bool:
-    """Whether the owner may still be at work: his lease has not lapsed, and nobody knows him to be gone."""
+    """Whether the owner may still be at work: its lease has not lapsed, and it is not known to be dead."""
     lapsed = there.lease_until is None or there.lease_until < now - SKEW_MS
     return not lapsed and opened.home.doorbell.alive((there.owner or "").rpartition("!")[0])
 
 
 def busy(place: Place, held: Held, now: int) -> Busy:
-    """The error for whoever finds the key held: it suggests to wait as long again as the work has taken so far."""
+    """The error for a caller that finds the key held. It suggests to wait as long as the work has taken so far."""
     waited_ms = max(0, min(now - held.since, held.until - now))
     return Busy(
-        f"somebody else is at work under key {place.sort}; try again later, or give the handler wait=...",
+        f"another attempt runs under key {place.sort}; try again later, or give the handler wait=...",
         max(1, math.ceil(waited_ms / 1000)),
     )
 
 
 def parked(place: Place) -> KeyParked:
-    """The error for whoever finds the key parked."""
+    """The error for a caller that finds the key parked."""
     return KeyParked(
-        f"key {place.sort} is parked: one attempt after the other died under it without an outcome. Find out what "
-        "kills them and what they did, then let it be tried again with app.idempotency(...).forget(...)"
+        f"key {place.sort} is parked: several attempts in a row crashed under it without an outcome. Find out what "
+        "kills them and what they did, then allow another attempt with app.idempotency(...).forget(...)"
     )

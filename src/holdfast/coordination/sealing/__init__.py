@@ -1,11 +1,11 @@
-"""Sealing: every body is encrypted, or transformed in another way of the user's own, before it leaves the process.
+"""Sealing: every body is encrypted, or transformed by a function of the user, before it leaves the process.
 
-What a body holds are the values: inputs, results, messages, states, errors. The header stays readable, for conditions
-are made of it: ids, keys, names, statuses, times.
+Bodies hold the values: inputs, results, messages, states, errors. The header stays readable because conditions read it:
+ids, keys, names, statuses, times.
 
-Bodies are sealed before large ones are put aside: a blob is as much its owner's as a body is, whatever refers to it,
-and its name, a digest of sealed bytes, tells nothing. An earlier release put them aside first, and sealed each blob for
-its name alone: those are read still.
+Bodies are sealed before large ones become blobs. A blob belongs to its item like a body, and its name, a digest of
+sealed bytes, reveals nothing. An earlier release offloaded bodies first and sealed each blob for its name alone; such
+blobs are still read.
 """
 
 from holdfast.coordination.sealing.envelope import Envelope as Envelope

@@ -1,8 +1,7 @@
-"""An envelope: what goes in is sealed for one place, and comes out there and nowhere else.
+"""An envelope: bytes are sealed for one place, and open there and nowhere else.
 
-Bytes are compressed before they are sealed, for nothing compresses them afterwards. The version of the envelope is
-part of every place, so that what an earlier release has sealed is not taken for what this one seals, or the other way
-round.
+Bytes are compressed before they are sealed, because sealed bytes do not compress. The version of the envelope is part
+of every place, so bytes that an earlier release has sealed are not taken for bytes of this one, or the other way round.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from holdfast.references import FIRST_SEAL_MARK, SEAL_MARK, keeper, kept_in
 T = TypeVar("T")
 
 VERSION: Final = b"2\n"
-"""What every place begins with. Those of the first version begin with the name of a partition, or a digest."""
+"""The beginning of every place. Places of the first version begin with the name of a partition, or a digest."""
 
 AS_IT_IS: Final = b"-"
 PACKED: Final = b"z"
-"""What the sealed bytes begin with: whether the rest is compressed. Then its length comes first."""
+"""The beginning of the sealed bytes: whether the rest is compressed. If it is, its length comes first."""
 
 LENGTH_BYTES: Final = 8
 PACKED_FROM_BYTES: Final = 512
@@ -35,17 +34,17 @@ COMPRESSION_LEVEL: Final = 1
 
 
 class SealedOnly(Struct, frozen=True):
-    """A seal for a home in which everything is sealed by now: a value that is not sealed is refused, wherever it is.
+    """A seal for a home in which everything is sealed: a value that is not sealed is refused, wherever it is.
 
     ``hf.App(..., seal=hf.SealedOnly(Sealed(key)))``. Reading such a value raises ``StoreUnusable``. Without it a home
-    may hold values from before it had a seal, and whoever can write to the store can add some.
+    may hold values from before it had a seal, and anyone who can write to the store can add some.
     """
 
     seal: Seal
 
 
 class Envelope:
-    """Seals and opens. Takes what was stored before there was a seal as it is."""
+    """Seals and opens. Values stored before there was a seal are returned as they are."""
 
     __slots__ = ("_seal",)
 
@@ -53,15 +52,15 @@ class Envelope:
         self._seal = seal
 
     def lenient(self) -> Envelope:
-        """One that takes what was stored before there was a seal as it is."""
+        """An envelope that returns values stored before there was a seal as they are."""
         return Envelope(self._seal)
 
     def repeatable(self) -> Envelope:
-        """One that gives the same bytes for the same bytes at the same place, for as long as it is used."""
+        """An envelope that seals the same bytes for the same place to the same bytes, as long as it is used."""
         return type(self)(_Repeating(self._seal))
 
     def close(self, data: bytes, place: str) -> bytes:
-        """A body as it is stored. No body stays no body, and what keeps a blob names it as it is named when sealed."""
+        """A body as it is stored. No body stays no body. A body that refers to a blob names the sealed blob."""
         if (kept := kept_in(data)) is not None:
             return keeper(replace(kept, digest=sealed_name(kept.digest)))
         return self.seal(data, place) if data else data
@@ -71,7 +70,7 @@ class Envelope:
         return SEAL_MARK + self._seal.seal(_pack(data), VERSION + place.encode())
 
     def open(self, data: bytes, place: str) -> bytes:
-        """What was sealed. Raises ``StoreUnusable`` if it does not open."""
+        """The bytes before they were sealed. Raises ``StoreUnusable`` if they do not open."""
         try:
             if data.startswith(SEAL_MARK):
                 return _unpack(self._seal.unseal(data[len(SEAL_MARK) :], VERSION + place.encode()))
@@ -80,20 +79,22 @@ class Envelope:
         except Exception as error:
             raise StoreUnusable(
                 f"what is stored at {_told(place)} does not unseal ({type(error).__name__}): it was sealed with a key "
-                "that is not here, or it was changed, or moved there. Bring the key back, or restore a backup"
+                "that is not here, or it was changed or moved. Bring the key back, or restore a backup"
             ) from error
         return self._plain(data, place)
 
     def open_value(self, data: bytes, place: str) -> bytes:
-        """What is in no item, and so keeps no blob. Raises ``StoreUnusable`` if it begins as if it did."""
+        """Bytes that are in no item, so refer to no blob. Raises ``StoreUnusable`` if they begin like a reference."""
         if data.startswith(BLOB_MARK):
             raise StoreUnusable(
-                f"what is stored at {_told(place)} is not sealed, and no value that was ever written there"
+                f"what is stored at {_told(place)} is not sealed, and is no value that Holdfast wrote there"
             )
         return self.open(data, place)
 
     def open_sealed(self, data: bytes, place: str) -> bytes:
-        """What was sealed by this release. Raises ``StoreUnusable`` if it was not, whatever was there before."""
+        """Bytes that this release has sealed. Raises ``StoreUnusable`` for all others, those of earlier releases
+        included.
+        """
         if not data.startswith(SEAL_MARK):
             raise StoreUnusable(f"what is stored at {_told(place)} is not sealed")
         return self.open(data, place)
@@ -128,17 +129,16 @@ class Envelope:
 
 
 class StrictEnvelope(Envelope):
-    """Refuses what is not sealed."""
+    """Refuses values that are not sealed."""
 
     __slots__ = ()
 
     def _plain(self, data: bytes, place: str) -> bytes:
-        if data.startswith(BLOB_MARK):  # no value, but what keeps a blob, whose own content is sealed
+        if data.startswith(BLOB_MARK):  # no value, but a reference to a blob, whose own content is sealed
             return data
         raise StoreUnusable(
-            f"what is stored at {_told(place)} is not sealed, and this app takes only what is (hf.SealedOnly). If it "
-            "is from before the seal, seal it: holdfast seal -a MODULE:APP. If it is not, somebody without the key put "
-            "it there"
+            f"what is stored at {_told(place)} is not sealed, and this app takes sealed values only (hf.SealedOnly). "
+            "If it is from before the seal: holdfast seal -a MODULE:APP. If not, it was written without the key"
         )
 
 
@@ -148,7 +148,7 @@ def envelope_for(seal: Seal | SealedOnly) -> Envelope:
 
 
 def sealed_name(digest: str) -> str:
-    """The name in the store of a sealed blob that its user names by ``digest``: never that of one from before."""
+    """The name in the store of a sealed blob that its user names by ``digest``: never the name of an unsealed one."""
     return hashlib.sha256(f"holdfast sealed blob\n{digest}".encode()).hexdigest()
 
 
@@ -191,7 +191,7 @@ def _unpack(packed: bytes) -> bytes:
     unpacker = zlib.decompressobj()
     data = unpacker.decompress(rest[LENGTH_BYTES:], length)
     if len(data) != length or unpacker.unconsumed_tail:
-        raise ValueError("another length than the one that was sealed")
+        raise ValueError("not the length that was sealed")
     return data
 
 

@@ -1,7 +1,7 @@
-"""What processes share besides their home, sealed: values in a cache, and sessions.
+"""What processes share in addition to their home, sealed: values in a cache, and sessions.
 
-Keys of a cache are made of arguments, and so of values: their digests take their place. What does not open in a cache,
-or was never sealed, is as good as not there.
+Keys of a cache are made of arguments, and so of values: their digests replace them. A cached value that does not open,
+or was never sealed, counts as missing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from holdfast.errors import StoreUnusable
 from holdfast.ports import Cache, Seen, SessionStore, Shared
 
 MOVED: Final = "\n@"
-"""What the name of a field begins with that says under which key the session was before."""
+"""The prefix of a field's name that says under which key the session was before."""
 
 
 def sealed_shared(shared: Shared, envelope: Envelope) -> Shared:
-    """The same, in which every value is sealed."""
+    """The same home, in which every shared value is sealed."""
     return Shared(
         None if shared.cache is None else SealedCache(shared.cache, envelope),
         None if shared.sessions is None else SealedSessions(shared.sessions, envelope),
@@ -77,10 +77,10 @@ class SealedCache:
 
 
 class SealedSessions:
-    """Sessions that see sealed values only: each is sealed for its name, and for the key that the session has then.
+    """Sessions that see sealed values only: each is sealed for its name, and for the key of the session at that time.
 
-    A session that moves takes along, sealed for its new key, which key it had before. So what it holds from before
-    opens there, and in no other session.
+    A session that moves takes along its earlier key, sealed for the new one. So its earlier values open there, and in
+    no other session.
     """
 
     def __init__(self, sessions: SessionStore, envelope: Envelope) -> None:
@@ -112,9 +112,9 @@ class SealedSessions:
         return await self._sessions.change(key, self._sealed(key, fields), without)
 
     async def move(self, key: str, new_key: str) -> bool:
-        """See ``SessionStore.move``. The mark comes first, and does no harm where it is if nothing follows."""
+        """See ``SessionStore.move``. The mark is written first, and does no harm if nothing follows."""
         before = self._envelope.seal(key.encode(), _session_place(new_key, MOVED))
-        await self._sessions.change(key, {MOVED + new_key: before})  # if there is nothing, `move` says what that means
+        await self._sessions.change(key, {MOVED + new_key: before})  # without a session, `move` gives the answer
         return await self._sessions.move(key, new_key)
 
     async def end(self, key: str) -> None:

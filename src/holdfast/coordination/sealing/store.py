@@ -1,4 +1,4 @@
-"""A store, and what belongs to it, that sees sealed bodies only."""
+"""A store, and its companions, that see sealed bodies only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def sealed(home: Home, envelope: Envelope, roomy: Callable[[Home], Home]) -> Home:
-    """The same home, in which every body is sealed. ``roomy`` makes one that takes bodies of any size, sealed too."""
+    """The same home, in which every body is sealed. ``roomy`` makes a store for bodies of any size, sealed too."""
     blobs = home.blobs
     beneath = roomy(home if blobs is None else replace(home, blobs=EarlierBlobs(blobs, envelope)))
     return replace(
@@ -72,7 +72,7 @@ class SealedStore:
 class SealedBlobs:
     """Blobs that a user names by the digest of their content, sealed as a whole: reading one needs it in memory.
 
-    They have other names in the store, so that what is there from before the seal is never taken for it.
+    They have other names in the store, so that a blob from before the seal is never taken for one.
     """
 
     def __init__(self, blobs: Blobs, envelope: Envelope) -> None:
@@ -93,7 +93,9 @@ class SealedBlobs:
 
 
 class EarlierBlobs:
-    """Blobs of bodies. Those that an earlier release sealed for their names are opened here; others as bodies are."""
+    """Blobs of bodies. Blobs that an earlier release sealed for their names are opened here; others together with
+    bodies.
+    """
 
     def __init__(self, blobs: Blobs, envelope: Envelope) -> None:
         self._blobs = blobs
@@ -135,7 +137,7 @@ class SealedTransactions:
 
 
 class SealedSequencer:
-    """Writes that are decided at their turn, by what was sealed."""
+    """Writes that are decided at their turn, by the opened item."""
 
     def __init__(self, sequencer: Sequencer, envelope: Envelope) -> None:
         self._sequencer = sequencer
@@ -145,7 +147,7 @@ class SealedSequencer:
         self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
     ) -> Awaitable[Sequence[Item | None]]:
         """See ``Sequencer.write_after``."""
-        # A large body that is put aside is decided again, and must be the same bytes then.
+        # A large body is offloaded and decided again, and must then be the same bytes.
         envelope = self._envelope.repeatable()
 
         def sealing(there: Item | None) -> Sequence[Write]:

@@ -1,4 +1,4 @@
-"""The write that appends events, and how it is known again."""
+"""The write that appends events, and how it is recognised."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_EVENTS: Final = 48
-"""One append. With the places in the log, a request id and a guard it stays below the 100 items of one write."""
+"""The most events in one append. With the places in the log, a request id and a guard it stays below the 100 items of
+one write.
+"""
 
 
 def encoded(
@@ -41,7 +43,7 @@ def encoded(
 ) -> tuple[list[StoredEvent], list[T]]:
     """The events as they are stored, and as they will be read. Raises ``InvalidInput`` and its kinds."""
     if not 1 <= len(events) <= MOST_EVENTS:
-        raise InvalidInput(f"one append takes 1 to {MOST_EVENTS} events, not {len(events)}")
+        raise InvalidInput(f"an append must have 1 to {MOST_EVENTS} events, got {len(events)}")
     opened = streams.opened()
     now, what = opened.clock.now_ms(), f"an event of stream {place}"
     stored: list[StoredEvent] = []
@@ -57,15 +59,15 @@ def encoded(
 async def write_events(
     streams: Streams[Any], place: Place, base: int, events: Sequence[StoredEvent], *, id: str | None, seen: bool
 ) -> Sequence[int]:
-    """Append events behind version ``base``, which the stream has reached for sure if it was ``seen``; answers their
-    positions. Raises ``Refused``, also for what is this very append, applied before: see ``earlier``.
+    """Append events behind version ``base``, which the stream has certainly reached if it was ``seen``; returns their
+    positions. Raises ``Refused``, also if this very append was applied before: see ``earlier``.
     """
     opened = streams.opened()
     positions: Sequence[int] = [0] * len(events)
 
     def writes() -> list[Write]:
         found: list[Write] = []
-        if id is not None:  # first, so that a repeat is known whatever version it names
+        if id is not None:  # first, so that a repeat is recognised whatever version it names
             body = encode(Request(base, len(events), fingerprint_of(events)))
             found.append(Put(Item(partition=place.partition, sort=REQUEST_PREFIX + id, body=body), ABSENT))
         numbered = enumerate(zip(events, positions, strict=True), start=1)
@@ -89,7 +91,7 @@ async def write_events(
         await send()
     except StoreUnavailable:
         await asyncio.sleep(FIRST_PAUSE_SECONDS)
-        # If the first attempt was applied, this one is refused by its own events: `earlier` will know them.
+        # If the first attempt was applied, its own events refuse this one: `earlier` recognises them.
         await send_until_known(send, ours=lambda _there: False, patience_seconds=CALLER_PATIENCE_SECONDS)
     streams.bell.ring(place.partition)
     if streams.ordered:
@@ -98,7 +100,7 @@ async def write_events(
 
 
 def earlier(there: Item | None, place: Place, events: Sequence[StoredEvent], id: str | None) -> Request | None:
-    """The append of these very events, if what refused it was that. Raises ``IdempotencyMismatch``."""
+    """The append of these very events, if that was the cause of the refusal. Raises ``IdempotencyMismatch``."""
     if there is None:
         return None
     if there.sort.startswith(REQUEST_PREFIX):
@@ -106,12 +108,12 @@ def earlier(there: Item | None, place: Place, events: Sequence[StoredEvent], id:
         if request.fingerprint != fingerprint_of(events):
             raise IdempotencyMismatch(f"stream {place} has other events under the id {id!r}")
         return request
-    # With an id it would have been refused by its request, which is written first. Only ids of ours are never shared.
+    # With an id its request, which is written first, would have refused it. Only our own ids are never shared.
     if id is None and there.sort.startswith(EVENT_PREFIX) and decode_event(there.body).id == events[0].id:
         return Request(version_of(there) - 1, len(events), "")
     return None
 
 
 def fingerprint_of(events: Sequence[StoredEvent]) -> str:
-    """Tells the events of one append from those of another."""
+    """Distinguishes the events of one append from those of another."""
     return ids.fingerprint(b"\0".join(each.kind.encode() + b" " + bytes(each.data) for each in events))

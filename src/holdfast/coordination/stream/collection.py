@@ -1,4 +1,4 @@
-"""Streams of one type: what is declared once about all of them, and their events in one order."""
+"""Streams of one type: what is declared once for all of them, and their events in one order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE_EVENTS: Final = 200
 
 
 class Streams(Generic[T]):
-    """All streams of one type. ``name`` is theirs in the store; if ``ordered``, all their events have one order."""
+    """All streams of one type. ``name`` is their name in the store; if ``ordered``, all their events have one order."""
 
     def __init__(self, name: str, kinds: Kinds, connect: Callable[[], Opened], bell: Bell, *, ordered: bool) -> None:
         self.name = name
@@ -31,13 +31,13 @@ class Streams(Generic[T]):
         self.bell = bell
         self.ordered = ordered
         self.random = Random(ids.new_seed())
-        """For back-off only."""
+        """Of the back-off only."""
 
     def __repr__(self) -> str:
         return f"<Streams {self.name}>"
 
     def at(self, *key: str) -> Stream[T]:
-        """The stream under this key, of one part or several. Looks nothing up. Raises ``InvalidInput``."""
+        """The stream under this key, of one part or several. Reads nothing. Raises ``InvalidInput``."""
         return Stream(self, Place(self.name, check_key("stream", key)))
 
     async def position(self) -> int:
@@ -45,8 +45,8 @@ class Streams(Generic[T]):
         return await last_position(self._log().home.store, self.name)
 
     async def read(self, *, after: int = 0, limit: int | None = None) -> AsyncGenerator[Recorded[T]]:
-        """The events of all streams behind a position, in the order in which they were committed, and at most ``limit``
-        of them. Positions have no gaps, and none is seen before all those before it: go on behind the last one.
+        """The events of all streams behind a position, in the order in which they were committed, at most ``limit`` of
+        them. Positions have no gaps, and an event is seen only after all before it: continue behind the last one.
         """
         checked_version(after)
         store, left = self._log().home.store, limit
@@ -65,14 +65,14 @@ class Streams(Generic[T]):
                 return
 
     def follow(self, *, after: int = 0) -> AsyncGenerator[Recorded[T]]:
-        """The events of all streams behind a position, and then each new one soon after it is committed; for ever."""
+        """The events of all streams behind a position, then each new one soon after it is committed, without end."""
         self._log()
         return follow(
             self.bell, partition_of(self.name), lambda last: self.read(after=last), checked_version(after), _position
         )
 
     def ring_log(self) -> None:
-        """Tell those who follow all streams."""
+        """Wake the followers of all streams."""
         self.bell.ring(partition_of(self.name))
 
     def _log(self) -> Opened:

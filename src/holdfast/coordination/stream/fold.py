@@ -1,6 +1,6 @@
-"""A state made of events, and snapshots of it that save reading them all.
+"""A state made of events, and snapshots of it, so that not every event has to be read.
 
-A snapshot follows from the events and may be lost, or made anew, at any time: nothing rests on it.
+A snapshot follows from the events. It may be lost, or made again, at any time: nothing depends on it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Fold(Generic[S, E]):
-    """How a state follows from events: begin with ``initial()`` (``state()``, unless it is given), then ``apply`` each.
+    """How a state follows from events: begin with ``initial()`` (by default ``state()``), then ``apply`` each.
 
-    ``apply`` is a pure function of its arguments; it answers the next state. With ``snapshot_every`` the state is kept
-    after so many events, as typed JSON of the class ``state``. Give ``apply`` a new ``version`` when it changes its
-    mind about old events: snapshots of another version are not used. They are kept under ``name``: that of ``apply``
-    and of the class, unless it is given; a lambda, or a function within another, has none and needs one.
+    ``apply`` is a pure function of its arguments that returns the next state. With ``snapshot_every`` the state is kept
+    after that many events, as typed JSON of the class ``state``. Raise ``version`` when ``apply`` treats old events
+    differently: snapshots of another version are not used. They are kept under ``name``, by default the names of
+    ``apply`` and of the class; a lambda, or a function within another, has no name of its own and needs one.
 
         balance = hf.Fold(int, lambda cents, event: cents + event.cents, snapshot_every=100, name="balance")
     """
@@ -46,20 +46,20 @@ class Fold(Generic[S, E]):
     def __post_init__(self) -> None:
         every: Any = self.snapshot_every  # whatever its annotation says
         if type(every) is not int or every < 0:
-            raise ConfigurationError(f"snapshot_every is a number of events, or 0 for no snapshots, not {every!r}")
+            raise ConfigurationError(f"snapshot_every must be a number of events, or 0 for no snapshots, got {every!r}")
         if every:
             codec_for(self.state)
             check_key("snapshot", (self.kept_as,))
 
     @property
     def kept_as(self) -> str:
-        """What its snapshots are called. Raises ``ConfigurationError`` if nothing tells them from those of others."""
+        """The name of its snapshots. Raises ``ConfigurationError`` if nothing distinguishes them from others."""
         if self.name:
             return self.name
         function = getattr(self.apply, "__qualname__", "<>")
-        if "<" in function:  # two of them, over one stream, would take each other's snapshots for their own
+        if "<" in function:  # two of them, over one stream, would use each other's snapshots
             raise ConfigurationError(
-                f"the snapshots of a fold are called after its function, and {self.apply!r} has no name of its own: "
+                f"the snapshots of a fold are named after its function, and {self.apply!r} has no name of its own: "
                 "give the fold one, with name=..., or declare the function at the top of a module"
             )
         return f"{self.apply.__module__}.{function}:{self.state.__name__}"
@@ -75,7 +75,7 @@ class Fold(Generic[S, E]):
 
 
 class Folded(Struct, Generic[S], frozen=True):
-    """A state, the version of the stream that it stands for, and the version and revision of its last snapshot."""
+    """A state, the version of the stream that it represents, and the version and revision of its last snapshot."""
 
     state: S
     version: int
@@ -130,7 +130,7 @@ async def _begin(stream: Readable[E], fold: Fold[S, E], opened: Opened, *, upto:
         return fresh
     kept = _decode(item.body)
     stream.reached(item.revision)
-    # A snapshot may stand for events after the time that is asked for, and one of another version for another fold.
+    # A snapshot may include events after the requested time, and one of another version is of another fold.
     if past or kept.version != fold.version or (upto is not None and item.revision > upto):
         return Folded(fresh.state, 0, item.revision)
     what = f"the snapshot {fold.kept_as} of stream {stream.place}"
@@ -140,11 +140,11 @@ async def _begin(stream: Readable[E], fold: Fold[S, E], opened: Opened, *, upto:
 async def snapshot(
     stream: Readable[E], fold: Fold[S, E], before: Folded[S], appended: Sequence[Recorded[E]], opened: Opened
 ) -> None:
-    """Keep the state after ``appended``, if it is time for it and nobody has kept a later one."""
+    """Keep the state after ``appended``, if it is time for it and no later one is kept."""
     last = appended[-1].version
     if not _is_due(fold, last, before):
         return
-    if appended[0].version != before.version + 1:  # a repeat of an older request
+    if appended[0].version != before.version + 1:  # a repeat of an earlier request
         return
     state = before.state
     for each in appended:
@@ -153,7 +153,7 @@ async def snapshot(
 
 
 async def keep_read(stream: Readable[E], fold: Fold[S, E], read: Folded[S], opened: Opened) -> None:
-    """Keep a state that was read, if it is time for it: the next reader need not read all of it again."""
+    """Keep a state that was read, if it is time for it: the next reader need not read all events again."""
     if _is_due(fold, read.version, read):
         await _keep(stream, fold, read, opened)
 
@@ -164,7 +164,7 @@ def _is_due(fold: Fold[S, E], version: int, since: Folded[S]) -> bool:
 
 async def _keep(stream: Readable[E], fold: Fold[S, E], folded: Folded[S], opened: Opened) -> None:
     partition, sort = stream.place.partition, SNAPSHOT_PREFIX + fold.kept_as
-    # One that cannot be kept, or not now, is not missed: the events are there.
+    # A snapshot that cannot be kept, or not now, does no harm: the events exist.
     with suppress(Refused, StoreUnavailable, PayloadTooLarge):
         data, _ = fold.codec.copy(folded.state, f"the state {fold.kept_as}", opened.limit_bytes)
         body = encode(Snapshot(fold.version, Raw(data)))

@@ -1,4 +1,4 @@
-"""Following events as they come: woken by a ring, and by the clock in case the ring was lost."""
+"""Following new events: woken by a hint, and by the clock in case the hint was lost."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ T = TypeVar("T")
 FIRST_LOOK_SECONDS: Final = 0.2
 LOOK_AGAIN_GROWTH: Final = 1.5
 LONGEST_LOOK_SECONDS: Final = 5.0
-"""When whoever follows looks again without having been rung, in case a ring was lost."""
+"""When a follower reads again without a wake-up, in case one was lost."""
 
 
 class Listening(Protocol):
-    """Somebody who waits for rings."""
+    """A follower that waits for wake-ups."""
 
     async def next(self, patience_seconds: float) -> None: ...
     def close(self) -> None: ...
 
 
 class Bell(Protocol):
-    """How those who follow hear of appends, in this process and in others. A ring may be lost."""
+    """How followers learn of appends, in this process and in others. A wake-up may be lost."""
 
     def ring(self, partition: str) -> None: ...
     def listen(self, partition: str) -> Listening: ...
@@ -37,7 +37,7 @@ async def follow(
     last: int,
     place_of: Callable[[Recorded[T]], int],
 ) -> AsyncGenerator[Recorded[T]]:
-    """What ``read`` gives behind ``last``, and then what comes, woken by rings of ``partition``; for ever."""
+    """The events of ``read`` behind ``last``, then each new one, woken by wake-ups of ``partition``; without end."""
     listening = bell.listen(partition)
     patience_seconds = FIRST_LOOK_SECONDS
     try:

@@ -35,16 +35,16 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 CONFLICT_RETRY: Final = Retry(max_attempts=25, initial=0.005, backoff=2, max_delay=0.25, jitter=Jitter.FULL)
-"""How often an append at the end, or a decision, is made anew because others were faster."""
+"""How often an append at the end, or a decision, is repeated because another writer was faster."""
 
 PAGE_EVENTS: Final = 200
 
 
 class Stream(Generic[T]):
-    """The stream under a key. Making one looks nothing up.
+    """The stream under a key. Creating a handle reads nothing.
 
     Versions count its events: 0 is an empty stream, and an append at version 7 writes the 8th. An append is durable
-    when it returns (G7), all of it or nothing, and applied once although its answer be lost.
+    when it returns (G7), all of it or nothing, and applied once even if its answer is lost.
 
         account = app.stream(Deposited | Withdrawn, "account-1")
         await account.append(Deposited(100), version=0)
@@ -70,17 +70,18 @@ class Stream(Generic[T]):
 
     @property
     def streams(self) -> Streams[T]:
-        """The collection that it belongs to."""
+        """The collection to which it belongs."""
         return self._streams
 
     # ── Appending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def append(self, *events: T, version: int | None = None, id: str | None = None) -> tuple[Recorded[T], ...]:
-        """Append events behind ``version``, or at the end whatever it is. Answers what was recorded.
+        """Append events behind ``version``, or at the end. Returns what was recorded.
 
         Raises ``Conflict`` if the stream is not at ``version``, with the version that it has. With ``id`` the events
-        are appended once however often they are sent, and a repeat gets the same answer; other events under the same
-        id raise ``IdempotencyMismatch``. One write, if this handle has seen ``version``, by reading or appending.
+        are appended once however often they are sent, and a repeat returns the same; other events under the same id
+        raise
+        ``IdempotencyMismatch``. One write, if this handle has seen ``version``, by reading or appending.
         """
         if version is not None:
             checked_version(version)
@@ -108,7 +109,7 @@ class Stream(Generic[T]):
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def version(self) -> int:
-        """How many events it has. One read if nobody has appended since this handle looked."""
+        """How many events it has. One read if there was no append since this handle read."""
         low, step = self._least, 1
         while await self._has(low + step):
             low += step
@@ -126,14 +127,15 @@ class Stream(Generic[T]):
     async def read(
         self, *, after: int = 0, upto: int | None = None, backwards: bool = False, limit: int | None = None
     ) -> AsyncGenerator[Recorded[T]]:
-        """The events behind version ``after``, up to and with version ``upto``, in their order or ``backwards``, and at
-        most ``limit`` of them. Read a page at a time, so each event is as it was when its page was read: final.
+        """The events behind version ``after``, up to and with version ``upto``, in their order or ``backwards``, at
+        most
+        ``limit`` of them. They are read a page at a time; each event is final when its page is read.
         """
         checked_version(after)
         if upto is not None:
             checked_version(upto)
         if limit is not None and limit < 0:
-            raise InvalidInput(f"limit is how many events to read at most, not {limit!r}")
+            raise InvalidInput(f"limit must be a number of events, at least 0, got {limit!r}")
         count = 0
         pages = self._pages_back(after, upto) if backwards else self._pages(after, upto)
         async with aclosing(pages):
@@ -166,15 +168,15 @@ class Stream(Generic[T]):
             last = first
 
     def follow(self, *, after: int = 0) -> AsyncGenerator[Recorded[T]]:
-        """The events behind version ``after``, and then each new one soon after it is appended; for ever."""
+        """The events behind version ``after``, and then each new one soon after it is appended, without end."""
         bell, partition = self._streams.bell, self.place.partition
         return follow(bell, partition, lambda last: self.read(after=last), checked_version(after), _version)
 
     # ── State ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def state(self, fold: Fold[S, T], *, version: int | None = None, at: datetime | None = None) -> S:
-        """What ``fold`` makes of the events: of all, of those up to ``version``, or of those before the first one that
-        was recorded after ``at``.
+        """The state that ``fold`` makes of the events: of all, of those up to ``version``, or of those before the first
+        one recorded after ``at``.
         """
         opened = self._streams.opened()
         found = await load(self, fold, opened, upto=version, at_ms=_at_ms(at))
@@ -185,22 +187,25 @@ class Stream(Generic[T]):
     async def decide(
         self, fold: Fold[S, T], decide: Callable[[S], Sequence[T]], *, id: str | None = None
     ) -> tuple[Recorded[T], ...]:
-        """Append the events that ``decide`` makes of the state; if somebody was faster, again on the state as it is
-        then. Answers what was recorded. ``decide`` is a plain function that may run several times, and what it raises
-        is passed on. With ``id`` it happens once however often it is asked for. Raises ``Conflict`` if others are
-        faster all the time.
+        """Append the events that ``decide`` makes of the state; if another writer was faster, again on the newer state.
+        Returns what was recorded. ``decide`` is a plain function that may run several times; its errors are passed on.
+        With
+        ``id`` it happens once however often it is called. Raises ``Conflict`` if other writers are faster every time.
         """
         opened, found = self._streams.opened(), None
         for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
             found = await load(self, fold, opened, on=found)
-            # Asked for after the state, so that none is decided on which a repeat of this has changed already.
+            # Read after the state, so that no decision rests on a state that a repeat of this call has changed.
             if id is not None and (request := await self._request(id)) is not None:
                 return await self._appended(request)
             if not (events := tuple(decide(found.state))):
                 return ()
             try:
                 appended = await self.append(*events, version=found.version, id=id)
-            except (Conflict, IdempotencyMismatch):  # a repeat of this may have decided on other events: those count
+            except (
+                Conflict,
+                IdempotencyMismatch,
+            ):  # a repeat of this call may have decided on other events: those count
                 await self._give_way(attempt)
                 continue
             await snapshot(self, fold, found, appended, opened)
@@ -215,7 +220,7 @@ class Stream(Generic[T]):
         return None if item is None else decode_request(item.body)
 
     async def _appended(self, request: Request) -> tuple[Recorded[T], ...]:
-        """What an earlier append has recorded."""
+        """The events that an earlier append has recorded."""
         found = [each async for each in self.read(after=request.version, upto=request.version + request.count)]
         return tuple(found)
 
@@ -225,12 +230,12 @@ class Stream(Generic[T]):
 
     def _overtaken(self) -> Conflict:
         times = CONFLICT_RETRY.max_attempts
-        return Conflict(f"others appended to stream {self.place} {times} times in a row", self._least)
+        return Conflict(f"other writers appended to stream {self.place} {times} times in a row", self._least)
 
     @property
     def _least(self) -> int:
-        """A version that the stream has reached for sure. A handle may outlive the home that it was used on: an app is
-        opened again, on another one, and there it knows nothing.
+        """A version that the stream has certainly reached. A handle may outlive its home: if the app is opened again on
+        another home, nothing is known there.
         """
         if self._seen_on != (owner := self._streams.opened().home.owner):
             self._seen, self._seen_on = 0, owner
@@ -264,5 +269,5 @@ def checked_version(version: int) -> int:
     """A version of a stream. Raises ``InvalidInput``."""
     given: Any = version  # whatever its annotation says
     if type(given) is not int or given < 0:
-        raise InvalidInput(f"a version is a number from 0 on, not {repr(given)[:60]}")
+        raise InvalidInput(f"version must be a number from 0 on, got {repr(given)[:60]}")
     return given

@@ -1,4 +1,4 @@
-"""The kinds of events of a stream: classes of the running program, told apart in the store by their names (G12)."""
+"""The kinds of events of a stream: classes of the running program, distinguished in the store by their names (G12)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.codec.upcasting import Schema, Upcaster, check_upcasters
 from holdfast.errors import ConfigurationError, InvalidInput, SerializationError
 
 Upcasters = Mapping[Any, Mapping[int, Upcaster]]
-"""For each class of events: from a schema version to the function that leads to the next."""
+"""For each class of events: from a schema version to the function that makes the next."""
 
 
 class Kinds:
@@ -29,11 +29,11 @@ class Kinds:
         for each in members:
             name = _name_of(each, alone=len(members) == 1)
             if name in self._by_name:
-                raise ConfigurationError(f"two classes of events are called {name!r}: give one another name")
+                raise ConfigurationError(f"two classes of events have the name {name!r}: rename one")
             forms = check_upcasters(upcasters.get(each, {}), f"an event {name}")
             self._by_name[name] = Schema(codec_for(each), forms)
         if unknown := [each for each in upcasters if each not in members]:
-            raise ConfigurationError(f"there are upcasters for {unknown}, which are no events of this stream")
+            raise ConfigurationError(f"there are upcasters for {unknown}, which are not events of this stream")
         self._only = next(iter(self._by_name)) if len(members) == 1 else None
 
     def of(self, event: Any) -> str:
@@ -42,12 +42,12 @@ class Kinds:
         schema = self._by_name.get(name)
         if schema is None or (self._only is None and type(event) is not schema.codec.hint):
             raise InvalidInput(
-                f"{type(event).__name__} is no event of this stream: it holds {', '.join(self._by_name)}"
+                f"{type(event).__name__} is not an event of this stream, which holds {', '.join(self._by_name)}"
             )
         return name
 
     def encode(self, event: Any, what: str, limit_bytes: int) -> tuple[str, int, bytes, Any]:
-        """An event's kind, schema version and JSON, and a copy that has come from there."""
+        """An event's kind, schema version and JSON, and a copy that was decoded from it."""
         name = self.of(event)
         schema = self._by_name[name]
         data, copy = schema.codec.copy(event, what, limit_bytes)
@@ -68,4 +68,4 @@ def _name_of(hint: Any, *, alone: bool) -> str:
         return cast("type[Any]", hint).__name__
     if alone:
         return ""
-    raise ConfigurationError(f"a union of events is one of classes, told apart by their names: {hint!r} is none")
+    raise ConfigurationError(f"a union of events must consist of classes with different names, got {hint!r}")

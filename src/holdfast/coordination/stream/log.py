@@ -1,8 +1,8 @@
 """The log: the events of all streams of a collection in one order, without gaps (SQLite and memory).
 
-A number is given in the write that appends its event, by the one writer of the store. So number 8 is never seen before
-number 7, and whoever reads up to a number has read everything up to there: no reader ever skips what is not committed
-yet. A store of many writers has no such order to give; there each stream has its own, and no more.
+A number is assigned in the write that appends its event, by the store's one writer. So number 8 is never seen before
+number 7, and a reader that has read up to a number has read everything before it: no reader skips an event that is
+not committed yet. A store with many writers has no such order; there each stream has its own order only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POSITION_DIGITS: Final = 16
 
 
 class Pointer(Struct, frozen=True, array_like=True):
-    """Where the event of a position is."""
+    """The place of the event at a position."""
 
     key: tuple[str, ...]
     version: int
@@ -34,7 +34,7 @@ _encode: Final = msgspec.json.Encoder().encode
 decode_pointer: Final = stored(Pointer, "the head of a stream")
 
 Numbered = Callable[[int], tuple[Sequence[Write], Sequence[Pointer]]]
-"""Makes writes, and says which events they append, given the position before the first of them."""
+"""Makes writes and the events that they append, given the position before the first of them."""
 
 
 def partition_of(collection: str) -> str:
@@ -51,7 +51,7 @@ def sequencer_of(home: Home) -> Sequencer:
     """The home's sequencer. Raises ``ConfigurationError`` if it has none."""
     if home.sequencer is None:
         raise ConfigurationError(
-            f"{home.url} has no order of all events: its writers do not see each other. Declare these streams without "
+            f"{home.url} has no order of all events: its writers do not see each other. Declare the streams without "
             "ordered=True, and read them one by one"
         )
     return home.sequencer

@@ -1,7 +1,7 @@
 """What the store holds about a stream: one item per event, at its version, written once if absent.
 
-That the place of an event is free *is* the concurrency control: of two writers who both know version 7, one writes
-event 8. There is no counter beside the events that could disagree with them.
+The free place of an event *is* the concurrency control: of two writers that both know version 7, one writes event 8.
+There is no separate counter that could disagree with the events.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 PARTITION_PREFIX: Final = "stream#"
 EVENT_PREFIX: Final = "e#"
 REQUEST_PREFIX: Final = "q#"
-"""Which append a request id belongs to, so that a repeat of it is known."""
+"""The append of each request id, so that a repeat of it is recognised."""
 SNAPSHOT_PREFIX: Final = "s#"
 
 VERSION_DIGITS: Final = 12
 
 
 class Recorded(Struct, Generic[T], frozen=True, kw_only=True):
-    """An event as it was recorded: in which stream, as its how-manieth, when (milliseconds), under which id.
+    """A recorded event: its stream, its version there, its time (milliseconds) and its id.
 
     ``position`` is its place among the events of all streams, if those are ordered, else 0.
     """
@@ -42,7 +42,7 @@ class Recorded(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class StoredEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The body of an event's item. Nothing in it depends on its place: it may be large, and is stored beforehand."""
+    """The body of an event's item. It does not depend on its place, because a large one is stored beforehand."""
 
     id: str
     kind: str
@@ -52,7 +52,7 @@ class StoredEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Request(Struct, frozen=True):
-    """The body of a request's item: the append that it was, and the fingerprint of its events."""
+    """The body of a request's item: its append, and the fingerprint of its events."""
 
     version: int
     count: int
@@ -89,12 +89,12 @@ def version_of(item: Item) -> int:
 
 
 def event_put(place: Place, version: int, event: StoredEvent, position: int = 0) -> Put:
-    """The write that appends an event, if nobody has. Its revision is its position among the events of all streams."""
+    """The write that appends an event at a free place. Its revision is its position among the events of all streams."""
     return Put(Item(partition=place.partition, sort=event_sort(version), revision=position, body=encode(event)), ABSENT)
 
 
 def is_there(place: Place, version: int) -> Update:
-    """The guard that a stream is this long."""
+    """The guard that a stream has at least this length."""
     return Update(partition=place.partition, sort=event_sort(version))
 
 
