@@ -60,7 +60,7 @@ def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stag
 
 def test_a_swarm_of_processes_publishes_carries_and_handles_each_event_once_in_the_order_of_its_group() -> None:
     report = run_swarm(EVENT_SCENARIOS, range(SWARM_SEEDS))
-    report.require_every_fault(10)
+    report.require_every_fault(5)  # only a call for later can come early, and there are few of them
     for event in ("message_failed", "fenced", "turn_failed"):
         assert report.events[event] >= SWARM_SEEDS // 4, event
     assert len(report.schedules) == SWARM_SEEDS

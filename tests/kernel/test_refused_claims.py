@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.kernel import hold
+from holdfast.kernel import ownership
 from holdfast.testing import run_virtual
 
 SELDOM = hf.Limits(sweep_seconds=3600.0)
@@ -17,16 +17,16 @@ SELDOM = hf.Limits(sweep_seconds=3600.0)
 def slow_refusals(monkeypatch):
     """Claims whose refusals arrive only once ``heard`` is set, and how many were refused."""
     heard, refused = asyncio.Event(), []
-    claim_lease = hold.claim_lease
+    claim_lease = ownership.claim_lease
 
     async def late(*args, **options):
         outcome = await claim_lease(*args, **options)
-        if not isinstance(outcome, hold.Claimed):
+        if not isinstance(outcome, ownership.Claimed):
             refused.append(outcome)
             await heard.wait()
         return outcome
 
-    monkeypatch.setattr(hold, "claim_lease", late)
+    monkeypatch.setattr(ownership, "claim_lease", late)
     return heard, refused
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextvars import Context
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast.clock import Clock
 from holdfast.containment import is_asked_for
@@ -20,6 +20,7 @@ from holdfast.kernel.entity import Entity
 from holdfast.kernel.later import Alarms, Later
 from holdfast.kernel.line import Line
 from holdfast.kernel.model import Conclusion, LeftBehind, Model
+from holdfast.kernel.stages import Ended, Left, Rest
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
@@ -205,12 +206,15 @@ class Host:
         self._turns.discard(turn)
         entity.turn = None
         self.line.leave(entity.partition)
-        missed = entity.has_news  # it came while it let go of its lease
-        if missed and not entity.held and self.entities.get(entity.partition) is entity:
+        if entity.has_news and not entity.held:  # it came when the turn had read, or written, all it was going to
             entity.unread = False
-            self.look(entity.partition)
+            self._check_again(entity.partition)
         if self._waiting and len(self._turns) < self.limits.running:
             self.look(self._waiting.popitem(last=False)[0])
+
+    def _check_again(self, partition: str) -> None:
+        if not self.look(partition):  # we are about to stop, and the one that woke us may have called no other process
+            self.look_at(partition, self.clock.now_ms())
 
     # ── How a turn ends ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -225,10 +229,8 @@ class Host:
             oldest, _ = self._suspended.popitem(last=False)
             self.telemetry.emit("evicted", partition=oldest)
             evicted = self.entities[oldest]
-            missed = evicted.has_news  # it came while it let go of its lease
+            evicted.unread = evicted.has_news  # its turn, if this is its turn, has not ended
             self.forget(evicted)
-            if missed:
-                self.look(oldest)
 
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
@@ -240,8 +242,7 @@ class Host:
             elif not holds(self, partition):  # a copy in memory may be stale: another worker may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
-            if not self.look(entity.partition):  # we are about to stop
-                self.look_at(entity.partition, conclusion.due_at)
+            self._check_again(entity.partition)
             return
         self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
         self.watchers.tell(entity.partition, conclusion)
@@ -257,7 +258,9 @@ class Host:
         task.add_done_callback(self._posts.discard)
 
     def forget(self, entity: Entity) -> None:
-        """Drop an entity from memory, and let those who wait for it look elsewhere."""
+        """Drop an entity from memory, and let those who wait for it look elsewhere. A wake-up that came in its turn
+        is kept for the end of the turn.
+        """
         self._drop(entity)
         self.watchers.tell(entity.partition, None)
 
@@ -272,6 +275,7 @@ class Host:
         told = repr(error) if isinstance(error, StoreError) else frames_of(error)
         self.telemetry.emit("turn_failed", partition=entity.partition, error=told)
         self.forget(entity)
+        entity.unread = False  # no earlier than the next try
         if not self.draining:
             soon = self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000)
             self.later.failed(self, entity.partition, soon if again_at is None else again_at)
@@ -310,6 +314,7 @@ class Host:
             if entity.turn is not None:
                 self.later.failed(self, entity.partition, 0)
             self.forget(entity)
+            entity.unread = False
         self.later.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()
@@ -359,6 +364,15 @@ async def quiet(host: Host) -> None:
             await asyncio.wait(under_way)
         else:
             await asyncio.sleep(0)  # something is on its way into a turn, or out of one
+
+
+def settled(entity: Entity, left: Left, host: Host) -> None:
+    """A turn has released the entity, as ``left`` says: it waits, or has ended."""
+    match left:
+        case Rest(due_at=due_at):
+            host.suspended(entity, None if due_at is UNSET else due_at)
+        case Ended(conclusion=conclusion):
+            host.concluded(entity, conclusion)
 
 
 def holds(host: Host, partition: str) -> bool:

@@ -12,8 +12,8 @@ from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError, StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.hold import BLOCKED_RECHECK_MS
 from holdfast.kernel.host import Host, holds
+from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.tally import Tally, due_at, is_parked
 
 PURGE_BATCH: Final = 500

@@ -1,4 +1,4 @@
-"""The way to the bus: ``claim → read → put → mark → settle``, as the relay does it for consumers of this home (G5).
+"""The way to the bus: it sends events from their queue to the bus, as the relay carries them to consumers (G5).
 
 What the bus does not take stays in the queue, and is sent again after a pause that grows; the pause is noted in the
 head, so that it is one for all processes of the home. What it never will take is set aside.
@@ -6,16 +6,14 @@ head, so that it is one for all processes of the home. What it never will take i
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
-from holdfast.coordination.lease import Fenced
 from holdfast.items import Delete, Item, Put, Write
+from holdfast.kernel.stages import AGAIN, Idle, Next, Rest
 from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, SetAside, announced, decode_head, encode
-from holdfast.messaging.outbox import ENTRY_PREFIX, decode_entry
-from holdfast.messaging.relay import Patience, Relay, claim, mark, settle, wait
+from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, decode_entry
+from holdfast.messaging.relaying import Relay, Relaying, mark
 from holdfast.ports import EventBus, NotTaken, Unfit
 from holdfast.retry import Retry
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 BUS_BATCH: Final = 100
 """So many events are sent between two marks: a crash repeats at most these."""
 
-AGAIN: Final = Retry(initial="1s", backoff=2, max_delay="5m")
+PAUSES: Final = Retry(initial="1s", backoff=2, max_delay="5m")
 """How long a bus is left alone that took nothing, more with each time in a row. It is never given up."""
 
 
@@ -43,96 +41,65 @@ class Departure(Relay):
         super().__init__(partition, model)
         self.known = BusHead("")
 
-    def hold(self, item: Item) -> None:
-        """See ``Entity.hold``."""
-        super().hold(item)
-        self.known = decode_head(item.body)
 
-
-class Departures(Struct, frozen=True):
+class Departures(Relaying, frozen=True, kw_only=True):
     """The programming model of queues for the bus. One per worker of a home that has a bus."""
 
     app: str
-    partition: str
     bus: EventBus
-    patience: Patience
-    blocked: str = ""
-
-    def serves(self, partition: str) -> bool:
-        return partition == self.partition
 
     def admit(self, partition: str) -> Departure:
+        """See ``Model``."""
         return Departure(partition, self)
 
-    def turn(self, entity: Departure, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, self, host)
+    async def load(self, entity: Departure, host: Host, /) -> None:
+        """See ``Stages``. The pause is one for all processes of the home."""
+        assert entity.head is not None
+        entity.known = decode_head(entity.head.body)
+        farthest = host.clock.now_ms() + FARTHEST_MS
+        self.patience.learn(entity.known.failures, min(entity.known.until_ms, farthest))
+        await super().load(entity, host)
+
+    async def run(self, entity: Departure, host: Host, /) -> Next:
+        """See ``Stages``."""
+        if host.draining or self.patience.until_ms > host.clock.now_ms():
+            return await self.rest(entity, host)
+        page = await host.home.store.query(entity.partition, prefix=ENTRY_PREFIX, limit=BUS_BATCH)
+        entity.full = bool(page.items)
+        if kept := await self._send(page.items, entity, host) if page.items else ():
+            host.telemetry.emit("bus_failed", partition=entity.partition, count=len(kept), error=kept[0].reason)
+            self.patience.failed(host.clock.now_ms(), host.home.owner)
+            return await self.rest(entity, host)
+        self.patience.got_on()
+        return AGAIN if page.items else Idle(None, host.limits.linger_seconds)
+
+    async def _send(self, items: Sequence[Item], queue: Departure, host: Host) -> list[NotTaken]:
+        """Send events, and mark those that the bus has answered for good. Answers why it did not take the others."""
+        entries = [decode_entry(item.body) for item in items]
+        said = await self.bus.put([announced(self.app, queue.known.origin, entry) for entry in entries])
+        writes: list[Write] = []
+        kept: list[NotTaken] = []
+        for item, entry, verdict in zip(items, entries, said, strict=True):
+            match verdict:
+                case NotTaken():
+                    kept.append(verdict)
+                    continue
+                case Unfit(reason):
+                    writes.append(Put(_aside(item, entry, reason)))
+                    host.telemetry.emit("event_unfit", partition=queue.partition, id=entry.id, error=reason)
+                case None:
+                    pass
+            writes.append(Delete(queue.partition, item.sort))
+        await mark(writes, queue, host)
+        return kept
+
+    async def rest(self, entity: Departure, host: Host, /) -> Rest:
+        """See ``Stages``: until there is more, or until the bus is to be tried again."""
+        patience, now = self.patience, host.clock.now_ms()
+        due_at = max(patience.until_ms, now) if entity.full else None
+        return Rest(WAITING, due_at, body=encode(BusHead(entity.known.origin, patience.failures, patience.until_ms)))
 
 
-async def turn(queue: Departure, model: Departures, host: Host) -> None:
-    """Send events until there are none, or the bus takes no more."""
-    patience = model.patience
-    if host.clock.now_ms() < patience.until_ms:
-        host.look_at(queue.partition, patience.until_ms)
-        host.forget(queue)
-        return
-    try:
-        if not queue.held:
-            if not await claim(queue, host):
-                return
-            farthest = host.clock.now_ms() + FARTHEST_MS
-            patience.learn(queue.known.failures, min(queue.known.until_ms, farthest))
-        while True:
-            awaited = patience.until_ms > host.clock.now_ms()
-            if not (awaited or host.draining) and await carry(queue, model, host):
-                continue
-            if await rest(queue, patience, host):
-                return
-    except Fenced:
-        host.telemetry.emit("fenced", partition=queue.partition)
-        host.forget(queue)
-    except Exception as error:  # noqa: BLE001 - the store's or ours: it comes again, and is not to be tried each moment
-        patience.failed(host.clock.now_ms(), host.home.owner)
-        host.failed(queue, error, again_at=patience.until_ms)
-
-
-async def carry(queue: Departure, model: Departures, host: Host) -> bool:
-    """Send some events, or wait for more; false if nothing comes for a while, or the bus takes no more."""
-    page = await host.home.store.query(queue.partition, prefix=ENTRY_PREFIX, limit=BUS_BATCH)
-    queue.full = bool(page.items)
-    if not page.items:
-        model.patience.got_on()
-        return await wait(queue, host)
-    entries = [decode_entry(item.body) for item in page.items]
-    said = await model.bus.put([announced(model.app, queue.known.origin, entry) for entry in entries])
-    writes: list[Write] = []
-    kept: list[NotTaken] = []
-    for item, entry, verdict in zip(page.items, entries, said, strict=True):
-        match verdict:
-            case NotTaken():
-                kept.append(verdict)
-                continue
-            case Unfit(reason):
-                aside = Item(
-                    partition=queue.partition,
-                    sort=UNFIT_PREFIX + item.sort[len(ENTRY_PREFIX) :],
-                    body=encode(SetAside(entry, reason)),
-                )
-                writes.append(Put(aside))
-                host.telemetry.emit("event_unfit", partition=queue.partition, id=entry.id, error=reason)
-            case None:
-                pass
-        writes.append(Delete(queue.partition, item.sort))
-    await mark(writes, queue, host)
-    if not kept:
-        model.patience.got_on()
-        return True
-    host.telemetry.emit("bus_failed", partition=queue.partition, count=len(kept), error=kept[0].reason)
-    model.patience.failed(host.clock.now_ms(), host.home.owner)
-    return False
-
-
-async def rest(queue: Departure, patience: Patience, host: Host) -> bool:
-    """Let go of the queue until there is more, or until the bus is to be tried again."""
-    waits_until = patience.until_ms if queue.full and patience.until_ms > host.clock.now_ms() else None
-    said = BusHead(queue.known.origin, patience.failures, patience.until_ms)
-    return await settle(queue, host, again_at=waits_until, body=encode(said))
+def _aside(item: Item, entry: Entry, reason: str) -> Item:
+    sort = UNFIT_PREFIX + item.sort[len(ENTRY_PREFIX) :]
+    return Item(partition=item.partition, sort=sort, body=encode(SetAside(entry, reason)))

@@ -19,13 +19,13 @@ from holdfast.kernel.model import Model
 from holdfast.kernel.runtime import Connect, Runtime
 from holdfast.messaging.arrivals import Letter, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
-from holdfast.messaging.bus_relay import AGAIN as BUS_AGAIN
-from holdfast.messaging.bus_relay import Departures
+from holdfast.messaging.bus_relay import PAUSES, Departures
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Job, Ticker, check_target, fingerprint_of, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
-from holdfast.messaging.relay import Patience, Relays
+from holdfast.messaging.relay import Relays
+from holdfast.messaging.relaying import Patience
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
 from holdfast.registrations import Registrations, check_name
@@ -261,9 +261,11 @@ class Messaging:
             )
         if publishes or self._wanted or self._for_bus:
             await sit_out(lambda: self.outbox.subscribe(self._wanted, self._for_bus), self._tell_waiting)
-        models: list[Model] = [Relays(self.outbox.partition, runtime, Patience())]
+        relays = Relays(partition=self.outbox.partition, patience=Patience(), runtime=runtime)
+        models: list[Model] = [relays]
         if bus is not None:
-            models.append(Departures(self.outbox.app, self.outbox.bus_partition, bus, Patience(BUS_AGAIN)))
+            outbox, patience = self.outbox, Patience(PAUSES)
+            models.append(Departures(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
         return models
 
     async def arm_schedules(self) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import StoreError
-from holdfast.kernel import hold
+from holdfast.kernel import ownership
 from holdfast.kernel.line import pause_seconds
 from holdfast.kernel.tally import PARKED_DUE_AT
 from holdfast.replay.program import Deadly
@@ -68,7 +68,7 @@ async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
     rung for, stays as it was.
     """
     journal = entity.journal
-    update = hold.left(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
+    update = ownership.released(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
     try:
         if journal is None or entity.head is None:
             await host.home.store.write(update)

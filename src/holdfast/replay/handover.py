@@ -18,7 +18,7 @@ from msgspec import UNSET
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
 from holdfast.items import Item
-from holdfast.kernel import hold
+from holdfast.kernel import ownership
 from holdfast.kernel.model import Blocked
 from holdfast.persist import write_until_known
 from holdfast.ports import Ring
@@ -51,7 +51,7 @@ async def handed_over(entity: Journaled, host: Host) -> bool:
         if entity.uncallable is not None:
             return False
         host.telemetry.emit("handed_over", partition=entity.partition, version=blocked.published)
-        hold.forget(entity, host)
+        host.forget(entity)
         return True
     return False
 
@@ -66,7 +66,7 @@ async def release(entity: Journaled, host: Host) -> None:
 
     For the rare case that its head changed between the look and the claim.
     """
-    update = hold.left(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
+    update = ownership.released(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
     try:
         await write_until_known(
             host.home.store,
@@ -108,13 +108,13 @@ async def _keep_what_happened(entity: Journaled) -> None:
 
 
 async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:
-    """As ``hold.block``; the head says why."""
+    """As ``ownership.block``; the head says why."""
     now, body = host.clock.now_ms(), None
     if entity.program is not None:
         body = entity.program.blocked(reason, now)
     elif entity.head is not None:
         body = entity.programs.blocked_body(entity.head, reason, now)
-    await hold.block(entity, reason, host, body=UNSET if body is None else body)
+    await ownership.block(entity, reason, host, body=UNSET if body is None else body)
 
 
 async def fence(entity: Journaled, run: int, host: Host) -> None:

@@ -16,9 +16,10 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
 from holdfast.errors import StoreError
-from holdfast.items import Item, Update
-from holdfast.kernel import hold
+from holdfast.items import Item
+from holdfast.kernel import ownership
 from holdfast.kernel.model import Blocked
+from holdfast.kernel.stages import Ended, Rest
 from holdfast.replay import deaths, handover
 from holdfast.replay.entries import DELIVERIES, Tried
 from holdfast.replay.journal import FIRST_EPOCH, Journal
@@ -63,8 +64,10 @@ async def turn(entity: Journaled, host: Host) -> None:
         host.telemetry.emit("fenced", partition=entity.partition)
         host.forget(entity)
     except Deadly as deadly:
+        entity.unread = False
         await deaths.park(entity, deadly, host)
     except Blocked as blocked:
+        entity.unread = False
         await handover.leave_to_other_code(entity, blocked, host)
     except StoreError as error:
         host.failed(entity, error)
@@ -76,7 +79,7 @@ async def turn(entity: Journaled, host: Host) -> None:
 async def claim(entity: Journaled, host: Host) -> bool:
     """Become the owner. What is still in memory stays valid if nobody else was in between."""
     programs = entity.programs
-    match await hold.claim(entity, host, claimable=programs.claimable, running=programs.running):
+    match await ownership.claim(entity, host, claimable=programs.claimable, running=programs.running):
         case Claimed(item, takeover, died):
             if takeover or item.epoch != entity.epoch + 1:
                 entity.forget()
@@ -84,10 +87,10 @@ async def claim(entity: Journaled, host: Host) -> bool:
             entity.hold(item)
             return True
         case Held():
-            hold.forget(entity, host)
+            host.forget(entity)
             return False
         case Closed(head):
-            hold.forget(entity, host)
+            host.forget(entity)
             if head is not None:
                 await programs.attend(head, host)
             return False
@@ -251,9 +254,9 @@ async def commit(entity: Journaled, host: Host) -> None:
     if entity.has_unwritten:
         await entity.journal.commit(*entity.take_others())
     if entity.due_at is None or entity.due_at > host.clock.now_ms():
-        await hold.cover(entity, host)
+        await ownership.cover(entity, host)
     while host.clock.now_ms() >= entity.lease_until:
-        await hold.confirm(entity, host)
+        await ownership.confirm(entity, host)
 
 
 def flush(entity: Journaled) -> None:
@@ -323,17 +326,12 @@ async def settle(entity: Journaled, host: Host) -> bool:
         entity.journal.record_notes()
         await entity.journal.commit()
     entity.program.keep_notes(entity.journal.notes(), entity.journal.count)
-    update = Update(
-        partition=entity.partition,
-        when=hold.unchanged(entity, host),
-        owner=None,
-        lease_until=None,
-        due_at=UNSET if entity.paused else due,  # `attend` finds out when a paused one is to be looked at
-        status=UNSET if entity.paused else entity.programs.suspended,
+    left = Rest(
+        UNSET if entity.paused else entity.programs.suspended,
+        UNSET if entity.paused else due,  # `attend` finds out when a paused one is to be looked at
         body=entity.program.unsaved,
     )
-    if await hold.release(entity, update, host=host) is not None:
-        entity.look()
+    if not await ownership.leave(entity, left, host):
         return False
     entity.program.saved()
     host.suspended(entity, None if entity.paused else due)
@@ -352,20 +350,8 @@ async def conclude(entity: Journaled, program: Program, host: Host) -> bool:
         await journal.commit()
     tail = journal.take()
     conclusion = binding(program.conclusion(tail, host.clock.now_ms()), others, host)
-    update = Update(
-        partition=entity.partition,
-        when=hold.unchanged(entity, host),
-        status=conclusion.status,
-        body=conclusion.body,
-        owner=None,
-        lease_until=None,
-        due_at=conclusion.due_at,
-        expires_at=conclusion.expires_at,
-    )
-    posts = () if conclusion.expires_at is None else conclusion.posts
-    if await hold.release_and_notify(entity, update, others, posts, host) is not None:
+    if not await ownership.leave(entity, Ended(conclusion, others), host):
         journal.buffer = tail
-        entity.look()
         return False
     host.concluded(entity, conclusion)
     return True

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.errors import ExecutionTerminated, Refused
 from holdfast.items import AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
-from holdfast.kernel.hold import BLOCKED_RECHECK_MS
 from holdfast.kernel.model import Blocked
+from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import Journal, segment_sort
 from holdfast.replay.program import Effect

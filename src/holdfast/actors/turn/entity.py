@@ -331,6 +331,7 @@ class Resident(Entity):
 
     def forget(self) -> None:
         super().forget()
+        unread = self.unread
         if self.committing is not None:
             self.committing.cancel()
         waiting = [*(each.delivery for each in self.finished), *self.calls]
@@ -340,7 +341,7 @@ class Resident(Entity):
         self.reset()
         self.calls.clear()
         self.view = None
-        self.unread = False
+        self.unread = unread
         for delivery in waiting:
             delivery.tell(ELSEWHERE)
 

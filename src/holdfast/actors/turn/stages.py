@@ -41,9 +41,9 @@ from holdfast.items import (
     Update,
     place,
 )
-from holdfast.kernel import hold
-from holdfast.kernel.hold import block
+from holdfast.kernel import ownership
 from holdfast.kernel.model import Blocked, LeftBehind
+from holdfast.kernel.ownership import block
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ async def turn(actor: Resident, runtime: Runtime, host: Host) -> None:
             raise
         await fenced(actor, host)  # `lose` has cancelled whatever ran
     except Blocked as blocked:
+        actor.unread = False  # all that has come by now waits until it is looked at again
         await block(actor, str(blocked), host)
     except StoreError as error:
         await commit_under_way(actor)
@@ -88,7 +89,7 @@ async def fenced(actor: Resident, host: Host) -> None:
     """The actor belongs to somebody else: forget it, and send those who call it there."""
     await commit_under_way(actor)
     host.telemetry.emit("fenced", partition=actor.partition)
-    hold.forget(actor, host)
+    host.forget(actor)
 
 
 # ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,7 +99,7 @@ async def claim(actor: Resident, host: Host) -> bool:
     """Become the owner, of a new actor too if somebody here calls it."""
     now = host.clock.now_ms()
     claimable = (*CLAIMABLE, DELETED)  # it begins anew; or its owner died before he let go of it
-    match await hold.claim(actor, host, claimable=claimable, running=RUNNING):
+    match await ownership.claim(actor, host, claimable=claimable, running=RUNNING):
         case Claimed(item, takeover, _):
             if takeover or item.epoch != actor.epoch + 1:
                 actor.committed = None
@@ -116,7 +117,7 @@ async def claim(actor: Resident, host: Host) -> bool:
             actor.calls.clear()
         case Held() | Closed():
             pass
-    hold.forget(actor, host)
+    host.forget(actor)
     return False
 
 
@@ -314,14 +315,14 @@ async def settle(actor: Resident, host: Host) -> bool:
     rest = await rest_of(actor, host)
     update = Update(
         partition=actor.partition,
-        when=hold.unchanged(actor, host),
+        when=ownership.unchanged(actor, host),
         owner=None,
         lease_until=None,
         due_at=rest.due_at,
         expires_at=rest.expires_at,
         status=rest.status,
     )
-    if await hold.release(actor, update, host=host) is not None:
+    if await ownership.release(actor, update, host=host) is not None:
         actor.look()
         return False
     left(actor, rest.due_at, host)

@@ -7,8 +7,8 @@ from signal import SIGKILL
 from typing import Final
 
 import holdfast as hf
-from holdfast.actors.turn.stages.failure import DEATHS_PER_ATTEMPT
 from holdfast.actors.admin.listing import ParkedMessage
+from holdfast.actors.turn.failure import DEATHS_PER_ATTEMPT
 from holdfast.chaos.cast import Worker
 from holdfast.chaos.looking import in_outbox, parked, until
 from holdfast.chaos.points import CONSUMER_PREFIX, Fault, Point

@@ -1,0 +1,223 @@
+"""Ownership of an entity: how it becomes ours, how a turn learns that it no longer is, and how it is released.
+
+The same for every programming model: the fence, the time for which an entity is kept, and what the last write of an
+owner depends on are here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from holdfast.coordination.lease import Claim, Claimed, Fenced, Held, is_leased, is_released, renewal
+from holdfast.coordination.lease import claim as claim_lease
+from holdfast.coordination.lease import release as release_lease
+from holdfast.errors import Refused, StoreError
+from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
+from holdfast.kernel.stages import Ended
+from holdfast.persist import write_until_known
+
+if TYPE_CHECKING:
+    from holdfast.items import Item, Write
+    from holdfast.kernel.entity import Entity
+    from holdfast.kernel.host import Host
+    from holdfast.kernel.stages import Idle, Left
+
+BLOCKED_RECHECK_MS: Final = 60_000
+"""So long an entity waits that wants other code before it is looked at again."""
+
+
+# ── Becoming the owner ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
+    """Try to become the owner. What another process holds is looked at again when its lease ends."""
+    now = host.clock.now_ms()
+    entity.unread = False  # the claim shows what has come by now; what comes from here on may be later than its answer
+    outcome = await claim_lease(
+        host.home.store,
+        entity.partition,
+        owner=host.home.owner,
+        now=now,
+        until=now + host.limits.lease_ms,
+        claimable=claimable,
+        running=running,
+        alive=host.home.doorbell.alive,
+    )
+    match outcome:
+        case Claimed(_, takeover, _):
+            host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
+        case Held(_, until):
+            host.later.held(host, entity.partition, until)
+        case _:
+            pass
+    return outcome
+
+
+def take(entity: Entity, claimed: Claimed) -> None:
+    """Note what a claim says. What is in memory stays valid if no other process was in between."""
+    head = claimed.item
+    if claimed.takeover or head.epoch != entity.epoch + 1:
+        entity.forget()
+        entity.taken_over, entity.died = claimed.takeover, claimed.died
+    entity.hold(head)
+
+
+# ── Being the owner ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ensure_ours(entity: Entity) -> None:
+    """Raise ``Fenced`` if the lease is known to be lost, and what has broken its work beside the turn."""
+    if entity.lost:
+        raise Fenced(f"{entity.partition}: its lease could not be renewed, or a write of it failed")
+    if entity.broken is not None:
+        raise entity.broken
+
+
+async def check(entity: Entity, host: Host) -> Item:
+    """The head as it is now. Raises ``Fenced`` if it has a newer owner."""
+    head = await host.home.store.get(entity.partition)
+    if head is None or head.epoch != entity.epoch:
+        raise Fenced(f"{entity.partition} has a newer owner")
+    entity.revision = head.revision
+    return head
+
+
+async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
+    """Wait for something to do; false if nothing is under way and nothing comes for a while."""
+    near = None if idle.due_at is None else max(0, idle.due_at - host.clock.now_ms()) / 1000
+    if idle.busy:
+        await entity.woken(None if host.draining else near)
+        return True
+    if idle.leaving:  # what only this process knows of does not keep it: it is sent elsewhere
+        return entity.unread or entity.lost or entity.broken is not None
+    linger = idle.linger_seconds
+    if await entity.woken(linger if near is None else min(near, linger)) or entity.lost:
+        return True
+    return near is not None and near <= linger
+
+
+async def cover(entity: Entity, host: Host) -> None:
+    """Nobody rang, and yet there is something to do: have it found if we die of it (G1)."""
+    entity.due_at = host.clock.now_ms()
+    ours = OwnerIs(host.home.owner, entity.epoch)
+    update = Update(partition=entity.partition, when=ours, due_at=entity.due_at)
+    try:
+        await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs beside is not lost
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+
+
+async def confirm(entity: Entity, host: Host) -> None:
+    """Our lease may have lapsed while we waited for the store, or were stopped: ask for it before an effect starts.
+
+    So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
+    """
+    until = host.clock.now_ms() + host.limits.lease_ms
+    update = renewal(entity.partition, host.home.owner, entity.epoch, until)
+    still_ours = partial(is_leased, owner=host.home.owner, epoch=entity.epoch)
+    try:
+        await write_until_known(host.home.store, update, ours=still_ours)
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+    entity.lease_until = max(entity.lease_until, until)
+
+
+# ── Releasing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def leave(entity: Entity, left: Left, host: Host) -> bool:
+    """Release an entity, and say in the same write how it is left. False if something has come since the turn read its
+    head: then there is more to do. Raises ``Fenced``.
+
+    The messages of a conclusion are in that write if the entity expires; a receiver that takes none any more is left
+    out.
+    """
+    match left:
+        case Ended(head, others):
+            posts = () if head.expires_at is None else head.posts
+        case head:
+            others, posts = (), ()
+    update = Update(
+        partition=entity.partition,
+        when=unchanged(entity, host),
+        status=head.status,
+        body=head.body,
+        owner=None,
+        lease_until=None,
+        due_at=head.due_at,
+        expires_at=head.expires_at,
+    )
+    while True:
+        ensure_ours(entity)
+        entity.unread = False  # the write is refused if something has come by now; what comes later may come after it
+        told = [write for _, message in posts for write in message]
+        try:
+            if await release(entity, update, *one_per_place((*others, *told)), host=host) is None:
+                return True
+        except Unheard as unheard:
+            posts = [post for post in posts if post[0] != unheard.partition]
+        else:
+            entity.look()
+            return False
+
+
+def unchanged(entity: Entity, host: Host) -> AllOf:
+    """What a release depends on: our epoch, and that nobody has rung since we looked."""
+    return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
+
+
+class Unheard(Exception):
+    """An entity that was to be told in the same write takes no messages any more: nothing was written."""
+
+    def __init__(self, partition: str) -> None:
+        super().__init__(partition)
+        self.partition = partition
+
+
+async def release(entity: Entity, left: Update, *others: Write, host: Host) -> Item | None:
+    """Write how an entity is left, if it is ``unchanged``. Answers its head if somebody rang meanwhile: then there is
+    more to do. Raises ``Fenced``, and ``Unheard`` if one of the ``others`` is refused that is for another entity.
+    """
+
+    def ours(there: Item | None) -> bool:
+        if (
+            there is None
+            or there.partition != entity.partition
+            or not is_released(there, entity.epoch, entity.revision)
+        ):
+            return False
+        return left.body is UNSET or left.body == there.body
+
+    try:
+        await write_until_known(host.home.store, left, *others, ours=ours)
+    except Refused as refused:
+        if (refusing := place((left, *others)[refused.index])[0]) != entity.partition:
+            raise Unheard(refusing) from None
+        if not is_leased(refused.item, host.home.owner, entity.epoch):
+            raise Fenced(f"{entity.partition}: {refused}") from None
+        return refused.item
+    entity.held = False
+    return None
+
+
+def released(entity: Entity, host: Host, *, status: str, due_at: int, body: bytes | UnsetType = UNSET) -> Update:
+    """The write that releases an entity whatever has come for it, because this code may not go on with it; refused if
+    it is no longer ours.
+    """
+    ours = release_lease(entity.partition, host.home.owner, entity.epoch)
+    return replace(ours, status=status, due_at=due_at, body=body)
+
+
+async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetType = UNSET) -> None:
+    """Release an entity that needs other code, visibly, and look again once in a while."""
+    host.telemetry.emit("blocked", partition=entity.partition, reason=reason)
+    due_at = host.clock.now_ms() + BLOCKED_RECHECK_MS
+    update = released(entity, host, status=entity.model.blocked, due_at=due_at, body=body)
+    with contextlib.suppress(StoreError):  # then the lease runs out by itself
+        await host.home.store.write(update)
+    host.forget(entity)

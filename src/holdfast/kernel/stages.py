@@ -1,0 +1,105 @@
+"""The stages of a turn: what a programming model supplies to ``run_turn``, and what its stages answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.coordination.lease import Closed, Held
+from holdfast.items import Item, Write
+from holdfast.kernel.entity import Entity
+from holdfast.kernel.model import Conclusion
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+
+E_contra = TypeVar("E_contra", bound=Entity, contravariant=True)
+
+
+class Again(Struct, frozen=True, gc=False):
+    """There may be more to do at once."""
+
+
+class Idle(Struct, frozen=True, gc=False):
+    """There is nothing to do before ``due_at`` (milliseconds); the lease is kept for ``linger_seconds`` in case
+    something comes. ``busy``: effects or writes are under way, and the entity is not released before they end.
+    ``leaving``: it is released as soon as it can be.
+    """
+
+    due_at: int | None
+    linger_seconds: float
+    busy: bool = False
+    leaving: bool = False
+
+
+class Rest(Struct, frozen=True, gc=False):
+    """The entity waits, and is released: its head as the release leaves it."""
+
+    status: str | UnsetType
+    due_at: int | UnsetType | None
+    expires_at: int | UnsetType | None = UNSET
+    body: bytes | UnsetType = UNSET
+
+
+class Ended(Struct, frozen=True, gc=False):
+    """The entity has ended, and is released with its ``conclusion``. ``others`` are writes that go with it."""
+
+    conclusion: Conclusion
+    others: Sequence[Write] = ()
+
+
+AGAIN: Final = Again()
+
+Left = Rest | Ended
+"""How an entity is left by a turn."""
+
+Next = Again | Idle | Left
+"""What a turn does once it has run what there was."""
+
+
+class Stages(Protocol[E_contra]):
+    """What is different about the turns of each programming model."""
+
+    @property
+    def claimable(self) -> tuple[str, ...]:
+        """The statuses of heads that wait to be worked on, or are."""
+        ...
+
+    @property
+    def running(self) -> str:
+        """The status that a claim sets."""
+        ...
+
+    async def may_claim(self, entity: E_contra, host: Host, /) -> bool:
+        """Whether this process is the one to work on it, and now."""
+        ...
+
+    async def refused(self, entity: E_contra, claim: Held | Closed, host: Host, /) -> None:
+        """The claim was refused: do what is to be done about it without owning it."""
+        ...
+
+    async def load(self, entity: E_contra, host: Host, /) -> None:
+        """Bring what the store has into memory. Raises ``Blocked``."""
+        ...
+
+    async def receive(self, entity: E_contra, head: Item | None, host: Host, /) -> None:
+        """Something may have come: take it in. ``head`` was read before; ``None`` if the claim has just shown it."""
+        ...
+
+    async def run(self, entity: E_contra, host: Host, /) -> Next:
+        """Run what there is, and make durable what came of it. Raises ``Blocked``."""
+        ...
+
+    async def rest(self, entity: E_contra, host: Host, /) -> Left:
+        """How it is left, now that nothing has come for as long as it lingered. Raises ``Blocked``."""
+        ...
+
+    def left(self, entity: E_contra, left: Left, host: Host, /) -> None:
+        """It is released, as ``left`` says."""
+        ...
+
+    async def failed(self, entity: E_contra, error: Exception, host: Host, /) -> None:
+        """The turn cannot go on: leave it to other code, or to a later turn. Raises ``Fenced``."""
+        ...

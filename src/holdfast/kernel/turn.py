@@ -1,0 +1,92 @@
+"""The turn: the only way an entity moves. ``claim → load → receive → run → leave``, the same for every model.
+
+Nothing here trusts memory over the store: every write is conditional on our epoch, so a turn that has lost its lease
+finds out at its next write (``Fenced``), forgets what it had and leaves the entity to the newer owner (G3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.coordination.lease import Claimed, Fenced
+from holdfast.kernel.entity import Entity
+from holdfast.kernel.ownership import check, claim, ensure_ours, leave, take, wait
+from holdfast.kernel.stages import Again, Idle
+
+if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
+    from holdfast.kernel.stages import Stages
+
+E = TypeVar("E", bound=Entity)
+
+
+async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
+    """Work on one entity until it waits for something far away, has ended, or belongs to another process.
+
+    A wake-up may come at any moment of it. It stays in ``entity.unread`` until a later read or conditional write has
+    covered it; if none has, the host begins another turn after this one.
+    """
+    try:
+        if not (entity.held or await own(entity, stages, host)):
+            return
+        if entity.head is not None:  # as the claim has left it
+            await stages.load(entity, host)
+        while True:
+            await receive(entity, stages, host)
+            match await stages.run(entity, host):
+                case Again():
+                    continue
+                case Idle() as idle:
+                    if await wait(entity, idle, host):
+                        continue
+                    left = await stages.rest(entity, host)
+                case left:
+                    pass
+            if await leave(entity, left, host):
+                stages.left(entity, left, host)
+                return
+    except (Fenced, asyncio.CancelledError) as error:
+        if not (isinstance(error, Fenced) or entity.lost):  # that it is lost may have cancelled what ran
+            raise
+        give_way(entity, host)
+    except Exception as error:  # noqa: BLE001 - what becomes of the entity is the same whatever has failed
+        await fail(entity, error, stages, host)
+
+
+async def own(entity: E, stages: Stages[E], host: Host) -> bool:
+    """Become the owner, if this process is the one to be and no other one is. If not, the entity leaves memory."""
+    entity.unread = False  # all that has come by now is seen by what is read from here on
+    if await stages.may_claim(entity, host):
+        match await claim(entity, host, claimable=stages.claimable, running=stages.running):
+            case Claimed() as claimed:
+                take(entity, claimed)
+                return True
+            case refused:
+                await stages.refused(entity, refused, host)
+    host.forget(entity)
+    return False
+
+
+async def receive(entity: E, stages: Stages[E], host: Host) -> None:
+    """After a wake-up, look at the head and at what has come. The head first: what comes later moves it on again."""
+    ensure_ours(entity)
+    shown, entity.confirmed = entity.confirmed, False
+    if entity.unread:
+        entity.unread = False
+        await stages.receive(entity, None if shown else await check(entity, host), host)
+
+
+async def fail(entity: E, error: Exception, stages: Stages[E], host: Host) -> None:
+    """The turn cannot go on: leave the entity as its model does, if it is still ours to leave."""
+    entity.unread = False  # all that has come by now waits until the entity is looked at again
+    try:
+        await stages.failed(entity, error, host)
+    except Fenced:
+        give_way(entity, host)
+
+
+def give_way(entity: Entity, host: Host) -> None:
+    """The entity has a newer owner: forget it."""
+    host.telemetry.emit("fenced", partition=entity.partition)
+    host.forget(entity)
