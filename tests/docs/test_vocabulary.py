@@ -77,7 +77,7 @@ ALLOWED: dict[str, int] = {
     "src/holdfast/moving": 20,
     "src/holdfast/patterns": 45,
     "src/holdfast/replay": 55,
-    "src/holdfast/runtime": 25,
+    "src/holdfast/runtime": 22,
     "src/holdfast/testing": 63,
     "src/holdfast/workflows": 67,
 }

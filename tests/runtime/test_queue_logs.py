@@ -60,7 +60,7 @@ async def test_a_message_that_fails_leaves_types_and_frames_in_the_log(caplog, b
     assert name in line
     assert CARD not in caplog.text and "all is well" not in caplog.text
     assert not set("\x1b\u202e") & set(caplog.text)
-    assert ("commands.py" in line) == (name in {"ValueError", "InvalidInput"})
+    assert ("holdfast/commands/" in line) == (name in {"ValueError", "InvalidInput"})
 
 
 async def test_the_id_of_a_message_cannot_forge_a_line(caplog):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw
 
+from holdfast.commands import Commanded, perform
+from holdfast.commands.actor import Call
 from holdfast.errors import StoreUnavailable, UnknownName
 from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import Letter
 from holdfast.ports import Ring
-from holdfast.runtime.commands import begin, call, method_of, place_of
+from holdfast.runtime.lambda_table import Sweep, begin, place_of
 from holdfast.runtime.shapes import (
     Changes,
     Message,
@@ -32,9 +34,15 @@ from holdfast.texts import frames_of, printable
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.later import Calls
-    from holdfast.runtime.commands import Command, Commanded
+    from holdfast.runtime.lambda_table import Order
 
 _logger = logging.getLogger("holdfast")
+
+
+class Heeding(Commanded, Protocol):
+    """The open app, as batches see it: it is commanded, and hears buses."""
+
+    async def take_from_bus(self, letter: Letter) -> None: ...
 
 
 class Batch:
@@ -63,7 +71,7 @@ def batch_of(work: Messages | Ordered | Changes) -> Batch:
             return Batch([id for id, _ in changes])
 
 
-async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Commanded, host: Host, calls: Calls) -> None:
+async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Heeding, host: Host, calls: Calls) -> None:
     """Do all that a batch asks for; returns when nothing is under way any more."""
     match work:
         case Messages(messages):
@@ -85,9 +93,7 @@ async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Commande
                 batch.done(id)
 
 
-async def _handle_messages(
-    batch: Batch, messages: tuple[Message, ...], app: Commanded, host: Host, calls: Calls
-) -> None:
+async def _handle_messages(batch: Batch, messages: tuple[Message, ...], app: Heeding, host: Host, calls: Calls) -> None:
     """Beside each other. Two rings for one entity are one look."""
     began = dict(
         zip(messages, await asyncio.gather(*(_begin(each, app, host, calls) for each in messages)), strict=True)
@@ -98,7 +104,7 @@ async def _handle_messages(
             batch.done(message.id)
 
 
-async def _begin(message: Message, app: Commanded, host: Host, calls: Calls) -> Command | Letter | None:
+async def _begin(message: Message, app: Heeding, host: Host, calls: Calls) -> Order | Letter | None:
     try:
         command = message_of(message.body)
         match command:
@@ -106,6 +112,8 @@ async def _begin(message: Message, app: Commanded, host: Host, calls: Calls) -> 
                 await app.take_from_bus(command)
             case Ring():
                 take_ring(command, host, calls)
+            case Sweep():
+                pass
             case _:
                 await begin(command, message.id, app)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's alone
@@ -124,14 +132,14 @@ def take_ring(ring: Ring, host: Host, calls: Calls) -> None:
         raise UnknownName(f"nobody here serves {ring.partition}")
 
 
-async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Commanded) -> None:
+async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Heeding) -> None:
     """One after another, up to the first that fails."""
     for message in messages:
         try:
             check_numbers(message.body)
             asked = ordered_call_of(message.body)
-            bound = method_of(app, asked.actor, message.group, asked.method, asked.id or message.id)
-            await call(bound, Raw(bytes(asked.args)))
+            call = Call(asked.actor, message.group, asked.method, Raw(bytes(asked.args)), asked.id)
+            await perform(call, app, own_id=message.id)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's, and holds up its group alone
             _report(message.id, error)
             return

@@ -22,8 +22,8 @@ from holdfast.kernel.host import quiet
 from holdfast.kernel.later import Calls
 from holdfast.metrics import MetricLines
 from holdfast.ports import Ring
-from holdfast.runtime.batches import Batch, batch_of, handle, take_ring
-from holdfast.runtime.commands import Command, Commanded, Sweep, begin, finish
+from holdfast.runtime.batches import Batch, Heeding, batch_of, handle, take_ring
+from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Context(Protocol):
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-class Called(Commanded, Protocol):
+class Called(Heeding, Protocol):
     """The app, as this runtime sees it."""
 
     @property
@@ -217,22 +217,25 @@ class LambdaHandler:
         self._crew.calls.failures.clear()
         return await doing()
 
-    async def _obey(self, command: Command, own_id: str) -> Any:
+    async def _obey(self, order: Order, own_id: str) -> Any:
         crew = self._crew
         assert crew is not None
-        host = crew.host
-        if isinstance(command, Sweep):
-            if not crew.armed:
-                await self._app.arm_schedules()
-                crew.armed = True
-            await crew.worker.sweeper.sweep(0, tell=True)
-        if isinstance(command, Ring):
-            take_ring(command, host, crew.calls)
-        begun = await begin(command, own_id, self._app)
-        await quiet(host)
-        if isinstance(command, Ring) and command.partition in crew.calls.failures:
-            raise StoreUnavailable(f"a turn of {command.partition} could not be finished; ring again")
-        return await finish(command, own_id, begun, self._app)
+        match order:
+            case Sweep():
+                return await self._sweep(crew)
+            case Ring():
+                return await _ring(order, crew)
+            case _:
+                answer = await begin(order, own_id, self._app)
+                await quiet(crew.host)
+                return await finish(order, answer, self._app)
+
+    async def _sweep(self, crew: Crew) -> None:
+        if not crew.armed:
+            await self._app.arm_schedules()
+            crew.armed = True
+        await crew.worker.sweeper.sweep(0, tell=True)
+        await quiet(crew.host)
 
     async def _answer(self, taken: Taken) -> Any:
         """Whoever waits is answered when all is quiet; whoever does not is answered at once, and a ring sees to the
@@ -258,6 +261,13 @@ class LambdaHandler:
         assert crew is not None
         await handle(todo, work, self._app, crew.host, crew.calls)
         return todo.answer()
+
+
+async def _ring(ring: Ring, crew: Crew) -> None:
+    take_ring(ring, crew.host, crew.calls)
+    await quiet(crew.host)
+    if ring.partition in crew.calls.failures:
+        raise StoreUnavailable(f"a turn of {ring.partition} could not be finished; ring again")
 
 
 def published_version(environment: Mapping[str, str]) -> str:

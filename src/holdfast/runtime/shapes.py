@@ -7,19 +7,19 @@ patterns in Amazon EventBridge" (developer and user guides).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
+from holdfast.commands.arguments import NO_ARGUMENTS
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
 from holdfast.messaging.arrivals import Letter
 from holdfast.messaging.outbox import ENTRY_PREFIX
-from holdfast.runtime.commands import NO_ARGUMENTS, Command, Sweep
+from holdfast.runtime.lambda_table import Order, Sweep, order_of
 
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
 """The sources of EventBridge's own events that say no more than that it is time."""
@@ -75,7 +75,7 @@ class Changes(Struct, frozen=True):
 class Direct(Struct, frozen=True):
     """A command, and its caller waits for the answer, or has told Lambda to call."""
 
-    command: Command
+    command: Order
 
 
 class Heard(Struct, frozen=True):
@@ -95,7 +95,6 @@ class HasLetterKey(Struct, frozen=True):
 
 has_letter_key: Final = msgspec.json.Decoder(HasLetterKey).decode
 letter_of: Final = msgspec.json.Decoder(Letter).decode
-command_of: Final[Callable[[bytes | str], Command]] = msgspec.json.Decoder(Command).decode
 ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
 
@@ -138,12 +137,12 @@ def _recognised(event: Any) -> Work:
     raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
 
 
-def message_of(body: str) -> Command | Letter:
+def message_of(body: str) -> Order | Letter:
     """What a message asks for: a command, or an event that a rule of a bus has sent to the queue. Raises
     ``msgspec.DecodeError`` or ``InvalidInput``.
     """
     check_numbers(body)
-    return _letter(body.encode()) if has_letter_key(body).found else command_of(body)
+    return _letter(body.encode()) if has_letter_key(body).found else order_of(body)
 
 
 def check_numbers(body: str) -> None:
@@ -159,9 +158,9 @@ def _letter(event: bytes) -> Letter:
         raise InvalidInput(f"this is no event of EventBridge, although it has a {LETTER_KEY}: {error}") from None
 
 
-def _command(event: dict[str, Any]) -> Command:
+def _command(event: dict[str, Any]) -> Order:
     try:
-        return command_of(msgspec.json.encode(event))
+        return order_of(msgspec.json.encode(event))
     except msgspec.DecodeError as error:
         raise InvalidInput(f"the command {repr(event['holdfast'])[:60]} is not understood: {error}") from None
 

@@ -64,29 +64,40 @@ class SetTimer(Struct, frozen=True):
 
 
 async def list_actors(
-    runtime: Runtime, actor: str | None, *, status: str | None, after: str | None, limit: int
+    runtime: Runtime,
+    actor: str | None,
+    *,
+    status: str | None = None,
+    beginning: str = "",
+    after: str | None,
+    limit: int,
 ) -> ActorPage:
-    """One page of actors, newest first; deleted ones only if their status is asked for."""
+    """One page of actors, newest first, whose keys begin so; deleted ones only if their status is asked for."""
     check_limit(limit)
     found: list[ActorStatus] = []
     while True:
         page = await runtime.home.store.scan(_prefix(actor), status=status, after=after, limit=limit - len(found))
         await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         shown = (head for head in page.items if status is not None or head.status != DELETED)
-        found += [status_of(head) for head in shown if _is_asked_for(head.partition, actor)]
+        asked_for = (each for each in shown if _is_asked_for(each.partition, actor))
+        found += [status_of(head) for head in asked_for if key_of(head.partition).startswith(beginning)]
         after = page.cursor
         if after is None or len(found) >= limit:
             return ActorPage(tuple(found), after)
 
 
-async def list_parked(runtime: Runtime, actor: str | None, *, after: str | None, limit: int) -> ParkedPage:
-    """One page of the messages set aside, those of hidden actors too, in the order they were sent."""
+async def list_parked(
+    runtime: Runtime, actor: str | None, *, beginning: str = "", after: str | None, limit: int
+) -> ParkedPage:
+    """One page of the messages set aside, those of hidden actors too, in the order they were sent; of actors whose keys
+    begin so.
+    """
     check_limit(limit)
     found: list[ParkedMessage] = []
     while True:
         page = await runtime.home.store.query(REGISTER, after=after, limit=limit - len(found))
         shown = [_parked(note, item) async for note, item in noted(runtime.home.store, page.items)]
-        found += [each for each in shown if actor is None or each.actor == actor]
+        found += [each for each in shown if actor in (None, each.actor) and each.key.startswith(beginning)]
         after = page.cursor
         if after is None or len(found) >= limit:
             return ParkedPage(tuple(found), after)

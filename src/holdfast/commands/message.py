@@ -1,0 +1,115 @@
+"""The commands about messages: publish an event, and repair the parked ones of actors and consumers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Raw, Struct
+
+from holdfast.actors.admin.handle import ActorHandle
+from holdfast.actors.admin.listing import ParkedMessage, ParkedPage, find_parked, list_parked
+from holdfast.actors.record import HIDDEN_MARK
+from holdfast.codec import faults
+from holdfast.codec.typed import codec_for
+from holdfast.commands.arguments import UNCHANGED
+from holdfast.commands.context import Command, Commanded, Context
+from holdfast.errors import InvalidInput, UnknownName
+
+LISTED: Final = 100
+
+
+class Published(Struct, frozen=True):
+    """An event that was published, and the id by which it is handled once, if it has one."""
+
+    event: str
+    id: str | None
+
+
+class Publish(Command[Published], frozen=True, tag="publish"):
+    """Publish an event that a consumer of the app has declared; one with an id is handled once (G5)."""
+
+    event: str
+    value: Raw = Raw(b"{}")
+    id: str | None = None
+
+    def check(self, context: Context) -> None:
+        self._event(context.app)
+
+    async def perform(self, context: Context) -> Published:
+        event, id = self._event(context.app), context.id_of(self.id)
+        await context.app.publish(event, id=id)
+        return Published(self.event, id)
+
+    def _event(self, app: Commanded) -> Any:
+        kind: Any = app.registry.events.get(self.event)
+        if kind is None:
+            known = ", ".join(sorted(app.registry.events)) or "none"
+            raise UnknownName(f"no consumer here has declared an event {self.event!r}; there are: {known}")
+        try:
+            return codec_for(kind).decode(bytes(self.value).strip() or b"{}", f"event {self.event}")
+        except InvalidInput as error:
+            if error.__cause__ is None:
+                raise
+            complaint = faults.complaint_of(error.__cause__)
+            at = f" at {complaint.path}" if complaint.path else ""
+            raise InvalidInput(f"event {self.event} does not fit its type{at}: {complaint.text}") from None
+
+
+class ListParked(Command[ParkedPage], frozen=True, tag="dlq-list"):
+    """List the parked messages, in the order they were sent, a page at a time."""
+
+    actor: str | None = None
+    beginning: str = ""
+    after: str | None = None
+    limit: int = LISTED
+
+    async def perform(self, context: Context) -> ParkedPage:
+        return await list_parked(
+            context.app.runtime(), self.actor, beginning=self.beginning, after=self.after, limit=self.limit
+        )
+
+
+class ShowParked(Command[ParkedMessage], frozen=True, tag="dlq-show"):
+    """Look at one parked message, by its id in the home."""
+
+    id: str
+
+    async def perform(self, context: Context) -> ParkedMessage:
+        return await find_parked(context.app.runtime(), self.id)
+
+
+class Redrive(Command[ParkedMessage], frozen=True, tag="dlq-redrive"):
+    """Put a parked message back into the inbox of its actor, with other arguments if given.
+
+    The arguments of a consumer's message are its event.
+    """
+
+    id: str
+    args: Raw = UNCHANGED
+
+    async def perform(self, context: Context) -> ParkedMessage:
+        parked = await find_parked(context.app.runtime(), self.id)
+        args = _arguments(parked, self.args) if bytes(self.args) else None
+        await _handle(context, parked).unpark(parked.message.place, args=args)
+        return parked
+
+
+class DropParked(Command[ParkedMessage], frozen=True, tag="dlq-discard"):
+    """Drop a parked message, for good."""
+
+    id: str
+
+    async def perform(self, context: Context) -> ParkedMessage:
+        parked = await find_parked(context.app.runtime(), self.id)
+        await _handle(context, parked).discard(parked.message.place)
+        return parked
+
+
+def _handle(context: Context, parked: ParkedMessage) -> ActorHandle:
+    return ActorHandle(parked.actor, parked.key, context.app.runtime)
+
+
+def _arguments(parked: ParkedMessage, given: Raw) -> Any:
+    arguments: dict[str, Any] = parked.message.args
+    is_event = parked.actor.startswith(HIDDEN_MARK) and "event" in arguments
+    return arguments | {"event": given} if is_event else given

@@ -1,0 +1,15 @@
+"""What a caller needs for a command."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Right(StrEnum):
+    """What a caller may do: look; start, signal, call, send and publish; change executions, look into actors and
+    parked messages, and repair them.
+    """
+
+    READ = "read"
+    WRITE = "write"
+    CONTROL = "control"

@@ -1,0 +1,105 @@
+"""What a function on AWS Lambda may be asked to do by name: the bodies of messages and of direct invocations.
+
+They are the commands of ``holdfast.commands`` as JSON, named by their tags as ``"holdfast"``, and two that are the
+function's own: ``ring`` (a wake-up) and ``sweep``. The page "On AWS Lambda" lists their fields and answers.
+
+Repeats are recognised by their ids. What comes without one gets that of the message, or of the invocation, which AWS
+keeps when it delivers again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Union, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.client import StatusPage
+from holdfast.commands import COMMANDS, Command, Commanded, perform
+from holdfast.commands.actor import Call, Sent
+from holdfast.commands.execution import OnExecution, Result, Start
+from holdfast.items import Item
+from holdfast.ports import Ring
+from holdfast.secret import redacted
+from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.operations.callback import masked
+from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
+from holdfast.workflows.status import status_of
+
+
+class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unknown_fields=True):
+    """Check what is due and got no wake-up."""
+
+
+Order = Command[Any] | Ring | Sweep
+"""What a function is asked to do."""
+
+NOT_HERE: Final = frozenset({Result})
+"""Commands that a function does not take: it is paid for the time it waits, and ``status`` answers the result."""
+
+TAKEN: Final = tuple(each.command for each in COMMANDS if each.command not in NOT_HERE)
+
+_orders: Any = Union[(*TAKEN, Ring, Sweep)]
+_decode = msgspec.json.Decoder(_orders).decode
+
+
+def order_of(data: bytes | str) -> Order:
+    """What a message or an event asks for. Raises ``msgspec.DecodeError``."""
+    return cast("Order", _decode(data))
+
+
+def place_of(order: Order, own_id: str) -> str | None:
+    """The entity that an order is about, if it is about one that has turns of its own here."""
+    match order:
+        case Start(workflow=workflow, id=id):
+            return partition_of(workflow, id or own_id)
+        case OnExecution():
+            return partition_of(order.workflow, order.id)
+        case Ring(partition):
+            return partition
+        case _:
+            return None  # a call tells its caller by itself, and a message that was sent is in its inbox
+
+
+async def begin(command: Command[Any], own_id: str, app: Commanded) -> Any:
+    """Perform a command. A started execution is checked again: a repeat may come because its first turn was not
+    finished.
+    """
+    answer = await perform(command, app, own_id=own_id)
+    if isinstance(command, Start):
+        runtime = app.runtime()
+        if runtime.host is not None and (answer.due_at or 0) <= runtime.clock.now_ms():
+            runtime.host.look(answer.partition)
+    return answer
+
+
+async def finish(command: Command[Any], answer: Any, app: Commanded) -> Any:
+    """The answer as JSON, once all is quiet: how an execution that was started stands then."""
+    match answer:
+        case Item():
+            return _standing(await head_of(app.runtime(), answer.partition) if isinstance(command, Start) else answer)
+        case Raw():
+            value = json.loads(bytes(answer))
+            return value if isinstance(command, Call) else _plain(value)
+        case Sent(id):
+            return {"id": id}
+        case StatusPage(executions, cursor):
+            return {"executions": [_plain(each) for each in executions], "cursor": cursor}
+        case _:
+            return _plain(answer)
+
+
+def _standing(head: Item) -> dict[str, Any]:
+    status = status_of(head)
+    told: dict[str, Any] = {"workflow": status.workflow, "id": status.id, "status": status.status}
+    told["error"] = status.error
+    if status.blocked is not None:
+        told["blocked"] = status.blocked
+    result = decode_result(head.body).result
+    return told if result == NO_VALUE else told | {"result": json.loads(bytes(result))}
+
+
+def _plain(answer: Any) -> Any:
+    """What is looked at: without secrets, and without the tokens of callbacks."""
+    return json.loads(masked(json.dumps(redacted(msgspec.to_builtins(answer)))))
