@@ -17,6 +17,7 @@ PUBLIC_NAMES = {
     "app": "App",
     "bulk": "Changed ChangedPage Chosen",
     "client": "CallbackHandle StatusPage",
+    "commands.right": "Right",
     "coordination.document.collection": "DocumentPage Documents",
     "coordination.document.handle": "Document",
     "coordination.document.record": "Versioned",
@@ -35,7 +36,7 @@ PUBLIC_NAMES = {
         "Terminal UnknownName WaitTimeout"
     ),
     "http.api": "HttpLimits",
-    "http.authentication": "BearerTokens Caller Right iam_caller",
+    "http.authentication": "BearerTokens Caller iam_caller",
     "http.messages": "Request Response",
     "kernel.host": "Limits",
     "patterns.atomic": "Transaction",

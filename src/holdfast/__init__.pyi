@@ -12,6 +12,7 @@ from holdfast.bulk import ChangedPage as ChangedPage
 from holdfast.bulk import Chosen as Chosen
 from holdfast.client import CallbackHandle as CallbackHandle
 from holdfast.client import StatusPage as StatusPage
+from holdfast.commands.right import Right as Right
 from holdfast.coordination.document.collection import DocumentPage as DocumentPage
 from holdfast.coordination.document.collection import Documents as Documents
 from holdfast.coordination.document.handle import Document as Document
@@ -62,7 +63,6 @@ from holdfast.errors import WaitTimeout as WaitTimeout
 from holdfast.http.api import HttpLimits as HttpLimits
 from holdfast.http.authentication import BearerTokens as BearerTokens
 from holdfast.http.authentication import Caller as Caller
-from holdfast.http.authentication import Right as Right
 from holdfast.http.authentication import iam_caller as iam_caller
 from holdfast.http.messages import Request as Request
 from holdfast.http.messages import Response as Response

@@ -12,6 +12,7 @@ import holdfast as hf
 from holdfast.errors import Refused, StoreUnavailable, StoreUnusable
 from holdfast.http.problems import problem_of
 from holdfast.http.respond import respond
+from holdfast.workflows.handle import Handle
 
 BAD = [
     # method, path, body, status, code, what is told
@@ -181,7 +182,7 @@ async def test_a_store_that_does_not_answer_is_503(memory_shop, monkeypatch):
         async def silent(*_: object) -> None:
             raise StoreUnavailable("no answer from table-7")
 
-        monkeypatch.setattr(memory_shop.app, "handle", lambda *_: type("Handle", (), {"history": silent})())
+        monkeypatch.setattr(Handle, "history", silent)
         status, problem = await api.get("/v1/workflows/checkout/a/history")
         assert (status, problem["code"]) == (503, "store_unavailable")
         assert "table-7" not in str(problem)

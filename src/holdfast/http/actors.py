@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Raw
 
-from holdfast.actors.address import check_request_id
-from holdfast.actors.kind import Kind, shown_kind_named
-from holdfast.actors.reference import BoundMethod, method_named
-from holdfast.actors.sending import send as send_message
+from holdfast.actors.kind import shown_kind_named
+from holdfast.actors.reference import method_named
+from holdfast.commands import actor as commands
+from holdfast.commands.actor import Prepared, RequestStatus
+from holdfast.commands.right import Right
 from holdfast.errors import CallFailed, HoldfastError, SerializationError, WaitTimeout
-from holdfast.http.api import Call, Served, arguments
-from holdfast.http.authentication import Right
+from holdfast.http.api import Call, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem, fault
 from holdfast.secret import redacted_json
@@ -31,31 +31,33 @@ async def call_method(call: Call) -> Response:
 async def read(call: Call) -> Response:
     """Call a method that only reads; its arguments are the parameter ``args``."""
     query = call.query("args", "wait")
-    if not _method(call).method.reads:
-        told = f"{call.names['actor']}.{call.names['method']} changes the actor: call it by POST"
-        raise Problem(405, "method_not_allowed", told, ("allow", "POST"))
+    actor, key, method = _method(call)
+    if not method_named(shown_kind_named(call.app.registry.actors, actor), key, method).method.reads:
+        raise Problem(
+            405, "method_not_allowed", f"{actor}.{method} changes the actor: call it by POST", ("allow", "POST")
+        )
     args = (query.one("args") or "").encode()
     return await _called(call, args, call.wait_seconds(query, call.longest_wait_seconds))
 
 
-async def _called(call: Call, given: bytes, wait_seconds: float) -> Response:
-    bound = _method(call, call.own_id(REQUEST_ID), wait_seconds)
-    args, kwargs = _arguments(call, bound, given)
+async def _called(call: Call, args: bytes, wait_seconds: float) -> Response:
+    command = commands.Call(*_method(call), Raw(args), call.own_id(REQUEST_ID), wait_seconds)
+    prepared = command.prepared(call.context())
     try:
         # A call has a timeout of its own, which says more; a method that only reads has none.
-        result = await call.within(wait_seconds + GRACE_SECONDS, _performed(bound, args, kwargs))
+        result = await call.within(wait_seconds + GRACE_SECONDS, _replied(prepared))
     except TimeoutError as error:
         if isinstance(error, HoldfastError):
             raise
-        raise WaitTimeout(f"{bound!r} did not answer within {wait_seconds} s") from None
-    return json_response(200, {"result": Raw(redacted_json(bound.method.signature.result.encode(result)))})
+        raise WaitTimeout(f"{prepared.bound!r} did not answer within {wait_seconds} s") from None
+    return json_response(200, {"result": Raw(redacted_json(bytes(result)))})
 
 
-async def _performed(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def _replied(prepared: Prepared) -> Raw:
     """The result of a call. What the method raises becomes a ``Problem``, unless it is one of Holdfast's errors."""
-    declared = bound.reference.kind.policy.raises
+    declared = prepared.bound.reference.kind.policy.raises
     try:
-        return await bound(*args, **kwargs)
+        return await prepared.reply()
     except declared as error:
         name = type(error).__name__
         raise Problem(422, CallFailed.code, f"{name}: {error}", error_type=name) from error
@@ -64,32 +66,23 @@ async def _performed(bound: BoundMethod, args: tuple[Any, ...], kwargs: dict[str
     except HoldfastError:
         raise
     except Exception as error:
-        raise fault(error, bound, CallFailed.code) from error
+        raise fault(error, prepared.bound, CallFailed.code) from error
 
 
 async def send(call: Call) -> Response:
     """Send a message to an actor, durably, without waiting for it."""
-    query = call.query("delay")
-    delay = query.one("delay")
-    bound = _method(call)
-    args, kwargs = _arguments(call, bound, call.request.body)
-    sent = await send_message(bound, *args, delay=delay, request_id=call.own_id(REQUEST_ID), **kwargs)
-    assert sent is not None, "only a workflow body gets no answer"
-    names = {name: call.names[name] for name in ("actor", "key", "method")}
-    return json_response(202, {**names, "id": sent.id})
+    delay = call.query("delay").one("delay")
+    actor, key, method = _method(call)
+    command = commands.Send(actor, key, method, Raw(call.request.body), call.own_id(REQUEST_ID), delay)
+    sent = await call.perform(command)
+    return json_response(202, {"actor": actor, "key": key, "method": method, "id": sent.id})
 
 
 async def request_status(call: Call) -> Response:
     """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked`` or ``unknown``."""
     call.query()
-    kind, id = _kind(call), call.names["id"]
-    check_request_id(id)
-    status = await call.app.actor(kind.name, call.names["key"]).request_status(id)
-    return json_response(200, {"id": id, "status": status})
-
-
-def _kind(call: Call) -> Kind:
-    return shown_kind_named(call.app.registry.actors, call.names["actor"])
+    found = await call.perform(RequestStatus(call.names["actor"], call.names["key"], call.names["id"]))
+    return json_response(200, {"id": found.id, "status": found.status})
 
 
 def right_of(app: Served, names: Mapping[str, str]) -> Right:
@@ -99,11 +92,6 @@ def right_of(app: Served, names: Mapping[str, str]) -> Right:
     return Right.READ if method is not None and method.reads else Right.WRITE
 
 
-def _method(call: Call, request_id: str | None = None, timeout: float | None = None) -> BoundMethod:
-    kind = _kind(call)
-    return method_named(kind, call.names["key"], call.names["method"], request_id=request_id, timeout=timeout)
-
-
-def _arguments(call: Call, bound: BoundMethod, given: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    signature = bound.method.signature
-    return signature.unbind(arguments(signature, given, call.app.runtime().limit_bytes))
+def _method(call: Call) -> tuple[str, str, str]:
+    """The method that the path leads to."""
+    return call.names["actor"], call.names["key"], call.names["method"]

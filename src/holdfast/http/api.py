@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -11,22 +11,18 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
+from holdfast.client import CallbackHandle
 from holdfast.codec import faults, jsontext
-from holdfast.codec.signature import Signature
-from holdfast.codec.typed import codec_for
+from holdfast.commands import Command, Commanded, Context
+from holdfast.commands.right import Right
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
-from holdfast.http.authentication import Authenticate, Caller, Right, check_place
-from holdfast.http.messages import Request, header_id
+from holdfast.http.authentication import Authenticate, Caller, check_place
+from holdfast.http.messages import Request, Response, header_id
 from holdfast.workflows.record import parse_ref
 
 if TYPE_CHECKING:
-    from holdfast.actors.admin.handle import ActorHandle
-    from holdfast.client import CallbackHandle
-    from holdfast.kernel.runtime import Runtime
-    from holdfast.registrations import Registrations
     from holdfast.telemetry import Telemetry
-    from holdfast.workflows.handle import Handle
     from holdfast.workflows.record import ExecutionRef
 
 T = TypeVar("T")
@@ -35,21 +31,10 @@ MOST_QUERY_PARAMETERS: Final = 100
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 
-class Served(Protocol):
+class Served(Commanded, Protocol):
     """The app that a route works on."""
 
-    registry: Registrations
     telemetry: Telemetry
-
-    def runtime(self) -> Runtime: ...
-
-    def handle(self, workflow: str, id: str) -> Handle[Any]: ...
-
-    def actor(self, actor: str, key: str) -> ActorHandle: ...
-
-    def callback(self, token: str) -> CallbackHandle: ...
-
-    async def publish(self, event: Any, *, id: str | None = None) -> None: ...
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
@@ -197,8 +182,16 @@ class Call:
     def callback(self) -> CallbackHandle:
         """The callback whose token is in the path: the one handle, which knows that its token was verified."""
         if self._callback is None:
-            self._callback = self.app.callback(self.names["token"])
+            self._callback = CallbackHandle(self.names["token"], self.app.runtime)
         return self._callback
+
+    def context(self, own_id: str = "") -> Context:
+        """What a command of this request is performed with."""
+        return Context(self.app, own_id=own_id, verified=self._callback)
+
+    async def perform(self, command: Command[T], own_id: str = "") -> T:
+        """Perform a command, and answer what it answers."""
+        return await command.perform(self.context(own_id))
 
     @property
     def may_read(self) -> bool:
@@ -266,16 +259,8 @@ class Call:
             raise InvalidInput(f"the body is wrong{_at(complaint)}: {complaint.text}") from None
 
 
-def arguments(signature: Signature, given: bytes, limit_bytes: int) -> bytes:
-    """Arguments in JSON, checked: an object by name, an array in order, or the one argument itself; nothing is none.
-
-    As every source of a call does, so that the same input gives the same bytes (G11).
-    """
-    return (
-        signature.parse(given, limit_bytes=limit_bytes)
-        if given.strip()
-        else signature.bind((), {}, limit_bytes=limit_bytes)
-    )
+Handler = Callable[[Call], Awaitable[Response]]
+"""What answers the requests to one route."""
 
 
 def plain_json(data: bytes, what: str) -> Any:
@@ -286,17 +271,6 @@ def plain_json(data: bytes, what: str) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} is not JSON: {faults.complaint_of(error).text}") from None
-
-
-def typed_json(data: bytes, kind: type[T], what: str) -> T:
-    """The value of JSON by a type hint. Raises ``InvalidInput``."""
-    try:
-        return codec_for(kind).decode(data, what)
-    except InvalidInput as error:
-        if error.__cause__ is None:
-            raise
-        complaint = faults.complaint_of(error.__cause__)
-        raise InvalidInput(f"{what} does not fit its type{_at(complaint)}: {complaint.text}") from None
 
 
 def _at(complaint: faults.Complaint) -> str:

@@ -6,11 +6,11 @@ import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from holdfast.commands.right import Right
 from holdfast.errors import ConfigurationError
 from holdfast.http.messages import Loopback, Remote, Request, Vouched
 from holdfast.http.problems import Problem
@@ -18,14 +18,6 @@ from holdfast.http.problems import Problem
 TENANT_WORD: Final = "tenant="
 SHORTEST_TOKEN_CHARACTERS: Final = 32
 """As many hexadecimal digits as 128 random bits have."""
-
-
-class Right(StrEnum):
-    """What a caller may do: look; start, signal, call, send and publish; cancel, terminate, pause and resume."""
-
-    READ = "read"
-    WRITE = "write"
-    CONTROL = "control"
 
 
 ALL_RIGHTS: Final = frozenset(Right)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holdfast.commands.callback import Complete, Fail, Heartbeat
 from holdfast.http.api import Call
 from holdfast.http.messages import Response, empty_response
 
@@ -16,7 +17,7 @@ async def verify(call: Call) -> None:
 async def complete(call: Call) -> Response:
     """Answer with a value: the body, any JSON."""
     call.query()
-    await call.callback().complete(call.value())
+    await call.perform(Complete(call.names["token"], call.value()))
     return empty_response()
 
 
@@ -31,12 +32,12 @@ async def fail(call: Call) -> Response:
     """Answer with a failure: the workflow sees ``StepFailed`` with this type and message."""
     call.query()
     failure = call.fields(Failure)
-    await call.callback().fail(failure.message, error_type=failure.type)
+    await call.perform(Fail(call.names["token"], failure.message, failure.type))
     return empty_response()
 
 
 async def heartbeat(call: Call) -> Response:
     """Say that the work goes on."""
     call.query()
-    await call.callback().heartbeat()
+    await call.perform(Heartbeat(call.names["token"]))
     return empty_response()

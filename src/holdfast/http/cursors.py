@@ -52,6 +52,14 @@ class Cursors:
             raise InvalidInput("after= is the cursor of the page before, as it was answered to this caller")
         return padded.rstrip(b"\0").decode()
 
+    def sealed(self, cursor: str | None) -> str | None:
+        """A cursor as it is told, if there is one."""
+        return None if cursor is None else self.seal(cursor)
+
+    def opened(self, told: str | None) -> str | None:
+        """The store's cursor, if one is given. Raises ``InvalidInput``."""
+        return None if told is None else self.open(told)
+
     def _digest(self, padded: bytes) -> bytes:
         return hashlib.blake2b(padded, key=self._key, digest_size=DIGEST_BYTES).digest()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -12,73 +11,75 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.client import list_executions, select
-from holdfast.codec import jsontext
-from holdfast.coordination.salt import salt_of
-from holdfast.errors import HoldfastError, InvalidInput, WaitTimeout
-from holdfast.http.api import IDEMPOTENCY_KEY, Call, arguments
-from holdfast.http.cursors import Cursors
+from holdfast.commands import NAMED
+from holdfast.commands.execution import (
+    LISTED,
+    Cancel,
+    Fork,
+    ListExecutions,
+    OnExecution,
+    Query,
+    ReadHistory,
+    Signal,
+    Start,
+    Status,
+    Terminate,
+)
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
 from holdfast.http.messages import Response, json_response
+from holdfast.http.pages import cursors_of, listed
 from holdfast.http.problems import OWN_WORDS, fault
 from holdfast.secret import redacted_json
+from holdfast.workflows import status as standing
 from holdfast.workflows.awaiting import ended, head_of
-from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.callback import masked
-from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result, partition_of
-from holdfast.workflows.starting import start_options
-from holdfast.workflows.status import Status, status_of
+from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result
+from holdfast.workflows.status import status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.workflows.handle import Handle
 
-LISTED: Final = 100
 TOLD_TO_WRITERS: Final = frozenset({"workflow", "id", "status", "version", "run", "created_at", "ended_at", "due_at"})
 """What a caller hears of what it started that may not read: neither a result, nor why there is none."""
 
 
 async def start(call: Call) -> Response:
     """Start an execution, or find the one that was started with this id and input (G1, G11)."""
-    app, query = call.app, call.query("wait", "timeout", "tag", "delay", "at")
-    workflow, runtime = app.registry.workflow(call.names["workflow"]), app.runtime()
-    given = call.names.get("id") or call.own_place(call.own_id(IDEMPOTENCY_KEY))
-    options = start_options(
-        id=given,
+    query = call.query("wait", "timeout", "tag", "delay", "at")
+    command = Start(
+        call.names["workflow"],
+        Raw(call.request.body),
+        id=call.names.get("id") or call.own_place(call.own_id(IDEMPOTENCY_KEY)),
         tags=query.tags("tag"),
         timeout=query.one("timeout"),
         delay=query.one("delay"),
         at=query.moment("at"),
     )
-    input = arguments(workflow.signature, call.request.body, runtime.limit_bytes)
-    now = runtime.clock.now_ms()
-    order = options.order(input, now, new_id=call.tenant + ids.new_ordered_id(now), tags={})
     wait_seconds = call.wait_seconds(query, 0.0)
-    head = await launch(runtime.home, runtime.host, workflow, order, runtime.clock)
-    if wait_seconds and head.status not in ENDED:
-        head = await _ended_or_now(call, head.partition, wait_seconds)
-    return _told(call, head)
+    made_id = call.tenant + ids.new_ordered_id(call.app.runtime().clock.now_ms())
+    head = await call.perform(command, made_id)
+    return _told(call, await _stands(call, head, wait_seconds))
 
 
 async def look(call: Call) -> Response:
     """How an execution stands, and its result; with ``wait``, once it has ended or the time is up."""
-    query = call.query("wait")
-    wait_seconds = call.wait_seconds(query, 0.0)
-    handle = _handle(call)
-    partition = partition_of(handle.workflow, handle.id)
-    head = await head_of(call.app.runtime(), partition)
-    if wait_seconds and head.status not in ENDED:
-        head = await _ended_or_now(call, partition, wait_seconds)
-    return json_response(200, _execution(call, head))
+    wait_seconds = call.wait_seconds(call.query("wait"), 0.0)
+    head = await call.perform(Status(*_place(call)))
+    return json_response(200, _execution(call, await _stands(call, head, wait_seconds)))
 
 
-async def _ended_or_now(call: Call, partition: str, wait_seconds: float) -> Item:
+async def _stands(call: Call, head: Item, wait_seconds: float) -> Item:
+    """The head once the execution has ended, or the time is up."""
+    if not wait_seconds or head.status in ENDED:
+        return head
     runtime = call.app.runtime()
     try:
-        await call.within(wait_seconds, ended(runtime, partition))
+        await call.within(wait_seconds, ended(runtime, head.partition))
     except TimeoutError as error:
         if isinstance(error, HoldfastError):
             raise
-    return await head_of(runtime, partition)
+    return await head_of(runtime, head.partition)
 
 
 def _told(call: Call, head: Item) -> Response:
@@ -97,7 +98,7 @@ def _execution(call: Call, head: Item) -> dict[str, Any]:
     return told if result == NO_VALUE else told | {"result": Raw(redacted_json(bytes(result)))}
 
 
-def _plain(call: Call, status: Status) -> dict[str, Any]:
+def _plain(call: Call, status: standing.Status) -> dict[str, Any]:
     """What an execution failed with is told by its type, and in full if the app has declared that."""
     error = status.error
     if error is not None:
@@ -115,19 +116,17 @@ def _type_of(error: str) -> str:
 async def history(call: Call) -> Response:
     """What has happened in an execution's current run, without payloads."""
     call.query()
-    events = await _handle(call).history()
-    told = [event if event.error is None else replace(event, error=_type_of(event.error)) for event in events]
+    found = await call.perform(ReadHistory(*_place(call)))
+    told = [each if each.error is None else replace(each, error=_type_of(each.error)) for each in found.events]
     return json_response(200, {"events": told})
 
 
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
     query = call.query("status", "since", "until", "tag", "parent", "root", "after", "limit")
-    workflow = call.names.get("workflow")
-    if workflow is not None:
-        call.app.registry.workflow(workflow)
-    selection = select(
-        workflow,
+    cursors = await cursors_of(call)
+    command = ListExecutions(
+        call.names.get("workflow"),
         status=query.one("status"),
         since=query.moment("since"),
         until=query.moment("until"),
@@ -135,39 +134,32 @@ async def list_all(call: Call) -> Response:
         parent=query.execution("parent"),
         root=query.execution("root"),
         beginning=call.tenant,
+        after=cursors.opened(query.one("after")),
+        limit=query.count("limit", LISTED),
     )
-    runtime, told = call.app.runtime(), query.one("after")
-    cursors = Cursors(await salt_of(runtime.home), call.tenant)
-    after = None if told is None else cursors.open(told)
-    listing = list_executions(runtime, selection, after=after, limit=query.count("limit", LISTED))
-    try:
-        page = await call.within(call.longest_wait_seconds, listing)
-    except TimeoutError:
-        raise WaitTimeout(
-            "too much had to be read to find these: ask for fewer, or for one workflow or status"
-        ) from None
-    cursor = None if page.cursor is None else cursors.seal(page.cursor)
-    return json_response(200, {"executions": [_plain(call, each) for each in page.executions], "cursor": cursor})
+    page = await listed(call, command)
+    told = [_plain(call, each) for each in page.executions]
+    return json_response(200, {"executions": told, "cursor": cursors.sealed(page.cursor)})
 
 
 async def ask(call: Call) -> Response:
     """Ask an execution's body, by a function that it exposes."""
     call.query()
-    handle, name = _handle(call), call.names["name"]
+    name = call.names["name"]
     try:
-        answer = await handle.query(name)
-        return json_response(200, {"value": Raw(redacted_json(jsontext.encode(answer)))})
+        answer = await call.perform(Query(*_place(call), name))
     except HoldfastError:
         raise
     except Exception as error:
         raise fault(error, f"query {name!r}", "query_failed") from error
+    return json_response(200, {"value": Raw(redacted_json(bytes(answer)))})
 
 
 async def signal(call: Call) -> Response:
     """Send a named value to an execution."""
     call.query()
     id = call.own_id("Message-Id")
-    await _handle(call).signal(call.names["name"], call.value(), id=id)
+    await call.perform(Signal(*_place(call), call.names["name"], call.value(), id))
     return _done(call, "signal", 202)
 
 
@@ -180,54 +172,32 @@ class Reason(Struct, frozen=True, forbid_unknown_fields=True):
 async def cancel(call: Call) -> Response:
     """Ask an execution to stop: its clean-up and its sagas run first."""
     call.query()
-    reason = call.fields(Reason).reason
-    return await _change(call, "cancel", _handle(call).cancel(reason or ""), 202)
+    reason = call.fields(Reason).reason or ""
+    await call.perform(Cancel(*_place(call), reason))
+    return _done(call, "cancel", 202)
 
 
 async def terminate(call: Call) -> Response:
     """End an execution at once."""
     call.query()
-    reason = call.fields(Reason).reason
-    return await _change(call, "terminate", _handle(call).terminate(reason or "terminated"))
+    reason = call.fields(Reason).reason or "terminated"
+    await call.perform(Terminate(*_place(call), reason))
+    return _done(call, "terminate")
 
 
-async def pause(call: Call) -> Response:
-    """Let an execution start nothing new."""
-    call.query()
-    return await _change(call, "pause", _handle(call).pause())
+def change(command: type[OnExecution[None]], status: int = 200) -> Handler:
+    """The route of a change that needs to know no more than which execution it is about."""
+    action = NAMED[command].name
+
+    async def performed(call: Call) -> Response:
+        call.query()
+        await call.perform(command(*_place(call)))
+        return _done(call, action, status)
+
+    return performed
 
 
-async def resume(call: Call) -> Response:
-    """Let a paused execution go on."""
-    call.query()
-    return await _change(call, "resume", _handle(call).resume())
-
-
-async def delete(call: Call) -> Response:
-    """Delete an execution that has ended, with all it has stored."""
-    call.query()
-    return await _change(call, "delete", _handle(call).delete())
-
-
-async def move(call: Call) -> Response:
-    """Pin an execution to the code that serves this."""
-    call.query()
-    return await _change(call, "move", _handle(call).move())
-
-
-async def retry(call: Call) -> Response:
-    """Go on with an execution that ended badly."""
-    call.query()
-    return await _change(call, "retry", _handle(call).retry())
-
-
-async def retry_now(call: Call) -> Response:
-    """Let steps that wait for their next attempts make them now."""
-    call.query()
-    return await _change(call, "retry-now", _handle(call).retry_now(), 202)
-
-
-class Fork(Struct, frozen=True, forbid_unknown_fields=True):
+class ForkFields(Struct, frozen=True, forbid_unknown_fields=True):
     """Which execution to make, and how much of the history it shares."""
 
     id: str
@@ -237,25 +207,21 @@ class Fork(Struct, frozen=True, forbid_unknown_fields=True):
 def may_fork(call: Call) -> None:
     """Raise ``Problem`` if the new execution would not be the caller's. A body that is wrong is told by ``fork``."""
     with suppress(InvalidInput):
-        call.own_place(call.fields(Fork).id)
+        call.own_place(call.fields(ForkFields).id)
 
 
 async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
-    wanted = call.fields(Fork)
-    made = await _handle(call).fork(wanted.id, before=wanted.before)
-    return _told(call, await head_of(call.app.runtime(), partition_of(made.workflow, made.id)))
+    wanted = call.fields(ForkFields)
+    made = await call.perform(Fork(*_place(call), wanted.id, wanted.before))
+    return _told(call, await call.perform(Status(made.workflow, made.id)))
 
 
-async def _change(call: Call, action: str, change: Coroutine[Any, Any, None], status: int = 200) -> Response:
-    await change
-    return _done(call, action, status)
-
-
-def _done(call: Call, action: str, status: int) -> Response:
+def _done(call: Call, action: str, status: int = 200) -> Response:
     return json_response(status, {"workflow": call.names["workflow"], "id": call.names["id"], "action": action})
 
 
-def _handle(call: Call) -> Handle[Any]:
-    return call.app.handle(call.names["workflow"], check_id(call.names["id"]))
+def _place(call: Call) -> tuple[str, str]:
+    """The execution that the path leads to."""
+    return call.names["workflow"], check_id(call.names["id"])

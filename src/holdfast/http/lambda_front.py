@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl
 
-from holdfast.http import actors
 from holdfast.http.api import HttpLimits, Options, Patience, Served
 from holdfast.http.lambda_events import Shape, body_of, shape_of, to_request, to_response
 from holdfast.http.messages import Request
 from holdfast.http.problems import Problem
 from holdfast.http.respond import check_size, respond
 from holdfast.http.routes import find
-
-CALLS: Final = (actors.call_method, actors.read)
-"""What answers only when an actor has."""
 
 
 class HttpFront:
@@ -75,4 +71,4 @@ def _waits(request: Request, limits: HttpLimits) -> bool:
         found = find(request.method, request.path)
     except Problem:
         return False
-    return found.route.handle in CALLS or any(name == "wait" for name, _ in parse_qsl(request.query))
+    return found.route.waits or any(name == "wait" for name, _ in parse_qsl(request.query))

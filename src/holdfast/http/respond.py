@@ -14,7 +14,7 @@ from holdfast.containment import contained
 from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
-from holdfast.http.authentication import Caller, Right, caller_of, check_right
+from holdfast.http.authentication import Caller, caller_of, check_right
 from holdfast.http.exchange import announced_bytes
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
@@ -84,12 +84,11 @@ async def respond(
 
 
 async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
-    """What the route answers. Whatever somebody controls leaves a row in the audit."""
-    if route.right is not Right.CONTROL or caller is None:
+    """What the route answers. What changes by control leaves a row in the audit."""
+    action = route.action
+    if action is None or caller is None:
         return await route.handle(call)
-    runtime, last = call.app.runtime(), route.parts[-1]
-    action = route.method.lower() if last.startswith("{") else last
-    what = " ".join(call.names.values())
+    runtime, what = call.app.runtime(), " ".join(call.names.values())
     async with audited(runtime.home.store, runtime.clock, caller.name, action, what):
         return await route.handle(call)
 

@@ -3,34 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from holdfast.commands import NAMED, Command
+from holdfast.commands.actor import Call as CallMethod
+from holdfast.commands.actor import RequestStatus, Send
+from holdfast.commands.callback import Complete, Fail, Heartbeat
+from holdfast.commands.execution import (
+    Cancel,
+    Delete,
+    Fork,
+    ListExecutions,
+    Move,
+    Pause,
+    Query,
+    ReadHistory,
+    Resume,
+    Retry,
+    RetryNow,
+    Signal,
+    Start,
+    Status,
+    Terminate,
+)
+from holdfast.commands.message import Publish
+from holdfast.commands.right import Right
 from holdfast.http import actors, callbacks, events, executions
-from holdfast.http.api import Call, Served
-from holdfast.http.authentication import Right
+from holdfast.http.api import Call, Handler, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
 
-Handler = Callable[[Call], Awaitable[Response]]
 Verify = Callable[[Call], Awaitable[None]]
 
 
-class Route(Struct, frozen=True):
-    """One method of one path. ``right`` is what its caller needs, unless ``ask`` says more exactly; ``None``: it is
-    open to everybody, or to those whom ``verify`` lets in, by what the path holds. ``admit`` is asked once the body is
-    read: whether the caller is let in may depend on that, too.
+class Route(Struct, frozen=True, kw_only=True):
+    """One method of one path, and the command that it performs. ``right`` is what its caller needs, unless ``ask`` says
+    more exactly; ``None``: it is open to everybody, or to those whom ``verify`` lets in, by what the path holds.
+    ``admit`` is asked once the body is read: whether the caller is let in may depend on that, too. ``waits`` says that
+    the answer waits for work, whether that is asked for or not.
     """
 
     method: str
     path: str
+    command: type[Command[Any]] | None
     right: Right | None
     handle: Handler
     verify: Verify | None = None
     ask: Callable[[Served, Mapping[str, str]], Right] | None = None
     admit: Callable[[Call], None] | None = None
+    waits: bool = False
+
+    @property
+    def action(self) -> str | None:
+        """How the audit names what it does, if that leaves a row there."""
+        named = None if self.command is None else NAMED[self.command]
+        return named.name if named is not None and named.audited else None
 
     @property
     def reads_body(self) -> bool:
@@ -57,42 +88,47 @@ async def health(call: Call) -> Response:
     return json_response(200, {"status": "ok"})
 
 
+def _route(method: str, path: str, command: type[Command[Any]], handle: Handler) -> Route:
+    """A route that performs a command; its right is the command's."""
+    return Route(method=method, path=path, command=command, right=NAMED[command].right, handle=handle)
+
+
 _EXECUTION: Final = "/v1/workflows/{workflow}/{id}"
 _METHOD: Final = "/v1/actors/{actor}/{key}/{method}"
 _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
-    Route("GET", "/v1/health", None, health),
-    Route("GET", "/v1/workflows", Right.READ, executions.list_all),
-    Route("GET", "/v1/workflows/{workflow}", Right.READ, executions.list_all),
-    Route("POST", "/v1/workflows/{workflow}", Right.WRITE, executions.start),
-    Route("GET", _EXECUTION, Right.READ, executions.look),
-    Route("POST", _EXECUTION, Right.WRITE, executions.start),
-    Route("DELETE", _EXECUTION, Right.CONTROL, executions.delete),
-    Route("GET", f"{_EXECUTION}/history", Right.READ, executions.history),
-    Route("GET", f"{_EXECUTION}/queries/{{name}}", Right.READ, executions.ask),
-    Route("POST", f"{_EXECUTION}/signals/{{name}}", Right.WRITE, executions.signal),
-    Route("POST", f"{_EXECUTION}/cancel", Right.CONTROL, executions.cancel),
-    Route("POST", f"{_EXECUTION}/terminate", Right.CONTROL, executions.terminate),
-    Route("POST", f"{_EXECUTION}/pause", Right.CONTROL, executions.pause),
-    Route("POST", f"{_EXECUTION}/resume", Right.CONTROL, executions.resume),
-    Route("POST", f"{_EXECUTION}/move", Right.CONTROL, executions.move),
-    Route("POST", f"{_EXECUTION}/retry", Right.CONTROL, executions.retry),
-    Route("POST", f"{_EXECUTION}/retry-now", Right.CONTROL, executions.retry_now),
-    Route("POST", f"{_EXECUTION}/fork", Right.CONTROL, executions.fork, admit=executions.may_fork),
-    Route("POST", _CALLBACK, None, callbacks.complete, callbacks.verify),
-    Route("POST", f"{_CALLBACK}/fail", None, callbacks.fail, callbacks.verify),
-    Route("POST", f"{_CALLBACK}/heartbeat", None, callbacks.heartbeat, callbacks.verify),
-    Route("GET", _METHOD, Right.READ, actors.read),
-    Route("POST", _METHOD, Right.WRITE, actors.call_method, ask=actors.right_of),
-    Route("POST", f"{_METHOD}/send", Right.WRITE, actors.send),
-    Route("GET", "/v1/actors/{actor}/{key}/requests/{id}", Right.READ, actors.request_status),
-    Route("POST", "/v1/events/{event}", Right.WRITE, events.publish),
+    Route(method="GET", path="/v1/health", command=None, right=None, handle=health),
+    _route("GET", "/v1/workflows", ListExecutions, executions.list_all),
+    _route("GET", "/v1/workflows/{workflow}", ListExecutions, executions.list_all),
+    _route("POST", "/v1/workflows/{workflow}", Start, executions.start),
+    _route("GET", _EXECUTION, Status, executions.look),
+    _route("POST", _EXECUTION, Start, executions.start),
+    _route("DELETE", _EXECUTION, Delete, executions.change(Delete)),
+    _route("GET", f"{_EXECUTION}/history", ReadHistory, executions.history),
+    _route("GET", f"{_EXECUTION}/queries/{{name}}", Query, executions.ask),
+    _route("POST", f"{_EXECUTION}/signals/{{name}}", Signal, executions.signal),
+    _route("POST", f"{_EXECUTION}/cancel", Cancel, executions.cancel),
+    _route("POST", f"{_EXECUTION}/terminate", Terminate, executions.terminate),
+    _route("POST", f"{_EXECUTION}/pause", Pause, executions.change(Pause)),
+    _route("POST", f"{_EXECUTION}/resume", Resume, executions.change(Resume)),
+    _route("POST", f"{_EXECUTION}/move", Move, executions.change(Move)),
+    _route("POST", f"{_EXECUTION}/retry", Retry, executions.change(Retry)),
+    _route("POST", f"{_EXECUTION}/retry-now", RetryNow, executions.change(RetryNow, 202)),
+    replace(_route("POST", f"{_EXECUTION}/fork", Fork, executions.fork), admit=executions.may_fork),
+    replace(_route("POST", _CALLBACK, Complete, callbacks.complete), verify=callbacks.verify),
+    replace(_route("POST", f"{_CALLBACK}/fail", Fail, callbacks.fail), verify=callbacks.verify),
+    replace(_route("POST", f"{_CALLBACK}/heartbeat", Heartbeat, callbacks.heartbeat), verify=callbacks.verify),
+    replace(_route("GET", _METHOD, CallMethod, actors.read), right=Right.READ, waits=True),
+    replace(_route("POST", _METHOD, CallMethod, actors.call_method), ask=actors.right_of, waits=True),
+    _route("POST", f"{_METHOD}/send", Send, actors.send),
+    _route("GET", "/v1/actors/{actor}/{key}/requests/{id}", RequestStatus, actors.request_status),
+    _route("POST", "/v1/events/{event}", Publish, events.publish),
 )
 
 _BY_LENGTH: Final[dict[int, list[tuple[tuple[str, ...], Route]]]] = {}
-for _route in ROUTES:
-    _BY_LENGTH.setdefault(len(_route.parts), []).append((_route.parts, _route))
+for _each in ROUTES:
+    _BY_LENGTH.setdefault(len(_each.parts), []).append((_each.parts, _each))
 
 
 class Found(Struct, frozen=True):
