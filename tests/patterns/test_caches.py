@@ -455,7 +455,7 @@ def test_a_value_that_other_code_wrote_and_this_cannot_read_is_loaded_again():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"ttl": 0}, "more than nothing"),
+        ({"ttl": 0}, "must be positive"),
         ({"ttl": -1}, "between 0 and"),
         ({"ttl": "soon"}, "is no duration"),
         ({"ttl": True}, "a number of seconds"),
@@ -463,9 +463,9 @@ def test_a_value_that_other_code_wrote_and_this_cannot_read_is_loaded_again():
         ({"ttl": 1, "stale": -1}, "between 0 and"),
         ({"ttl": 1, "stale_if_error": float("nan")}, "between 0 and"),
         ({"ttl": 1, "memory_ttl": "-1s"}, "is no duration"),
-        ({"ttl": 1, "fill_timeout": 0}, "more than nothing"),
-        ({"ttl": 1, "jitter": 1}, "jitter is the share"),
-        ({"ttl": 1, "jitter": "x"}, "jitter is the share"),
+        ({"ttl": 1, "fill_timeout": 0}, "must be positive"),
+        ({"ttl": 1, "jitter": 1}, "jitter must be a share"),
+        ({"ttl": 1, "jitter": "x"}, "jitter must be a share"),
         ({"ttl": 1, "max_entries": 0}, "at least 1"),
         ({"ttl": 1, "max_entries": 2.5}, "at least 1"),
     ],
@@ -479,7 +479,7 @@ def test_a_name_is_taken_once_and_only_coroutine_functions_are_cached():
     app, _ = declare(Shop())
     with pytest.raises(hf.DuplicateName):
         app.cache(ttl=1, name="product")(declare)
-    with pytest.raises(hf.ConfigurationError, match="is an async def"):
+    with pytest.raises(hf.ConfigurationError, match="must be an async def"):
         app.cache(ttl=1)(lambda: 1)
     with pytest.raises(hf.InvalidInput, match="name of a cache"):
         app.cache(ttl=1, name="")(_home)

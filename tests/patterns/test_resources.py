@@ -362,5 +362,5 @@ def test_a_parameter_that_nothing_can_fill_is_refused_where_it_is_declared(app, 
     async def by_position(client: Client, /) -> None: ...
 
     for function in (first, by_position):
-        with pytest.raises(hf.ConfigurationError, match="it comes after all others"):
+        with pytest.raises(hf.ConfigurationError, match="it must come after all others"):
             app.step(function)

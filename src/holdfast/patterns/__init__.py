@@ -1,1 +1,1 @@
-"""What an app offers one piece at a time, without workflows or actors: concepts of ``coordination``, bound to it."""
+"""Patterns that an app offers without workflows or actors: concepts of ``coordination``, bound to the app."""

@@ -1,7 +1,7 @@
-"""Several documents, and the events that tell of their change, in one write: all of it or nothing (G5).
+"""Several documents, and the events about their change, in one write: all of it or nothing (G5).
 
-Optimistic: what a transaction has read is guarded by its version in the commit, so if anybody has changed any of it
-meanwhile the whole is refused. No lease is held, nobody waits for anybody.
+Optimistic: the commit is conditional on the version of every document that the transaction has read. If one of them
+has changed meanwhile, the whole transaction is refused. It holds no lease and waits for no other transaction.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST_ITEMS: Final = 100
-"""What one write may hold on every home (DynamoDB: TransactWriteItems). Events take one each, and one together."""
+"""The most items in one write on every home (DynamoDB: TransactWriteItems). Each event takes one, and all of them one
+more.
+"""
 
 
 class Touched:
-    """A document in a transaction: how it was read, and what becomes of it."""
+    """A document in a transaction: how it was read, and its change."""
 
     __slots__ = ("document", "found", "item", "put", "value")
 
@@ -42,18 +44,18 @@ class Touched:
         self.document = document
         self.item = item
         self.found = found
-        """The document as it was read; ``None``: it was not there, or had expired."""
+        """The document as it was read; ``None``: it did not exist, or had expired."""
         self.value: Any = MISSING if found is None else found.value
-        """What the transaction sees now; ``MISSING``: nothing."""
+        """What the transaction sees now; ``MISSING``: no document."""
         self.put: Put | None = None
 
     def is_at(self, item: Item) -> bool:
-        """Whether an item is where the document is kept."""
+        """Whether an item is at the document's place."""
         return (item.partition, item.sort) == (self.document.place.partition, self.document.place.sort)
 
     @property
     def write(self) -> Write:
-        """Its change, or the guard that it has not changed."""
+        """Its change, or the guard that it is unchanged."""
         place, item = self.document.place, self.item
         if self.put is not None:
             return self.put
@@ -63,10 +65,10 @@ class Touched:
 
 
 class Transaction:
-    """What is read and written together. Writes are kept until the block ends, then committed at once.
+    """Documents that are read and written together. Writes are kept until the block ends, then committed at once.
 
-    A value that was read from one document may be older than that from another: then the commit is refused, but the
-    code in between may have seen both.
+    The values of two documents may have been read at different times. If they do not fit, the commit is refused, but
+    the code in between may have seen both.
     """
 
     def __init__(self, runtime: Runtime, outbox: Outbox) -> None:
@@ -87,13 +89,13 @@ class Transaction:
         return found
 
     async def find(self, document: Document[T]) -> T | None:
-        """The document's value, or ``None`` if it is not there; that it is not there is guarded as well."""
+        """The document's value, or ``None`` if it does not exist. That it does not exist is guarded too."""
         found: T | Missing = (await self._touch(document)).value
         return None if isinstance(found, Missing) else found
 
     def put(self, document: Document[T], value: T, *, ttl: Duration | None = None) -> None:
-        """Write a document that was read in this transaction, or found to be missing. Raises ``InvalidInput`` for one
-        that was not: what was never looked at cannot be guarded.
+        """Write a document that was read in this transaction, or found to be missing. Raises ``InvalidInput`` for any
+        other document, because it cannot be guarded.
         """
         touched = self._known(document)
         keep = None if touched.found is None else touched.found.expires_at
@@ -105,7 +107,7 @@ class Transaction:
         """Delete a document that was read in this transaction. Raises as ``put``."""
         touched = self._known(document)
         if touched.found is None:
-            touched.put = None  # it was not there, and what was put meanwhile will not be
+            touched.put = None  # it did not exist, and the earlier put is dropped
         else:
             now = self._runtime.clock.now_ms()
             touched.put = tombstone(document.place, before(touched.item), writer=self._writer, now=now)
@@ -129,8 +131,8 @@ class Transaction:
         self._open = False
 
     async def commit(self) -> None:
-        """Write all of it, and end; the block does it at its end. Raises ``Conflict`` if anything that was read has
-        changed: then nothing was written.
+        """Write everything, and end; the block does it at its end. Raises ``Conflict`` if anything that was read has
+        changed; nothing is written then.
         """
         self._check_open()
         self._open = False
@@ -139,11 +141,11 @@ class Transaction:
         if not changes and not self._events and len(guards) <= 1:
             return  # one read is consistent by itself
         events = await self._event_writes()
-        # Changes come first: if this very write was applied before, it is they who can tell.
+        # Changes come first: they show whether this very write was applied before.
         writes = [*(each.write for each in changes), *events, *(each.write for each in guards)]
         if len(writes) > MOST_ITEMS:
             raise InvalidInput(
-                f"a transaction holds at most {MOST_ITEMS} documents and events, not {len(writes)}; split it"
+                f"a transaction must have at most {MOST_ITEMS} documents and events, got {len(writes)}; split it"
             )
         touched = [*changes, *([None] * len(events)), *guards]
         try:
@@ -162,7 +164,7 @@ class Transaction:
 
     def _is_ours(self, there: Item | None, changes: Sequence[Touched]) -> bool:
         if there is not None and there.partition == self._outbox.partition:
-            return True  # an event of ours, and it is there already
+            return True  # an event of ours that exists already
         if not changes:
             raise StoreUnavailable(
                 "the store did not answer a transaction that only publishes, and has changed since: its events may or "
@@ -171,7 +173,7 @@ class Transaction:
         if there is None:
             return False
         told_by = next((each.put for each in changes if each.is_at(there)), None)
-        # Had this been applied, a change would have been refused before any guard.
+        # If this had been applied, a change would have been refused before any guard.
         return told_by is not None and is_ours(there, told_by.item.revision, self._writer)
 
     def _conflict(self, touched: Touched | None, there: Item | None) -> Conflict:
@@ -213,7 +215,7 @@ class Transaction:
 
 
 async def repeat(begin: Callable[[], Transaction], work: Callable[[Transaction], Awaitable[R]], random: Random) -> R:
-    """Run ``work`` in one transaction after another until one of them commits; answer what it returned there."""
+    """Run ``work`` in one transaction after another until one of them commits; return its result there."""
     attempt = 0
     while True:
         attempt += 1

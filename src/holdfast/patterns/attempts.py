@@ -1,7 +1,7 @@
-"""One attempt under an idempotency key, from asking for the key to recording what came of it.
+"""One attempt under an idempotency key, from acquiring the key to recording the outcome.
 
-Everything here runs on the app's event loop. What must not stop half-way, because a caller goes away or is cancelled,
-goes on as a task of its own.
+All of it runs on the app's event loop. Work that must not stop half-way, because a caller goes away or is cancelled,
+continues as a task of its own.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS: Final = 0.02
 LONGEST_PAUSE_SECONDS: Final = 1.0
-"""How often somebody who waits looks: first soon, then less and less often."""
+"""The pauses between two reads of a caller that waits: short at first, then longer and longer."""
 
 CACHED_BYTES: Final = 16 * 1024
 """Larger results are not kept in memory."""
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """How attempts under the keys of one handler are treated.
+    """The rules for attempts under the keys of one handler.
 
     ``what`` names the handler in messages. ``cache`` is how many outcomes are kept in memory.
     """
@@ -46,7 +46,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 class Attempt:
-    """The handler may run, once. Its lease is extended until it is settled, unless it has an end of its own."""
+    """The handler may run, once. Its lease is renewed until it is settled, unless the attempt has a fixed end."""
 
     __slots__ = ("_beats", "_lease_ms", "_timer", "runtime", "ticket")
 
@@ -58,11 +58,11 @@ class Attempt:
         self._beats = set[asyncio.Task[None]]()
 
     def keep(self) -> None:
-        """Extend the lease from time to time, beginning when a third of it is over."""
+        """Renew the lease from time to time, beginning when a third of it is over."""
         self._timer = asyncio.get_running_loop().call_later(self._lease_ms / 3000, self._beat)
 
     def stop(self) -> None:
-        """Let the lease run out by itself."""
+        """Let the lease lapse."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -93,10 +93,10 @@ class Attempts:
         self._tasks = set[asyncio.Task[Any]]()
 
     async def begin(self, place: Place, *, ends_in_ms: int | None = None) -> Attempt | Ended:
-        """The right to run the handler, or what came of it before.
+        """The right to run the handler, or its earlier outcome.
 
-        ``ends_in_ms`` is when this process will be stopped if it is not done: the lease then lasts so long, and is not
-        extended. Raises what ``idempotency.acquire`` raises, and ``Busy``.
+        ``ends_in_ms`` is when this process will be stopped if it is not done: the lease then lasts that long and is not
+        renewed. Raises what ``idempotency.acquire`` raises, and ``Busy``.
         """
         runtime = self._connect()
         if (known := self._known(runtime, place)) is not None:
@@ -118,7 +118,7 @@ class Attempts:
         return attempt
 
     async def complete(self, attempt: Attempt, result: bytes) -> None:
-        """Record the result. Raises ``LeaseLost``, ``ResultNotStored``; a caller who is cancelled stops nothing."""
+        """Record the result. Raises ``LeaseLost``, ``ResultNotStored``; the cancellation of a caller stops nothing."""
         await self._settle(attempt, partial(idempotency.complete, result=Raw(result)))
 
     async def complete_without_result(self, attempt: Attempt, why: str) -> None:
@@ -126,15 +126,15 @@ class Attempts:
         await self._settle(attempt, partial(idempotency.complete, lost=why))
 
     async def failed(self, attempt: Attempt, error: BaseException, *, final: bool) -> None:
-        """The handler raised: record that for every repeat, or let it be tried again at once.
+        """Record the handler's error for every repeat, or let the handler be tried again at once.
 
-        Never raises: the handler's own error matters more. If this could not be recorded, a note on it says so.
+        Never raises: the handler's own error matters more. If this could not be recorded, a note on the error says so.
         """
         move = partial(idempotency.fail, error=describe(error)) if final else idempotency.release
         try:
             await self._settle(attempt, move)
         except (LeaseLost, ResultNotStored) as why:
-            error.add_note(f"{self.policy.what}: that it failed was not recorded: {why}")
+            error.add_note(f"{self.policy.what}: the failure was not recorded: {why}")
 
     async def _settle(
         self, attempt: Attempt, move: Callable[[Runtime, Ticket], Coroutine[Any, Any, Ended | None]]
@@ -151,12 +151,12 @@ class Attempts:
             self._remember(attempt.runtime, attempt.ticket.place, ended)
 
     async def _in_time(self, runtime: Runtime, ticket: Ticket, lease_ms: int) -> bool:
-        """Whether the key is still ours. If its answer came so late that the lease is over, the store is asked again:
-        nothing should run in the name of an attempt that was overtaken before it began.
+        """Whether the key is still ours. If the answer came so late that the lease is over, the store is asked again:
+        nothing should run for an attempt that was overtaken before it began.
         """
         return runtime.clock.now_ms() < ticket.lease_until or await idempotency.renew(runtime, ticket, lease_ms)
 
-    # ── Waiting for somebody else ───────────────────────────────────────────────────────────────────────────────────
+    # ── Waiting for another attempt ─────────────────────────────────────────────────────────────────────────────────
 
     async def _wait(
         self,
@@ -185,8 +185,8 @@ class Attempts:
         work: Callable[[], Coroutine[Any, Any, T]],
         orphaned: Callable[[T], Coroutine[Any, Any, object]] | None = None,
     ) -> T:
-        """Do ``work``, which may be done again. If the caller is cancelled meanwhile it is, behind his back: its write
-        may be on its way. ``orphaned`` then gets the answer.
+        """Do ``work``, which may be done again. If the caller is cancelled meanwhile, the work continues in the
+        background, because its write may be on its way. ``orphaned`` then gets the answer.
         """
         try:
             return await work()
@@ -197,7 +197,7 @@ class Attempts:
             raise
 
     async def _abandon(self, runtime: Runtime, found: Ticket | Ended | Held) -> None:
-        """A caller went away before he could have the key: nothing was run under it."""
+        """A caller went away before it got the key: nothing was run under it."""
         if isinstance(found, Ticket):
             await idempotency.release(runtime, found)
 
@@ -228,14 +228,14 @@ class Attempts:
             self._outcomes.popitem(last=False)
 
     def forget_outcomes(self) -> None:
-        """Forget what is kept in memory; the store is asked again."""
+        """Forget the outcomes in memory; the store is asked again."""
         self._outcomes.clear()
 
 
 async def _finish(
     work: Callable[[], Coroutine[Any, Any, T]], orphaned: Callable[[T], Coroutine[Any, Any, object]] | None
 ) -> None:
-    with suppress(HoldfastError):  # there is nobody to tell, and the lease ends it all
+    with suppress(HoldfastError):  # no caller is left, and the lease lapses anyway
         found = await work()
         if orphaned is not None:
             await orphaned(found)

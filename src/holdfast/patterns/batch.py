@@ -1,6 +1,6 @@
 """Batches of SQS messages on AWS Lambda, answered message by message.
 
-Lambda takes a response that lists ``batchItemFailures`` and lets only those messages come again ("Reporting batch item
+Lambda redelivers only the messages that a response lists as ``batchItemFailures`` ("Reporting batch item
 failures for Lambda functions with an Amazon SQS trigger"; the event source mapping needs ``ReportBatchItemFailures``).
 """
 
@@ -14,21 +14,22 @@ from holdfast.errors import InvalidInput, InvalidState
 
 
 class ItemFailure(TypedDict):
-    """One message that is to come again."""
+    """One message to redeliver."""
 
     itemIdentifier: str
 
 
 class BatchResponse(TypedDict):
-    """What a function answers to Lambda."""
+    """The response of a function to Lambda."""
 
     batchItemFailures: list[ItemFailure]
 
 
 class SqsBatch:
-    """The messages of one event, to be handled one by one by code of either colour.
+    """The messages of one event, to be handled one by one by async or sync code.
 
-    After the first failure in a group of a FIFO queue the rest of that group is not handled: it comes again, in order.
+    After the first failure in a group of a FIFO queue the rest of that group is not handled: it is redelivered, in
+    order.
 
         batch = hf.SqsBatch(event)
         for record in batch:
@@ -40,7 +41,7 @@ class SqsBatch:
     def __init__(self, event: Mapping[str, Any]) -> None:
         records = event.get("Records")
         if not isinstance(records, list):
-            raise InvalidInput("this is no event of an SQS trigger: it has no list of Records")
+            raise InvalidInput("this is not an event of an SQS trigger: it has no list of Records")
         self._records = [_checked(record) for record in cast("list[Any]", records)]
         self._pending = {record["messageId"] for record in self._records}
         self._failed: dict[str, Exception | None] = {}
@@ -55,12 +56,12 @@ class SqsBatch:
 
     @contextmanager
     def attempt(self, record: dict[str, Any]) -> Generator[None]:
-        """Handle one message in this block: an ``Exception`` of it is kept in ``errors``, and the message comes again.
+        """Handle one message in this block. An ``Exception`` is kept in ``errors``, and the message is redelivered.
 
-        What is no ``Exception``, such as a cancellation, passes through: nothing is answered then, and all come again.
+        Other errors, such as a cancellation, pass through: then there is no response, and all messages are redelivered.
         """
         if record["messageId"] not in self._pending:
-            raise InvalidState(f"message {record['messageId']} is none of this batch, or was handled before")
+            raise InvalidState(f"message {record['messageId']} is not in this batch, or was handled before")
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's alone
@@ -72,11 +73,11 @@ class SqsBatch:
 
     @property
     def errors(self) -> dict[str, Exception | None]:
-        """The messages that come again, by their ids; ``None`` for one that was not handled for its group's sake."""
+        """The messages to redeliver, by their ids; ``None`` for one that was not handled because of its group."""
         return dict(self._failed)
 
     def response(self) -> BatchResponse:
-        """What to answer. Messages that were never handled are among the failures."""
+        """The response. Messages that were never handled are among the failures."""
         again = [record["messageId"] for record in self._records]
         wanted = self._pending | self._failed.keys()
         return {"batchItemFailures": [{"itemIdentifier": each} for each in again if each in wanted]}
@@ -89,12 +90,12 @@ class SqsBatch:
 
 def _checked(record: Any) -> dict[str, Any]:
     if not isinstance(record, dict) or not isinstance(cast("dict[str, Any]", record).get("messageId"), str):
-        raise InvalidInput("a record of this event is no SQS message: it has no messageId")
+        raise InvalidInput("a record of this event is not an SQS message: it has no messageId")
     return cast("dict[str, Any]", record)
 
 
 def _group_of(record: dict[str, Any]) -> str | None:
-    """The group of a message whose queue keeps the order. Messages of standard queues may name one, too, for fairness
+    """The group of a message whose queue keeps the order. Messages of standard queues may name one too, for fairness
     alone ("Amazon SQS fair queues").
     """
     if not str(record.get("eventSourceARN", "")).endswith(".fifo"):

@@ -1,4 +1,4 @@
-"""How those who follow streams hear of appends, in this process and in others."""
+"""How followers of streams learn of appends, in this process and in others."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class AppBell:
-    """The rings of an open app."""
+    """The wake-ups of an open app."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
 
     def ring(self, partition: str) -> None:
-        """Something was appended: news, and no work. Where each ring is paid for (G14), others look again."""
+        """Events were appended: news, and no work. Where each wake-up is billed (G14), other processes poll."""
         runtime = self._connect()
         runtime.rings.heard(partition)
         announce(partition, runtime.home)
 
     def listen(self, partition: str) -> Listening:
-        """Hear of what is appended from now on."""
+        """Listen for appends from now on."""
         return self._connect().rings.listen(partition)

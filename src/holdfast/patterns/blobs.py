@@ -1,4 +1,4 @@
-"""Blobs of a user's own: bytes that are stored once and read piece by piece, and a small typed value to pass around."""
+"""Blobs of the user: bytes that are stored once and read piece by piece, and a small typed value to pass around."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class BlobShelf:
         self._connect = connect
 
     async def put(self, data: bytes, *, keep: Duration | None = None) -> Blob:
-        """Store ``data``, durably when this returns (G1), and answer what names it.
+        """Store ``data``, durably when this returns (G1), and return its name.
 
         It stays for ``keep``, or until it is forgotten. The same bytes are stored once, however often they are put, and
-        stay for the longest of the times asked for.
+        stay for the longest of the requested times.
         """
         opened, blobs = self._place()
         given: Any = data  # whatever its annotation says
         if not isinstance(given, bytes):
-            raise InvalidInput(f"a blob is made of bytes, not of {type(given).__name__}; encode it first")
+            raise InvalidInput(f"a blob must be bytes, got {type(given).__name__}; encode it first")
         now = opened.clock.now_ms()
         reference = await offload(given, blobs, now)
         expires_at = None if keep is None else now + milliseconds(keep)
@@ -56,7 +56,7 @@ class BlobShelf:
     async def read(self, blob: Blob) -> AsyncIterator[bytes]:
         """Its bytes, piece by piece, checked against their digest at the end.
 
-        Raises ``NotFound`` if it was not kept for so long, ``StoreUnusable`` if what is stored is damaged.
+        Raises ``NotFound`` if it was not kept that long, ``StoreUnusable`` if the stored bytes are damaged.
         """
         _, blobs = self._place()
         try:
@@ -66,7 +66,7 @@ class BlobShelf:
             raise NotFound(f"there is no blob {blob.sha256}: it was kept for a shorter time, or forgotten") from None
 
     async def forget(self, blob: Blob) -> None:
-        """Let it go, for all who put these bytes. They are collected a day later at the earliest."""
+        """Allow it to expire, for everyone who put these bytes. They are collected a day later at the earliest."""
         opened, _ = self._place()
         await opened.home.store.write(Delete(PARTITION_PREFIX + blob.sha256, HEAD))
 

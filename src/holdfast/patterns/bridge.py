@@ -1,4 +1,4 @@
-"""For functions that are not async: asking the app's event loop, which runs in another thread."""
+"""For functions that are not async: calls to the app's event loop, which runs in another thread."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def foreign_loop(loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Abstract
     except RuntimeError:
         return loop
     raise InvalidState(
-        f"handler {name!r} is no coroutine function, and would block the event loop of the thread it is called from, "
-        "perhaps for ever. Make it 'async def', or call it in another thread"
+        f"handler {name!r} is not a coroutine function and would block the event loop of the thread it is called from, "
+        "perhaps without end. Make it 'async def', or call it in another thread"
     )
 
 
@@ -52,13 +52,13 @@ def _loop_elsewhere(runtime: Runtime) -> asyncio.AbstractEventLoop:
 
 
 def ask(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work`` on the loop of another thread and wait here for what it answers."""
+    """Run ``work`` on the loop of another thread and wait here for its result."""
     return _Question(loop, work).answer()
 
 
 class _Question(Generic[T]):
-    """One coroutine, sent to a loop. ``asyncio.run_coroutine_threadsafe`` does this too, with a future that anybody may
-    watch; only one thread waits here, and without that future the way there and back takes a third less.
+    """One coroutine, sent to a loop. ``asyncio.run_coroutine_threadsafe`` does this too, with a future that any thread
+    may watch; only one thread waits here, and without that future the round trip takes a third less.
     """
 
     __slots__ = ("_ended", "_loop", "_task", "_work")
@@ -71,21 +71,21 @@ class _Question(Generic[T]):
         self._ended.acquire()
 
     def answer(self) -> T:
-        """Ask, once, and wait."""
+        """Run it, once, and wait."""
         try:
             self._loop.call_soon_threadsafe(self._begin)
             self._ended.acquire()
         except RuntimeError:  # the loop is closed
             self._work.close()
             raise
-        except BaseException:  # Ctrl-C ends the wait; without this the coroutine would go on alone
+        except BaseException:  # Ctrl-C ends the wait; without this the coroutine would continue alone
             self._loop.call_soon_threadsafe(self._cancel)
             raise
         assert self._task is not None
         try:
             return self._task.result()
         except asyncio.CancelledError as error:
-            raise CancelledError from error  # the other one is for coroutines; here it would look like Ctrl-C
+            raise CancelledError from error  # asyncio's is for coroutines; here it would look like Ctrl-C
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._work)

@@ -1,4 +1,4 @@
-"""Cached functions of an app: what they answered before is answered again, for a while."""
+"""Cached functions of an app: their earlier results are returned again, for a while."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST_KEY_CHARACTERS: Final = 200
-"""Arguments that are longer as JSON are represented by their digest."""
+"""Arguments whose JSON is longer are replaced by their digest."""
 
 HIGHEST_VERSION: Final = 2**53
-"""What a version may be: whole numbers up to here are exact everywhere, in Redis too."""
+"""The highest version: whole numbers up to here are exact everywhere, in Redis too."""
 
 
 def rules_of(
@@ -41,9 +41,9 @@ def rules_of(
     """The rules of a cache, checked. Raises ``InvalidInput``."""
     share, most = cast("tuple[Any, Any]", (jitter, max_entries))  # users without a type checker
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-        raise InvalidInput(f"jitter is the share of a ttl that is left to chance, 0 to 1, not {jitter!r}")
+        raise InvalidInput(f"jitter must be a share of the ttl, from 0 to 1, got {jitter!r}")
     if type(most) is not int or most < 1:
-        raise InvalidInput(f"max_entries is how many values stay in memory, at least 1, not {max_entries!r}")
+        raise InvalidInput(f"max_entries must be at least 1, got {max_entries!r}")
     rules = Rules(
         ttl=seconds(ttl),
         missing_ttl=seconds(ttl if missing_ttl is None else missing_ttl),
@@ -55,14 +55,14 @@ def rules_of(
         max_entries=most,
     )
     if rules.ttl <= 0 or rules.fill_seconds <= 0:
-        raise InvalidInput("the ttl and the fill_timeout of a cache are more than nothing")
+        raise InvalidInput("the ttl and the fill_timeout of a cache must be positive")
     return rules
 
 
 class Cached(Generic[P, R]):
     """A function behind a cache. Call it as before; ``invalidate`` it with the same arguments when the source changes.
 
-    Every caller gets a value of his own, decoded from JSON: changing it changes nobody else's.
+    Every caller gets its own value, decoded from JSON: changing it changes no other caller's.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Cached(Generic[P, R]):
         version: Callable[[R], int] | None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
-            raise ConfigurationError(f"a cached function is an async def, and {function!r} is not")
+            raise ConfigurationError(f"a cached function must be an async def, and {function!r} is not")
         functools.update_wrapper(self, function)
         self.name = name
         self._connect = connect
@@ -87,35 +87,35 @@ class Cached(Generic[P, R]):
         return f"<Cached {self.name!r}>"
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the function answers, or answered not too long ago. Raises what it raises."""
+        """The function's result, or a recent one. Raises what the function raises."""
         tiers, key = self._tiers(), self._key(args, kwargs)
         value = tiers.peek(key)
         if value is None:
             value = await tiers.get(key, lambda: self._load(args, kwargs))
         try:
             return cast("R", self._signature.result.decode(value))
-        except SerializationError:  # written by code that answered something else
+        except SerializationError:  # written by code with another type of result
             await tiers.forget(key)
         value = await tiers.get(key, lambda: self._load(args, kwargs))
         return cast("R", self._signature.result.decode(value))
 
     async def invalidate(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Answer these arguments from the source next time, also to whoever is about to store an older answer.
+        """Read these arguments from the source next time, and let no call under way store an older answer.
 
         Call it after the source has changed. Raises ``StoreError`` if the shared cache does not answer: then other
-        processes may go on with the old value until its time is over; this one does not.
+        processes may use the old value until it expires; this one does not.
         """
         await self._tiers().forget(self._key(args, kwargs))
 
     async def invalidate_below(self, version: int, *args: P.args, **kwargs: P.kwargs) -> None:
-        """``invalidate`` what has a lower version, and store nothing that has: for sources whose copies lag behind."""
+        """``invalidate`` values of lower versions, and store none: for sources whose copies lag behind."""
         number: Any = version  # users without a type checker
         if self._version is None:
             raise ConfigurationError(
                 f"{self.name!r} has no versions; declare it with version=, a function of its result"
             )
         if type(number) is not int or not 0 <= number <= HIGHEST_VERSION:
-            raise InvalidInput(f"a version is a whole number from 0 to 2**53, not {version!r}")
+            raise InvalidInput(f"version must be a whole number from 0 to 2**53, got {version!r}")
         await self._tiers().forget(self._key(args, kwargs), below=version)
 
     async def invalidate_all(self) -> None:

@@ -1,8 +1,8 @@
-"""How somebody becomes the owner of a lease, or of one permit of several: try, look, wait for a sign, try again.
+"""How a caller acquires a lease, or one of several permits: try, read, wait for a wake-up, try again.
 
-The item of a lease is no head, so no worker's sweep ever looks at it. Its epoch survives release and lapse: it is the
-fence, and only grows (G3). The owner's name is ``<home>/<nonce>``: the home tells whether its process still lives, the
-nonce tells this acquisition from every other, of the same process too.
+The item of a lease is no head, so no worker's sweep ever reads it. Its epoch survives release and lapse: it is the
+fence, and only grows (G3). The owner's name is ``<home>/<nonce>``: the home says whether its process still lives, the
+nonce distinguishes this acquisition from every other, also of the same process.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGE
 T = TypeVar("T")
 
 SKEW_MARGIN_MS: Final = 2_000
-"""How long a lease must have lapsed by our clock before we take it over: clocks that differ by less disturb nobody."""
+"""How long a lease must have lapsed by our clock before we take it over: clocks that differ by less do no harm."""
 
 FIRST_LOOK_SECONDS: Final = 0.25
 LONGEST_LOOK_SECONDS: Final = 5.0
 LOOK_GROWTH: Final = 1.5
-"""Whoever waits looks by himself now and then, in case a ring was lost or the owner has died."""
+"""A waiting caller reads the lease now and then, in case a wake-up was lost or the owner has died."""
 
 SHORTEST_WAIT_SECONDS: Final = 0.01
 
@@ -45,7 +45,7 @@ LEASE: Final = "LEASE"
 
 
 class Terms(Struct, frozen=True):
-    """The body of a lease: for how long its owner has asked, in milliseconds."""
+    """The body of a lease: its length as requested, in milliseconds."""
 
     ttl_ms: int
 
@@ -54,21 +54,21 @@ _terms_of = stored(Terms, "the terms of a lease")
 
 
 class Won(Struct, frozen=True):
-    """A lease that is ours: its item, and the loop's time before we asked for it."""
+    """A lease that is ours: its item, and the loop's time before we requested it."""
 
     item: Item
     asked_at: float
 
 
 class Sighting(Struct, frozen=True):
-    """A lease as it has been since we first saw it so, and the loop's time then."""
+    """A lease that has not changed since we first saw it, and the loop's time then."""
 
     item: Item
     at: float
 
 
 class Parting(enum.Enum):
-    """What the store has said of a release."""
+    """The store's answer to a release."""
 
     RELEASED = enum.auto()
     TAKEN_OVER = enum.auto()
@@ -103,10 +103,10 @@ class Contest:
     # ── Trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def win(self, wait_seconds: float | None) -> Won:
-        """Become an owner: one write if a lease is free. Those of one process who wait try one after another.
+        """Become an owner: one write if a lease is free. The waiting callers of one process try one after another.
 
-        Raises ``WaitTimeout`` when the wait is over, ``StoreUnavailable`` when the store has not answered for a while:
-        then a lease may be ours without our knowing, until it lapses.
+        Raises ``WaitTimeout`` when the wait is over, ``StoreUnavailable`` when the store has not answered for a while.
+        In that case a lease may be ours without our knowledge, until it lapses.
         """
         deadline = None if wait_seconds is None else self._loop.time() + wait_seconds
         turnstile = self.runtime.kept.get(Turnstiles, Turnstiles).of(self.partition)
@@ -141,7 +141,7 @@ class Contest:
             candidates = await self._sit_out(self._look)
 
     async def _try_whole(self, sort: str) -> Won | None:
-        """One try, to its end: a cancelled wait leaves no lease behind that nobody knows of."""
+        """One try, to its end: a cancelled wait leaves no unknown lease behind."""
         trying = asyncio.ensure_future(self._try(sort))
         try:
             return await asyncio.shield(trying)
@@ -178,16 +178,16 @@ class Contest:
                 try:
                     await self.runtime.home.store.write(Put(item, ABSENT))
                 except Refused:
-                    return None  # somebody was faster, or our own answer was lost: the next look tells
+                    return None  # another caller was faster, or our own answer was lost: the next read shows
             case _:
                 return None
         late = self._loop.time() - asked_at >= self.ttl_ms / 1000
-        return None if late else Won(item, asked_at)  # an answer so late is no lease any more: try again
+        return None if late else Won(item, asked_at)  # the answer is so late that the lease is over: try again
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _look(self) -> Sequence[str]:
-        """Which of the leases are worth a try now."""
+        """The leases that are worth a try now."""
         page = await self.runtime.home.store.query(self.partition)
         found = {item.sort: item for item in page.items}
         for sort in self._sorts:
@@ -208,9 +208,9 @@ class Contest:
         return lapsed or not living[item.owner] or self._silent(item.sort) is not None
 
     def _silent(self, sort: str) -> Item | None:
-        """The lease as we have seen it, if its owner has not renewed it for longer than it lasts.
+        """The lease as we saw it, if its owner has not renewed it for longer than its length.
 
-        So a dead owner whose clock was fast blocks nobody for longer than a living one may: no clock is asked.
+        So a dead owner whose clock was fast blocks others no longer than a living one may: this uses no wall clock.
         """
         seen = self._sightings.get(sort)
         if seen is None or seen.item.owner is None:
@@ -230,7 +230,7 @@ class Contest:
         return WaitTimeout(f"{self.partition.replace('#', ' ')!r} is held by others; wait longer, or try again later")
 
     async def _sit_out(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask the store through a short outage."""
+        """Repeat the request through a short outage of the store."""
         pause, gives_up_at = FIRST_PAUSE_SECONDS, self._loop.time() + CALLER_PATIENCE_SECONDS
         while True:
             try:
@@ -241,10 +241,10 @@ class Contest:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    # ── Letting go ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Releasing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def let_go(self, won: Won, until: float) -> Parting:
-        """Release it, and tell those who wait.
+        """Release it, and wake the callers that wait.
 
         A store that does not answer is asked until ``until``, by the loop's time, when the lease lapses by itself.
         """
@@ -258,7 +258,7 @@ class Contest:
                 if refused.item is None or refused.item.epoch != epoch:
                     if not repeated:
                         return Parting.TAKEN_OVER
-                    parting = Parting.UNKNOWN  # perhaps our own earlier release is why somebody could have it
+                    parting = Parting.UNKNOWN  # perhaps another owner has it because of our own earlier release
                 break
             except StoreError as error:
                 if not isinstance(error, StoreUnavailable) or self._loop.time() + pause >= until:

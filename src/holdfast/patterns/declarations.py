@@ -1,4 +1,4 @@
-"""The state patterns of an app: each method hands out one concept of the coordination layer, bound to the open home."""
+"""The state patterns of an app: each method returns one concept of the coordination layer, bound to the open home."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Patterns(Idempotency, Records, Sharing):
         self.blobs = BlobShelf(self.runtime)
 
     def take_in_names(self, part: Patterns) -> None:
-        """Have the names of a part's handlers, caches and collections here, too: they are places in one store, and what
-        one has left under a name the other would take for its own. Raises ``DuplicateName``.
+        """Add the names of a part's handlers, caches and collections: they are places in one store, and two owners of
+        one name would use each other's data. Raises ``DuplicateName``.
 
         """
         for kind, mine, theirs in (
@@ -31,10 +31,10 @@ class Patterns(Idempotency, Records, Sharing):
             ("cached functions", self._cached, part._cached),
         ):
             if twice := sorted(set(mine) & set(theirs)):
-                raise DuplicateName(f"two {kind} are called {twice[0]!r}; give one of them another: name=...")
+                raise DuplicateName(f"two {kind} have the name {twice[0]!r}; give one of them another: name=...")
         for name, source in part._sources.items():
             if self._sources.setdefault(name, source) != source:
-                raise DuplicateName(f"two projections are called {name!r}; give one of them another: name=...")
+                raise DuplicateName(f"two projections have the name {name!r}; give one of them another: name=...")
         self._documents.take_in(part._documents)
         self._streams.take_in(part._streams)
         self._idempotent |= part._idempotent

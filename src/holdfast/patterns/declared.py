@@ -1,4 +1,4 @@
-"""What an app has declared of one kind of pattern: each by its name, and found again by its type."""
+"""What an app has declared of one kind of pattern, by name and by type."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Declared(Generic[C]):
         self._by_name: dict[str, tuple[Any, C]] = {}
 
     def declare(self, hint: Any, name: str | None, make: Callable[[str], C], *, plain: bool) -> C:
-        """The collection of this type and name; ``make`` makes it the first time. ``plain``: nothing else was said
-        about it, so it may be one that was declared before.
+        """The collection of this type and name; ``make`` makes it the first time. ``plain``: no options were given, so
+        an earlier declaration may be meant.
         """
         if plain and (found := self._find(hint, name)) is not None:
             return found
@@ -30,18 +30,18 @@ class Declared(Generic[C]):
         check_name("collection", own)
         if own in self._by_name:
             raise DuplicateName(
-                f"two collections of {self._kind} are called {own!r}; give one of them another: name=..."
+                f"two collections of {self._kind} have the name {own!r}; give one of them another: name=..."
             )
         made = make(own)
         self._by_name[own] = (hint, made)
         return made
 
     def take_in(self, other: Declared[C]) -> None:
-        """Know the collections of another app, too. Raises ``DuplicateName`` if those of one name hold two types."""
+        """Add the collections of another app. Raises ``DuplicateName`` if those of one name hold two types."""
         for name, (hint, made) in other._by_name.items():
             if self._by_name.setdefault(name, (hint, made))[0] != hint:
                 raise DuplicateName(
-                    f"two collections of {self._kind}, of two types, are called {name!r}; give one of them another: "
+                    f"two collections of {self._kind}, of two types, have the name {name!r}; give one of them another: "
                     "name=..."
                 )
 
@@ -49,11 +49,11 @@ class Declared(Generic[C]):
         found = [each for own, (held, each) in self._by_name.items() if held == hint and name in {None, own}]
         if len(found) > 1:
             raise ConfigurationError(
-                f"several collections of {self._kind} hold {self._default_name(hint)}: say which, with name=..."
+                f"several collections of {self._kind} hold {self._default_name(hint)}: choose one with name=..."
             )
         return found[0] if found else None
 
     def _default_name(self, hint: Any) -> str:
         if not isinstance(hint, type):
-            raise ConfigurationError(f"{self._kind} of {hint!r} need a name of their own: name=...")
+            raise ConfigurationError(f"{self._kind} of {hint!r} need a name: name=...")
         return hint.__name__

@@ -11,18 +11,18 @@ from holdfast.kernel.runtime import Runtime
 from holdfast.patterns.contest import Contest, Parting, Won
 
 RENEW_AFTER: Final = (0.25, 0.35)
-"""The share of its length after which a lease is renewed: jittered, and early enough for two more tries."""
+"""The share of its length after which a lease is renewed: with jitter, and early enough for two more tries."""
 
 TRY_AGAIN_AFTER: Final = 0.05
-"""The share of its length after which a renewal that was not answered is tried again."""
+"""The share of its length after which a renewal without an answer is tried again."""
 
 
 class HeldLease:
-    """A lease that is yours until the block ends, or until it is lost: then ``check`` raises, for good.
+    """A lease that is yours until the block ends, or until it is lost: from then on ``check`` raises.
 
-    ``fence`` grows with every change of owner, for ever. Hand it to whatever the lease guards, and let that refuse
+    ``fence`` grows with every change of owner, without end. Hand it to whatever the lease guards, and let that refuse
     every fence lower than the highest it has seen: then an owner that was stopped for an hour does no harm (G9).
-    ``permit`` is which one of a semaphore it is, from 0; each has fences of its own.
+    ``permit`` is the number of a semaphore's permit, from 0; each has its own fences.
     """
 
     def __init__(self, name: str, permit: int, contest: Contest, won: Won) -> None:
@@ -44,13 +44,13 @@ class HeldLease:
     # ── Used by its holder ──────────────────────────────────────────────────────────────────────────────────────────
 
     def check(self) -> int:
-        """The fence, if the lease is still ours by all we know. Raises ``LeaseLost``. Works from any thread."""
+        """The fence, if the lease is still ours as far as we know. Raises ``LeaseLost``. Works from any thread."""
         if self._lost is None and self._has_lapsed():
-            self._lost = "it ran out before it was renewed"
+            self._lost = "it lapsed before it was renewed"
         if self._lost is not None:
             raise LeaseLost(
-                f"lease {self.name!r} (fence {self.fence}) is lost: {self._lost}. Somebody else may hold it; "
-                "do nothing more in its name"
+                f"lease {self.name!r} (fence {self.fence}) is lost: {self._lost}. Another owner may hold it; "
+                "do nothing more under it"
             )
         if self._keeper is None:
             raise LeaseLost(f"lease {self.name!r} (fence {self.fence}) was released; its block has ended")
@@ -58,7 +58,7 @@ class HeldLease:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is still ours by all we know."""
+        """Whether it is still ours as far as we know."""
         return self._lost is None and self._keeper is not None and not self._has_lapsed()
 
     async def lost(self) -> None:
@@ -69,7 +69,7 @@ class HeldLease:
         """Whether it is a lease of this partition, in this app."""
         return self._contest.runtime is runtime and self._contest.partition == partition
 
-    # ── Kept, and let go ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Renewed, and released ───────────────────────────────────────────────────────────────────────────────────────
 
     def _has_lapsed(self) -> bool:
         # Two clocks: one that was set back, or stood still while the machine slept, shows in the other.
@@ -80,14 +80,14 @@ class HeldLease:
         while self._lost is None:
             await asyncio.sleep(min(share * ttl_seconds, max(0.0, self._until - self._loop.time())))
             if self._has_lapsed():
-                self._lose("it ran out before it was renewed")
+                self._lose("it lapsed before it was renewed")
                 return
             share = self._contest.random.uniform(*RENEW_AFTER) if await self._renew() else TRY_AGAIN_AFTER
-        if not self._told.is_set():  # `check` was the first to notice; it may run in any thread, and tells nobody
+        if not self._told.is_set():  # `check` noticed it first; it may run in any thread, and reports nothing
             self._lose(self._lost)
 
     async def _renew(self) -> bool:
-        """Extend it by its whole length; false if the store did not say whether it did."""
+        """Renew it by its whole length; false if the store's answer is unknown."""
         contest, epoch = self._contest, self.fence
         asked_at, until_ms = self._loop.time(), contest.runtime.clock.now_ms() + contest.ttl_ms
         write = renewal(contest.partition, contest.owner, epoch, until_ms, sort=self._won.item.sort)
@@ -110,8 +110,8 @@ class HeldLease:
         self._contest.runtime.emit("lease_lost", partition=self._contest.partition, fence=self.fence)
 
     async def leave(self) -> HoldfastError | None:
-        """Stop renewing, and release it: one write. Answers the error if it was lost meanwhile."""
-        late = self._has_lapsed()  # as it stands when the block ends: how long the release takes is no matter
+        """Stop renewing, and release it: one write. Returns the error if it was lost meanwhile."""
+        late = self._has_lapsed()  # as it stands when the block ends: the time of the release does not count
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -120,10 +120,10 @@ class HeldLease:
         if self._lost is None and parting is Parting.TAKEN_OVER:
             self._lose("another owner took it over")
         elif self._lost is None and parting is Parting.UNKNOWN and late:
-            self._lose("it ran out before it was renewed")
+            self._lose("it lapsed before it was renewed")
         if self._lost is None:
             return None
         return LeaseLost(
             f"lease {self.name!r} (fence {self.fence}) was lost before its block ended: {self._lost}. The block ran "
-            "to its end; somebody else may have worked at the same time"
+            "to its end; another owner may have worked at the same time"
         )

@@ -55,12 +55,13 @@ class Idempotency:
         """Declare a function, async or not, that runs once for each key; repeats get its result, or its final error.
 
         ``key`` is a path such as ``"order.id"``, a function of the arguments, or a tuple of these. The same key with
-        another payload (by default: all arguments) is refused with ``IdempotencyMismatch`` (G11). An outcome counts
-        for ``window``. While one runs others get ``Busy``, or ``wait`` for it. An error of a ``final`` class, or
-        ``Terminal``, is recorded; after any other the key may be used again at once. One that dies leaves its key when
-        its ``lease`` lapses, and after ``max_crashes`` deaths it is parked. On AWS Lambda the lease is the rest of the
-        function's time. ``cache`` is how many results are also kept in memory; ``on_replay`` may change what a repeat
-        gets.
+        another payload (by default: all arguments) is refused with ``IdempotencyMismatch`` (G11). An outcome counts for
+        ``window``. While one attempt runs, other calls get ``Busy``, or ``wait`` for it. An error of a ``final`` class,
+        or
+        ``Terminal``, is recorded; after any other error the key may be used again at once. An attempt that dies leaves
+        its key when its ``lease`` lapses; after ``max_crashes`` crashes the key is parked. On AWS Lambda the lease is
+        the rest of the function's time. ``cache`` is how many results are also kept in memory; ``on_replay`` may change
+        what a repeat gets.
         """
         options = HandlerOptions(
             key=key,
@@ -79,7 +80,7 @@ class Idempotency:
             handler = Handler(function, options, self.runtime, self.registry.errors)
             check_name("handler", handler.name)
             if handler.name in self._idempotent:
-                raise DuplicateName(f"two idempotent handlers are called {handler.name!r}; name one: name=...")
+                raise DuplicateName(f"two idempotent handlers have the name {handler.name!r}; rename one: name=...")
             self._idempotent[handler.name] = handler
             if inspect.iscoroutinefunction(function):
                 return cast("Callable[P, R]", around_async(handler, cast("Callable[P, Any]", function)))
@@ -88,9 +89,9 @@ class Idempotency:
         return declare
 
     def idempotency(self, handler: str) -> KeyRecords:
-        """The records of an idempotent handler's keys: look at one, or let it be forgotten. Raises ``UnknownName``."""
+        """The records of an idempotent handler's keys: read one, or delete it. Raises ``UnknownName``."""
         try:
             return self._idempotent[handler].keys
         except KeyError:
             known = ", ".join(sorted(self._idempotent)) or "none"
-            raise UnknownName(f"no idempotent handler is called {handler!r} here; there are: {known}") from None
+            raise UnknownName(f"no idempotent handler has the name {handler!r} here; there are: {known}") from None

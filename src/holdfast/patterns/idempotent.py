@@ -1,7 +1,7 @@
-"""Idempotent handlers: a function that runs once for each key, and answers repeats from the record (G11).
+"""Idempotent handlers: a function runs once for each key, and repeats get the recorded result (G11).
 
 The handler's own effects are at least once: it runs again if its process dies before its outcome is recorded (G10).
-What is once is the outcome: every caller with the same key and payload gets the same one.
+The outcome is exactly once: every caller with the same key and payload gets the same one.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ T = TypeVar("T")
 
 SHORTEST_LEASE_MS = 1_000
 LAMBDA_MARGIN_MS = 1_000
-"""So much longer than the rest of its time a function of AWS Lambda holds its key."""
+"""How much longer than the rest of its time a function of AWS Lambda holds its key."""
 
 
 class IdempotencyRecord(Struct, frozen=True):
-    """What is on record for a key. ``status`` is ``RUNNING``, ``COMPLETED``, ``FAILED``, ``FREE`` (it may be tried
+    """The record of a key. ``status`` is ``RUNNING``, ``COMPLETED``, ``FAILED``, ``FREE`` (it may be tried
     again at once) or ``PARKED``.
 
     ``attempts_started`` less ``attempts_finished`` attempts died, or are at work. A parked key never expires.
@@ -69,7 +69,7 @@ OnReplay = Callable[[Any, IdempotencyRecord], Any]
 
 
 class HandlerOptions(Struct, frozen=True, kw_only=True):
-    """What the decorator was given. See ``Patterns.idempotent``."""
+    """The options of the decorator. See ``Patterns.idempotent``."""
 
     key: Parts
     payload: Parts | None
@@ -84,14 +84,14 @@ class HandlerOptions(Struct, frozen=True, kw_only=True):
 
 
 def policy_of(name: str, what: str, options: HandlerOptions) -> Policy:
-    """The policy that the options of a handler describe. Raises ``InvalidInput`` if they make no sense."""
+    """The policy that the options of a handler describe. Raises ``InvalidInput`` if they are invalid."""
     window_ms, lease_ms = milliseconds(options.window), milliseconds(options.lease)
     if window_ms == 0 or lease_ms < SHORTEST_LEASE_MS:
-        raise InvalidInput(f"{what}: the window is longer than nothing, and the lease lasts a second at least")
+        raise InvalidInput(f"{what}: window must be positive and lease at least 1 second")
     for option, number, least in (("max_crashes", options.max_crashes, 1), ("cache", options.cache, 0)):
         given: Any = number  # whatever its annotation says
         if not isinstance(given, int) or isinstance(given, bool) or given < least:
-            raise InvalidInput(f"{what}: {option} is a whole number from {least} up, not {given!r}")
+            raise InvalidInput(f"{what}: {option} must be a whole number of at least {least}, got {given!r}")
     return Policy(
         name=name,
         what=what,
@@ -103,7 +103,7 @@ def policy_of(name: str, what: str, options: HandlerOptions) -> Policy:
 
 
 class Handler:
-    """One idempotent handler: how its calls are told apart, and what its outcomes look like."""
+    """One idempotent handler: how its calls are distinguished, and what its outcomes look like."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ class Handler:
         return self._reader.call(args, kwargs)
 
     async def begin(self, call: Call) -> Attempt | Ended:
-        """The right to run the function, or what came of it before. Raises ``InvalidInput`` before anything is asked
-        of the store, and what ``Attempts.begin`` raises.
+        """The right to run the function, or its earlier outcome. Raises ``InvalidInput`` before anything is asked of
+        the store, and what ``Attempts.begin`` raises.
         """
         place = place_of(self.name, self._reader.key(call), *self._reader.fingerprints(call))
         return await self.attempts.begin(place, ends_in_ms=_rest_of_lambda(call.lambda_context))
 
     async def finish(self, attempt: Attempt, result: Any) -> Any:
-        """Record what the function answered, and answer it as every repeat will see it."""
+        """Record the function's result, and return it as every repeat will get it."""
         try:
             data, copy = self._result.copy(result, f"the result of {self._what}", self._connect().limit_bytes)
         except InvalidInput as error:
@@ -157,7 +157,7 @@ class Handler:
         except (LeaseLost, ResultNotStored) as error:
             error.value = result
             raise
-        told = f"{self._what} has run, and repeats will not run it again, but what it answered could not be kept: {why}"
+        told = f"{self._what} has run, and repeats will not run it again, but its result could not be kept: {why}"
         raise ResultNotStored(told, result) from why
 
     async def fail(self, attempt: Attempt, error: BaseException) -> None:
@@ -172,7 +172,7 @@ class Handler:
             assert record.error is not None
             raise self._errors.rebuild(record.error, CallFailed)
         if record.lost:
-            raise ResultNotStored(f"{self._what} has run before, and what it answered could not be kept: {record.lost}")
+            raise ResultNotStored(f"{self._what} has run before, and its result could not be kept: {record.lost}")
         result = self._result.decode(bytes(record.result), f"the recorded result of {self._what}")
         if self._on_replay is None:
             return result
@@ -180,7 +180,7 @@ class Handler:
 
 
 class KeyRecords:
-    """The records of one handler's keys, for whoever operates it. A key is given part by part."""
+    """The records of one handler's keys, for operators. A key is given part by part."""
 
     def __init__(self, name: str, attempts: Attempts, connect: Connect) -> None:
         self._name = name
@@ -188,7 +188,7 @@ class KeyRecords:
         self._connect = connect
 
     async def get(self, *key: Any) -> IdempotencyRecord | None:
-        """What is on record for a key; ``None`` if nothing is, or its window is over."""
+        """The record of a key; ``None`` if there is none, or its window is over."""
         place = self._place(key)
         item = await idempotency.look(self._connect(), place)
         return None if item is None else _public(place.sort, item.status, idempotency.decode(item), item.expires_at)
@@ -197,7 +197,7 @@ class KeyRecords:
         """Delete the record of a key, so that its next use is its first; false if there is none.
 
         For a parked key, once it is known what killed its attempts and what they have done. Raises ``InvalidState``
-        while somebody is at work under it. Outcomes that other processes keep in memory stay there for their window.
+        while an attempt runs under it. Outcomes that other processes keep in memory stay there for their window.
         """
         self._attempts.forget_outcomes()
         return await idempotency.forget(self._connect(), self._place(key))
@@ -222,7 +222,7 @@ def around_async(
             return cast("R", handler.replay(begun, call))
         try:
             result = await contained(function(*args, **kwargs))
-        except GeneratorExit:  # the coroutine is thrown away, and may await nothing: the lease runs out
+        except GeneratorExit:  # the coroutine is thrown away, and may await nothing: the lease lapses
             begun.stop()
             raise
         except BaseException as error:
@@ -236,7 +236,7 @@ def around_async(
 def around_sync(
     handler: Handler, function: Callable[P, R], loop_of: Callable[[], asyncio.AbstractEventLoop]
 ) -> Callable[P, R]:
-    """The same for a function that is not async. The store lives on the app's loop, in another thread."""
+    """The same for a function that is not async. The store is used on the app's loop, in another thread."""
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -261,15 +261,15 @@ def around_sync(
 def _check_function(function: Any, what: str) -> None:
     if isinstance(function, Workflow):
         raise ConfigurationError(
-            f"{what} is a workflow, and those are idempotent by their id: start it with workflow.start(..., id=key). A "
-            "repeat gets the same execution, for as long as it is kept"
+            f"{what} is a workflow, which is idempotent by its id: start it with workflow.start(..., id=key). A "
+            "repeat gets the same execution, as long as it is kept"
         )
     if not inspect.isfunction(function) or is_generator(function):
         raise ConfigurationError(f"{what} must be a function written with def or async def, not {told(function)}")
 
 
 def _result_codec(function: Callable[..., Any], what: str) -> Codec[Any]:
-    """Of the annotations only that of the result matters: others may name what exists for type checkers alone."""
+    """Only the annotation of the result matters: others may name what exists for type checkers alone."""
     inner = inspect.unwrap(function)
     if "return" not in inner.__annotations__:
         return codec_for(Any)

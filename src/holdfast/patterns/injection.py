@@ -1,4 +1,4 @@
-"""Giving resources to functions: a parameter that is annotated with a resource's type is not its caller's to give."""
+"""Injection of resources into functions: a parameter annotated with a resource's type is not passed by the caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Injected:
 
 
 injected: Final[Any] = _Injected()
-"""The default of a parameter that is injected, so that type checkers let callers leave it out."""
+"""The default of a parameter that is injected, so that type checkers let callers omit it."""
 
 
 class Resources:
@@ -30,7 +30,7 @@ class Resources:
         self._by_type: dict[Any, Resource[Any]] = {}
 
     def add(self, resource: Resource[Any]) -> None:
-        """Offer it. Raises ``DuplicateName`` if another one of its type is there."""
+        """Add it. Raises ``DuplicateName`` if there is another one of its type."""
         if resource.type in self._by_type:
             raise DuplicateName(
                 f"resources {self._by_type[resource.type].name!r} and {resource.name!r} are both of type "
@@ -41,8 +41,8 @@ class Resources:
     def inject(self, function: F) -> F:
         """The function without the parameters that are injected; itself if there are none.
 
-        They come after all others, or are keywords; a caller may still give one by its name, as tests do. Raises
-        ``ConfigurationError`` for one that is marked ``hf.injected`` and of no resource's type.
+        They come after all others, or are keywords; a caller may still pass one by its name, as tests do. Raises
+        ``ConfigurationError`` for one that is marked ``hf.injected`` but has no resource's type.
         """
         wanted = self._wanted(function)
         if not wanted:
@@ -59,13 +59,13 @@ class Resources:
             return {}
         try:
             hints = typing.get_type_hints(function)
-        except Exception:  # noqa: BLE001 - whoever reads the others' hints says better what is wrong
+        except Exception:  # noqa: BLE001 - the reader of the other hints has the better error
             hints = {}
         wanted = {name: found for name in parameters if (found := self._found(hints.get(name))) is not None}
         for name in marked:
             if name not in wanted:
                 raise ConfigurationError(
-                    f"parameter {name!r} of {function.__qualname__} is injected, and no resource of this app is of "
+                    f"parameter {name!r} of {function.__qualname__} is injected, but no resource of this app is of "
                     f"type {_name_of(hints.get(name))}; declare the resource before the function: @app.resource"
                 )
         _check_order(function, wanted)
@@ -74,7 +74,7 @@ class Resources:
     def _found(self, hint: Any) -> Resource[Any] | None:
         try:
             return self._by_type.get(hint)
-        except TypeError:  # a hint that cannot be hashed is no resource's
+        except TypeError:  # a hint that cannot be hashed is not a resource's
             return None
 
 
@@ -109,8 +109,8 @@ def _check_order(function: Any, wanted: dict[str, Resource[Any]]) -> None:
             seen = seen or each.name
         elif seen is not None or each.name in wanted:
             raise ConfigurationError(
-                f"parameter {seen or each.name!r} of {function.__qualname__} is injected, so it comes after all "
-                "others, and can be given by name"
+                f"parameter {seen or each.name!r} of {function.__qualname__} is injected, so it must come after all "
+                "others, and can be passed by name"
             )
 
 

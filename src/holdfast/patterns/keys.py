@@ -1,4 +1,4 @@
-"""What tells calls apart: the key that a call names, and the fingerprint of its payload (G11).
+"""What distinguishes calls: the key that a call names, and the fingerprint of its payload (G11).
 
 A key is given as a path from a parameter into its value (``"order_id"``, ``"order.id"``, ``"event.Records[0].id"``), as
 a function of the call's arguments, or as a tuple of these. A path goes through keys of mappings, indexes of lists and
@@ -26,13 +26,13 @@ Part = str | Callable[..., Any]
 Parts = Part | tuple[Part, ...]
 
 SCALARS: Final = (str, int, UUID, date, Enum)
-"""What one part of a key may be. Floats are not exact enough, and a bool tells only two calls apart."""
+"""The types of a key's parts. Floats are not exact enough, and a bool distinguishes only two calls."""
 
 _PATH: Final = re.compile(r"(?P<parameter>\w+)(?P<rest>(\.[^.\[\]]+|\[-?\d+\])*)")
 _STEP: Final = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>-?\d+)\]")
 
 REMAINING_TIME: Final = "get_remaining_time_in_millis"
-"""What the context object of AWS Lambda has ("AWS Lambda context object in Python")."""
+"""The attributes of the context object of AWS Lambda ("AWS Lambda context object in Python")."""
 
 
 class _Path(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Call(Struct, frozen=True):
 
 
 class CallReader:
-    """Reads keys and fingerprints off the calls of one function. ``what`` names it in messages.
+    """Reads the keys and fingerprints of the calls of one function. ``what`` names it in messages.
 
     Raises ``ConfigurationError`` if a path begins at no parameter of the function.
     """
@@ -64,7 +64,7 @@ class CallReader:
         self._signature = inspect.signature(function)
         names = list(self._signature.parameters)
         self._unseen = {name for name in names[:1] if name in {"self", "cls"}}
-        if len(names) == 2 and names[1] == "context":  # a handler of AWS Lambda: each delivery has another one
+        if len(names) == 2 and names[1] == "context":  # a handler of AWS Lambda: each delivery has another context
             self._unseen.add("context")
         self._composite = isinstance(key, tuple)
         self._key = self._readers(key, "key")
@@ -80,7 +80,7 @@ class CallReader:
         return Call(args, kwargs, bound.arguments, context)
 
     def key(self, call: Call) -> str:
-        """The key of a call, as text. Raises ``InvalidInput`` if a part of it is missing, empty or no plain value."""
+        """The key of a call, as text. Raises ``InvalidInput`` if a part is missing, empty or not a plain value."""
         parts: list[Any] = []
         for reader in self._key:
             value = self._read(reader, call, "the key")
@@ -91,9 +91,10 @@ class CallReader:
         return key_text(parts, self.what)
 
     def fingerprints(self, call: Call) -> tuple[str, str]:
-        """A digest of the payload, and one that older versions made of it; empty texts if none is to be compared.
+        """A digest of the payload, and the digest that older versions made of it; empty texts if there is none to
+        compare.
 
-        ``1`` and ``1.0`` are one payload, as JSON sees it. Older versions told them apart.
+        ``1`` and ``1.0`` are one payload, as JSON sees it. Older versions distinguished them.
 
         Without ``payload`` it is every argument that is not its default. Raises ``SerializationError`` if one has no
         JSON form.
@@ -107,7 +108,7 @@ class CallReader:
         return ids.fingerprint(jsontext.with_one_form_of_numbers(data)), ids.fingerprint(data)
 
     def _arguments(self, call: Call) -> dict[str, Any]:
-        """So that an optional parameter that is new leaves the fingerprints of older records valid."""
+        """A new optional parameter leaves the fingerprints of older records valid."""
         return {
             name: value
             for name, value in call.named.items()
@@ -136,7 +137,7 @@ class CallReader:
             return jsontext.canonical(value)
         except Exception as error:
             raise SerializationError(
-                f"the payload of {self.what} has no JSON form: {error}. Say which part of the call counts: payload=..."
+                f"the payload of {self.what} has no JSON form: {error}. Choose what counts: payload=..."
             ) from error
 
     def _readers(self, parts: Parts, option: str) -> tuple[_Reader, ...]:
@@ -179,7 +180,7 @@ class CallReader:
 def key_text(parts: Sequence[Any], what: str) -> str:
     """The parts of a key as text: two keys have one text only if they are the same, part for part.
 
-    Raises ``InvalidInput`` if a part is missing, empty or no plain value, or the whole is too long.
+    Raises ``InvalidInput`` if a part is missing, empty or not a plain value, or the whole is too long.
 
     >>> key_text(["eu", 17], "this")
     '["eu",17]'
@@ -191,14 +192,16 @@ def key_text(parts: Sequence[Any], what: str) -> str:
             raise InvalidInput(f"the key of {what} is {'missing' if part is None else 'empty'}: {list(parts)!r}")
         if not isinstance(part, SCALARS) or isinstance(part, bool):
             raise InvalidInput(
-                f"the key of {what} is made of text, whole numbers, UUIDs and dates, not of {type(part).__qualname__}"
+                f"the key of {what} must consist of text, whole numbers, UUIDs and dates, got {type(part).__qualname__}"
             )
     try:
         data = jsontext.encode(list(parts))
     except Exception as error:
-        raise InvalidInput(f"the key of {what} is no proper text: {error}") from error
+        raise InvalidInput(f"the key of {what} is not valid text: {error}") from error
     if len(data) > LONGEST_KEY_BYTES:
-        raise InvalidInput(f"the key of {what} takes {len(data)} bytes, over {LONGEST_KEY_BYTES}; hand over a digest")
+        raise InvalidInput(
+            f"the key of {what} must have at most {LONGEST_KEY_BYTES} bytes, got {len(data)}; use a digest"
+        )
     return data.decode()
 
 

@@ -1,4 +1,4 @@
-"""Leader election: one of several processes does a job, and when it dies or is cut off another one takes over."""
+"""Leader election: one of several processes does a job. When it dies or is cut off, another one takes over."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ class _Seat(Lease):
 
 
 class Leader:
-    """A seat that one process at a time sits in: ``await app.leader("billing").run(work)``."""
+    """A role that one process at a time holds: ``await app.leader("billing").run(work)``."""
 
     def __init__(self, connect: Connect, name: str, ttl: Duration) -> None:
         self._make: Callable[[], Lease] = lambda: _Seat(connect, name, ttl, None)
-        self._make()  # what is wrong with it is told where it is written
+        self._make()  # a wrong declaration raises where it is written
 
     async def run(self, work: Callable[[HeldLease], Coroutine[Any, Any, T]]) -> T:
-        """Wait to be leader, then run ``work(held)``; answer its result, or raise its error, and let another lead.
+        """Wait to be leader, then run ``work(held)``; return its result, or raise its error, and let another process
+        lead.
 
-        When the lease is lost ``work`` is cancelled, and begins again when this process is leader again. It must not
+        When the lease is lost ``work`` is cancelled, and starts again when this process is leader again. It must not
         swallow the cancellation: until it has ended this process does not campaign, though another may lead already.
-        Hand ``held.fence`` to whatever must refuse a leader of the past (G9).
+        Hand ``held.fence`` to whatever must refuse a former leader (G9).
         """
         while True:
             try:
@@ -41,7 +42,7 @@ class Leader:
                     try:
                         held = await seat.enter_async_context(self._make())
                     except StoreUnavailable:
-                        continue  # who waits for his turn has time: outages are sat out
+                        continue  # a candidate has time: it waits until an outage is over
                     return await _lead(held, work)
             except _Deposed:
                 continue

@@ -1,7 +1,7 @@
-"""Leases and semaphores of an app: blocks that only so many may be in at once, wherever they run.
+"""Leases and semaphores of an app: blocks that only a limited number of callers run at once, wherever they run.
 
-A lease keeps work from being done twice; what keeps it from doing harm if it is done twice all the same is the fence
-(G9). No lock can promise more: a process may be stopped at any moment, and not know it when it goes on.
+A lease keeps work from being done twice. If that happens all the same, the fence keeps it from doing harm (G9). No
+lock can promise more: a process may be stopped at any moment, and not notice it when it continues.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ R = TypeVar("R")
 
 SHORTEST_TTL_MS: Final = 1_000
 LONGEST_TTL_MS: Final = 86_400_000
-"""Renewals come three times as often as a lease lapses, and its length is how long a dead owner may block others."""
+"""A lease is renewed three times in its length, and its length is how long a dead owner may block others."""
 
 DEFAULT_TTL: Final = "30s"
 MOST_PERMITS: Final = 1_000
 NAME_CHARACTERS: Final = 200
 
 _held_here: contextvars.ContextVar[tuple[HeldLease, ...]] = contextvars.ContextVar("holdfast_leases", default=())
-"""The leases that the running code holds, or that whoever started it held then."""
+"""The leases that the running code holds, or that the code that started it held then."""
 
 
 class Lease:
-    """A block that one at a time is in: ``async with lease as held:``, or ``with`` in a thread without an event loop.
+    """A block that one caller at a time runs: ``async with lease as held:``, or ``with`` in a thread without an event
+    loop.
 
-    Nothing happens before it is entered. One object serves one block at a time, any number after each other.
+    Nothing happens before it is entered. One object serves one block at a time, and any number in sequence.
     """
 
     kind = "lease"
@@ -48,7 +49,7 @@ class Lease:
         self._connect = connect
         self._ttl_ms = milliseconds(ttl)
         if not SHORTEST_TTL_MS <= self._ttl_ms <= LONGEST_TTL_MS:
-            raise InvalidInput(f"the ttl of a {self.kind} is 1 second to 1 day, not {ttl!r}")
+            raise InvalidInput(f"the ttl of a {self.kind} must be 1 second to 1 day, got {ttl!r}")
         self._wait_seconds = None if wait is None else seconds(wait)
         self._sorts = tuple(f"p#{number:04}" for number in range(permits))
         self._held: HeldLease | None = None
@@ -100,8 +101,8 @@ class Lease:
             )
         if any(self._is_ours(held) for held in _held_here.get()):
             raise InvalidState(
-                f"the code that asks for {self.kind} {self.name!r} holds it already, and would wait for itself; pass "
-                "what you hold to the inner function. (A task that is started inside the block counts as inside.)"
+                f"the code that acquires {self.kind} {self.name!r} holds it already and would wait for itself; pass "
+                "what you hold to the inner function. (A task that was started inside the block counts as inside.)"
             )
 
     def _is_ours(self, held: HeldLease) -> bool:
@@ -112,9 +113,10 @@ class Lease:
 
 
 class Semaphore(Lease):
-    """A block that at most ``permits`` are in at once. ``held.permit`` is which one, and each has fences of its own.
+    """A block that at most ``permits`` callers run at once. ``held.permit`` is the permit's number; each has its own
+    fences.
 
-    Used as a ``Lease`` is. Give the same number everywhere: with fewer, whoever still holds a higher one is not seen.
+    Used like a ``Lease``. Give the same number everywhere: with a lower one, holders of higher permits are not seen.
     """
 
     kind = "semaphore"
@@ -122,7 +124,7 @@ class Semaphore(Lease):
     def __init__(self, connect: Connect, name: str, permits: int, ttl: Duration, wait: Duration | None) -> None:
         count: Any = permits  # users without a type checker
         if type(count) is not int or not 1 <= count <= MOST_PERMITS:
-            raise InvalidInput(f"a semaphore has 1 to {MOST_PERMITS} permits, not {permits!r}")
+            raise InvalidInput(f"a semaphore must have 1 to {MOST_PERMITS} permits, got {permits!r}")
         super().__init__(connect, name, ttl, wait, permits=permits)
 
 
@@ -136,8 +138,8 @@ class WithLease(Protocol):
 
 
 def with_lease(make: Callable[[], Lease]) -> WithLease:
-    """A decorator that holds a lease of its own for each call of an ``async def``, or of a ``def`` in a thread."""
-    make()  # what is wrong with it is told where it is written
+    """A decorator that holds one lease for each call of an ``async def``, or of a ``def`` in a thread."""
+    make()  # a wrong declaration raises where it is written
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(function):
@@ -160,8 +162,8 @@ def with_lease(make: Callable[[], Lease]) -> WithLease:
 
 
 def checked_name(kind: str, name: str) -> str:
-    """``name``, if it can be one. Raises ``InvalidInput``."""
+    """``name``, if it is a valid one. Raises ``InvalidInput``."""
     given: Any = name  # users without a type checker
     if not isinstance(given, str) or not 1 <= len(given) <= NAME_CHARACTERS or not given.isprintable():
-        raise InvalidInput(f"the name of a {kind} is text of 1 to {NAME_CHARACTERS} printable characters, not {name!r}")
+        raise InvalidInput(f"the name of a {kind} must have 1 to {NAME_CHARACTERS} printable characters, got {name!r}")
     return name

@@ -1,7 +1,7 @@
 """Projections: documents made of events, each event counted once (CQRS).
 
-How far a projection has come is a document too, and is written in the transaction of its effect. So an event has had
-its effect if and only if the checkpoint is behind it: a crash, a zombie or two of them at once change nothing.
+The checkpoint of a projection is a document too, and is written in the transaction of its effect. So an event has had
+its effect if and only if the checkpoint has reached it, whatever crashes, and even if two processes run it at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.patterns.atomic import Transaction
 T = TypeVar("T")
 
 CHECKPOINTS: Final = "!checkpoints"
-"""The collection of all checkpoints; none of a user has such a name."""
+"""The collection of all checkpoints; no collection of a user has such a name."""
 
 BATCH_EVENTS: Final = 10
 
@@ -29,7 +29,7 @@ Atomically = Callable[[Callable[[Transaction], Awaitable[int]]], Awaitable[int]]
 
 
 class Projection(Generic[T]):
-    """What ``app.projection`` makes: it goes on where it stopped, whenever ``catch_up`` or ``follow`` is called."""
+    """What ``app.projection`` makes: it continues where it stopped, whenever ``catch_up`` or ``follow`` is called."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Projection(Generic[T]):
     ) -> None:
         given: Any = batch  # whatever its annotation says
         if type(given) is not int or given < 1:
-            raise InvalidInput(f"batch is how many events share a transaction, 1 or more, not {batch!r}")
+            raise InvalidInput(f"batch must be at least 1 event per transaction, got {batch!r}")
         self._source = source
         self._apply = apply
         self._checkpoint = checkpoint
@@ -54,14 +54,14 @@ class Projection(Generic[T]):
         return 0 if found is None else found.value
 
     async def catch_up(self) -> int:
-        """Apply all events that are there; answers how many this call has applied."""
+        """Apply all events there are; returns how many this call has applied."""
         count = 0
         while applied := await self._atomically(self._step):
             count += applied
         return count
 
     async def follow(self) -> None:
-        """Catch up, and then apply each new event soon after it is committed; for ever."""
+        """Catch up, then apply each new event soon after it is committed, without end."""
         await self.catch_up()
         async with aclosing(self._source.follow(after=await self.position())) as news:
             async for found in news:

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class Records:
-    """What an app offers for state of one's own: nothing here reads or writes before it is used."""
+    """What an app offers for the user's own state. Nothing here reads or writes before it is used."""
 
     outbox: Outbox
 
@@ -39,7 +39,7 @@ class Records:
         self._documents: Declared[Documents[Any]] = Declared("documents")
         self._streams: Declared[Streams[Any]] = Declared("streams")
         self._sources: dict[str, str] = {}
-        """Of each projection by its name: what it reads."""
+        """What each projection reads, by its name."""
         self._checkpoints = Documents(CHECKPOINTS, Schema(codec_for(int), {}), None, self.runtime)
         self._random = Random(ids.new_seed())
 
@@ -78,9 +78,10 @@ class Records:
         ttl: Duration | None = None,
         upcasters: Mapping[int, Upcaster] | None = None,
     ) -> Documents[Any]:
-        """The documents of a type, declared here or earlier. ``name`` is theirs in the store: that of the class, if it
-        is one. ``ttl`` is how long each lives after its last write. ``upcasters`` maps a schema version to the function
-        that turns its plain JSON into the next version's; the type is then one version ahead of them.
+        """The documents of a type, declared here or earlier. ``name`` is their name in the store, by default the
+        class's.
+        ``ttl`` is how long each lives after its last write. ``upcasters`` maps a schema version to the function that
+        turns its plain JSON into the next version's; the type is then one version ahead of them.
         """
 
         def make(own: str) -> Documents[Any]:
@@ -98,7 +99,7 @@ class Records:
         return self.documents(hint).at(*key)
 
     def atomic(self) -> Transaction:
-        """Change several documents, and publish events that tell of it, all or nothing.
+        """Change several documents, and publish events about the change, all or nothing.
 
             async with app.atomic() as tx:
                 order = await tx.get(document)
@@ -106,15 +107,15 @@ class Records:
                 tx.publish(OrderPaid(order.id))
 
         It commits at the end of the block; an error in the block drops it. Raises ``Conflict`` if anything that was
-        read has changed meanwhile. To begin anew then, use ``atomically``.
+        read has changed meanwhile. To try again in that case, use ``atomically``.
         """
         return Transaction(self.runtime(), self.outbox)
 
     async def atomically(self, work: Callable[[Transaction], Awaitable[R]]) -> R:
-        """Run ``work`` in a transaction, and again in a new one as long as others are faster; answer what it returned.
+        """Run ``work`` in a transaction, and again in a new one while other writers are faster; return its result.
 
-        As it may run several times, all that ``work`` does is done through the transaction. Raises ``Conflict`` if
-        others are faster all the time.
+        ``work`` may run several times, so all that it does must go through the transaction. Raises ``Conflict`` if
+        other writers are faster every time.
         """
         return await repeat(self.atomic, work, self._random)
 
@@ -133,8 +134,8 @@ class Records:
     ) -> Streams[Any]:
         """The streams of a type of events, or of a union of classes, declared here or earlier.
 
-        ``name`` is theirs in the store: that of the class, if it is one. ``ordered`` gives the events of all of them
-        one order, on homes that have one writer. ``upcasters`` maps a class of events to what ``documents`` takes.
+        ``name`` is their name in the store, by default the class's. ``ordered`` gives the events of all of them one
+        order, on homes that have one writer. ``upcasters`` maps a class of events to what ``documents`` takes.
         """
 
         def make(own: str) -> Streams[Any]:
@@ -161,13 +162,13 @@ class Records:
     ) -> Projection[T]:
         """Documents made of events: ``apply(tx, recorded)`` changes them, once for each event, in order.
 
-        What it does through ``tx`` commits together with how far it has come; ``batch`` events share a transaction. The
-        checkpoint belongs to ``name``: give it another one to begin anew. Raises ``DuplicateName`` if a projection of
-        other streams has it.
+        What it does through ``tx`` commits together with its checkpoint; ``batch`` events share a transaction. The
+        checkpoint belongs to ``name``: give it another one to start from the beginning. Raises ``DuplicateName`` if a
+        projection of other streams has it.
         """
         if (own := self._sources.setdefault(name, repr(source))) != repr(source):
             raise DuplicateName(
-                f"two projections are called {name!r}, one of {own} and one of {source!r}: each would go on where the "
+                f"two projections have the name {name!r}, of {own} and of {source!r}: each would continue where the "
                 "other stopped, and skip events. Give one of them another name"
             )
         return Projection(source, apply, self._checkpoints.at(name), self.atomically, batch)

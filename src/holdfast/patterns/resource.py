@@ -1,7 +1,7 @@
 """Resources of an app: clients and pools that a process opens once, shares, and closes when the app closes.
 
-Each lives in a task of its own from its opening to its end: it is closed in the task and the context it was opened in,
-as some clients demand, and neither is that of whoever happened to ask first.
+Each lives in a task of its own from its opening to its end: it is closed in the task and the context in which it was
+opened, as some clients require. Neither belongs to the caller that asked first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Check = Callable[[T], Awaitable[object]]
 
 
 class Resource(Generic[T]):
-    """Something open that this process shares. ``type`` is what parameters that want it are annotated with."""
+    """An open object that this process shares. ``type`` is the annotation of parameters that get it."""
 
     def __init__(self, connect: Connect, factory: Factory[T], check: Check[T] | None, check_every: Duration) -> None:
         self.name: str = getattr(factory, "__name__", repr(factory))
@@ -45,7 +45,9 @@ class Resource(Generic[T]):
         return f"<Resource {self.name!r}>"
 
     async def get(self) -> T:
-        """It, open: opened now if it was not, or if its check fails. Raises what opening raises; then try again."""
+        """The open object. It is opened now if it was not, or if its check fails. Raises what opening raises; then try
+        again.
+        """
         return await self._connect().kept.get(self, self._begin).get()
 
     def get_in_thread(self) -> T:
@@ -53,7 +55,7 @@ class Resource(Generic[T]):
         return wait_in_thread(self._connect, self.get())
 
     async def reopen(self) -> None:
-        """Close it, so that whoever asks next gets a new one: when it turned out to be broken."""
+        """Close it because it is broken, so that the next caller gets a new one."""
         await self._connect().kept.get(self, self._begin).close()
 
     def _begin(self) -> Instance[T]:
@@ -83,7 +85,7 @@ class Instance(Generic[T]):
         self._checked_at = 0.0
 
     async def get(self) -> T:
-        """See ``Resource.get``. However many ask, it is opened and checked by one at a time."""
+        """See ``Resource.get``. However many callers there are, one at a time opens and checks it."""
         if (life := self._life) is not None and not self._is_due(life):
             return life.value
         async with self._turn:
@@ -129,7 +131,7 @@ class Instance(Generic[T]):
 
 
 class Life(Generic[T]):
-    """One instance from its opening to its end, in a task of its own and in no context of anybody else."""
+    """One instance from its opening to its end, in a task and a context of its own."""
 
     def __init__(self, name: str, factory: Factory[T], failed: Callable[[BaseException], object]) -> None:
         self.value: T
@@ -154,9 +156,9 @@ class Life(Generic[T]):
             raise
 
     async def end(self) -> None:
-        """Close it. What closing raises is told, and reaches nobody: whoever closes it is done with it.
+        """Close it. An error of closing is reported to telemetry and raised nowhere: the caller has no more use for it.
 
-        One that takes longer than ``CLOSE_SECONDS`` is cancelled in the middle of its closing.
+        If closing takes longer than ``CLOSE_SECONDS``, it is cancelled.
         """
         self._ending.set()
         if self._open.done():
@@ -172,7 +174,7 @@ class Life(Generic[T]):
             if not self._open.done():
                 told = f"resource {self._name!r} was closed while it was being opened"
                 self._open.set_exception(error if isinstance(error, Exception) else InvalidState(told))
-                self._open.exception()  # looked at: whoever asked may have gone away
+                self._open.exception()  # retrieved, because the caller may have gone
             else:
                 self._failed(error)
             if not isinstance(error, Exception):
@@ -185,8 +187,8 @@ class Life(Generic[T]):
 
 
 def _type_of(factory: Any, name: str) -> Any:
-    """What the factory yields, by its annotation."""
-    told = f"resource {name!r} is an async generator that yields once and says what: async def f() -> AsyncIterator[T]"
+    """The type of what the factory yields, by its annotation."""
+    told = f"resource {name!r} must be an async generator that yields once: async def f() -> AsyncIterator[T]"
     if not inspect.isasyncgenfunction(factory):
         raise ConfigurationError(told)
     if inspect.signature(factory).parameters:

@@ -1,4 +1,4 @@
-"""Leases, caches, sessions and resources of an app: what processes share, and what each has once."""
+"""Leases, caches, sessions and resources of an app: what processes share, and what each process has once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CacheDecorator(Protocol):
 
 
 class Sharing:
-    """What an app offers for working beside others. Nothing here reads or writes before it is used."""
+    """What an app offers for work next to other processes. Nothing here reads or writes before it is used."""
 
     def __init__(self) -> None:
         self._cached: set[str] = set()
@@ -43,11 +43,12 @@ class Sharing:
     # ── Leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def lease(self, name: str, *, ttl: Duration = DEFAULT_TTL, wait: Duration | None = None) -> Lease:
-        """A block that one at a time is in: ``async with app.lease("nightly-report") as held: ...``.
+        """A block that one caller at a time runs: ``async with app.lease("nightly-report") as held: ...``.
 
-        Entering and leaving are one write each. The lease is renewed while the block runs, and free ``ttl`` after its
-        process died, at once where the home can tell. Entering waits ``wait`` for others (``None``: as long as it
-        takes, 0: not at all), then raises ``WaitTimeout``. ``held.fence`` is for whatever the block changes (G9);
+        Entering and leaving are one write each. The lease is renewed while the block runs. After the death of its
+        process it is free within ``ttl``, or at once where the home can tell. Entering waits ``wait`` for others
+        (``None``: without limit, 0: not at all), then raises ``WaitTimeout``. ``held.fence`` is for whatever the block
+        changes (G9).
         ``held.check()`` raises ``LeaseLost`` once the lease is lost, and so does leaving a block that did not fail.
         """
         return Lease(self.runtime, name, ttl, wait)
@@ -55,7 +56,7 @@ class Sharing:
     def semaphore(
         self, name: str, permits: int, *, ttl: Duration = DEFAULT_TTL, wait: Duration | None = None
     ) -> Semaphore:
-        """A block that at most ``permits`` are in at once; otherwise as ``lease``."""
+        """A block that at most ``permits`` callers run at once; otherwise as ``lease``."""
         return Semaphore(self.runtime, name, permits, ttl, wait)
 
     def with_lease(self, name: str, *, ttl: Duration = DEFAULT_TTL, wait: Duration | None = None) -> WithLease:
@@ -82,14 +83,15 @@ class Sharing:
         max_entries: int = 10_000,
         version: Callable[[Any], int] | None = None,
     ) -> CacheDecorator:
-        """Remember what an ``async def`` answers, by its arguments: ``@app.cache(ttl="5m")``.
+        """Keep the results of an ``async def``, by its arguments: ``@app.cache(ttl="5m")``.
 
-        A value is fresh for ``ttl``, thinned by up to ``jitter``; ``None`` for ``missing_ttl``. For ``stale`` longer it
-        is still answered while a newer one is loaded; for ``stale_if_error`` longer if loading fails. However many ask,
-        one loads: in this process always, and among processes that share a cache for at most ``fill_timeout``. What is
-        shared is answered from this process's memory for at most ``memory_ttl`` after it was read: so long may it miss
-        an invalidation by another. ``max_entries`` stay in memory. ``version`` tells that of an answer, for
-        ``invalidate_below``.
+        A value is fresh for ``ttl``, shortened at random by up to ``jitter``; ``None`` for ``missing_ttl``. For
+        ``stale`` longer it is still returned while a newer one is loaded; for ``stale_if_error`` longer if loading
+        fails. However many callers there are, one loads: in this process always, and among processes that share a cache
+        for at most
+        ``fill_timeout``. A shared value is returned from this process's memory for at most ``memory_ttl`` after it was
+        read, so an invalidation by another process may take that long. ``max_entries`` stay in memory. ``version``
+        returns the version of a result, for ``invalidate_below``.
         """
         rules = rules_of(
             ttl=ttl,
@@ -105,7 +107,9 @@ class Sharing:
         def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Cached[P, R]:
             called = checked_name("cache", function.__name__ if name is None else name)
             if called in self._cached:
-                raise DuplicateName(f"two cached functions are called {called!r}; give one of them another: name=...")
+                raise DuplicateName(
+                    f"two cached functions have the name {called!r}; give one of them another: name=..."
+                )
             self._cached.add(called)
             return Cached(self.runtime, function, called, rules, version)
 
@@ -116,7 +120,7 @@ class Sharing:
     def session(self, name: str, *, idle: Duration = "30m", lifetime: Duration = "30d", on: Place = "home") -> Sessions:
         """Sessions of visitors, on the app's home, or on the Redis of its cache: ``on="cache"``.
 
-        A session expires ``idle`` after it was last found, and ``lifetime`` after it began, whatever happens.
+        A session expires ``idle`` after it was last found, and ``lifetime`` after it began in any case.
         """
         return Sessions(self.runtime, name, idle, lifetime, on)
 
@@ -134,11 +138,11 @@ class Sharing:
         check: Check[Any] | None = None,
         check_every: Duration = DEFAULT_CHECK_EVERY,
     ) -> Any:
-        """Declare something that each process opens once and shares: an async generator that yields it, once.
+        """Declare an object that each process opens once and shares: an async generator that yields it, once.
 
-        What comes after the ``yield`` closes it, when the app closes. Steps, consumers, schedules, methods of actors
-        and functions under ``@app.inject`` get it by its type. ``check`` is awaited with it before it is given out, if
-        the last time was ``check_every`` ago; if that raises, or answers ``False``, it is closed and opened anew.
+        The code after the ``yield`` closes it, when the app closes. Steps, consumers, schedules, methods of actors and
+        functions under ``@app.inject`` get it by its type. ``check`` is awaited with it before it is used, if the last
+        check was ``check_every`` ago; if that raises, or returns ``False``, it is closed and opened again.
         """
         seconds(check_every)
 
@@ -150,7 +154,8 @@ class Sharing:
         return declare if factory is None else declare(factory)
 
     def inject(self, function: F) -> F:
-        """Give resources to a function: parameters annotated with a resource's type are no longer its caller's.
+        """Inject resources into a function: parameters annotated with a resource's type are no longer passed by the
+        caller.
 
         Not needed for what the app declares itself: steps, consumers, handlers of schedules, methods of actors.
         """

@@ -382,7 +382,7 @@ def test_declaring_streams_of_what_cannot_be_told_apart_is_refused(memory_world)
         app.streams(Deposited | dict[str, int], name="mixed")
     with pytest.raises(hf.ConfigurationError, match="two classes"):
         app.streams(Deposited | old_event(), name="twice")
-    with pytest.raises(hf.ConfigurationError, match="no events"):
+    with pytest.raises(hf.ConfigurationError, match="not events"):
         app.streams(Deposited, upcasters={Withdrawn: {1: dict}})
     with pytest.raises(hf.ConfigurationError, match="without a gap"):
         app.streams(Deposited, upcasters={Deposited: {2: dict}})

@@ -197,5 +197,5 @@ def test_two_projections_of_one_name_would_skip_each_other_s_events(memory_world
     for source in (streams, app.streams(AccountEvent, name="accounts")):  # the same one again, as a request makes it
         balances(app, source)
     for other in (streams.at("a"), app.streams(int, name="others", ordered=True)):
-        with pytest.raises(hf.DuplicateName, match="two projections are called 'balances'"):
+        with pytest.raises(hf.DuplicateName, match="two projections have the name 'balances'"):
             balances(app, other)
