@@ -64,7 +64,6 @@ ALLOWED: dict[str, int] = {
     "docs/patterns-compared.md": 1,
     "src/holdfast": 65,
     "src/holdfast/actors": 137,
-    "src/holdfast/backends": 115,
     "src/holdfast/chaos": 14,
     "src/holdfast/codec": 16,
     "src/holdfast/compat": 1,

@@ -1,1 +1,1 @@
-"""The worlds Holdfast runs on, one package each."""
+"""The stores that Holdfast runs on, one package each."""

@@ -483,5 +483,5 @@ class TestFolder:
 
     async def test_a_folder_that_always_vanishes(self, short, monkeypatch) -> None:
         monkeypatch.setattr(bell_folder, "bell_folder", lambda path: Path(f"{path}-none"))
-        with pytest.raises(StoreUnusable, match="keeps disappearing"):
+        with pytest.raises(StoreUnusable, match="removed again and again"):
             Bell(short)

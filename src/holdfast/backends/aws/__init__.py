@@ -1,4 +1,4 @@
-"""The home on AWS: items in DynamoDB, large values in S3, rings by SQS. Idle, nothing runs there (DESIGN §5)."""
+"""The home on AWS: items in DynamoDB, large values in S3, wake-ups by SQS. Idle, it runs nothing (DESIGN §5)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """What the URL of a home on AWS says. The endpoints are for emulators: DynamoDB's is that of all that have none.
+    """The content of the URL of a home on AWS. The endpoints are for emulators: services without one use DynamoDB's.
 
-    ``bucket`` is where large values go, under the prefix; without one there is no place for them. ``scheduler_role`` is
-    the ARN of the role by which the Scheduler may ring. ``bus`` is the name, or the ARN, of the bus that events go to.
+    ``bucket`` is where large values go, under the prefix; without one they cannot be stored. ``scheduler_role`` is the
+    ARN of the role by which the Scheduler may send wake-ups. ``bus`` is the name, or the ARN, of the bus for events.
     """
 
     prefix: str
@@ -58,11 +58,11 @@ class Address(Struct, frozen=True, kw_only=True):
         return names.base(self.prefix)
 
     def connect(self) -> Connection:
-        """A way to it, with the credentials of the environment. Nothing is sent yet."""
+        """The transport to the table, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
     def bells(self, queue: Connection | None, scheduler: Connection | None) -> Bellringer:
-        """What rings there, through these connections if they are given. Nothing is sent yet."""
+        """The sender of wake-ups, through these connections if they are given. Nothing is sent yet."""
         name = names.queue(self.prefix, names.DOORBELL)
         made = Queue(queue or ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs"), name)
         if self.scheduler_role is None:
@@ -72,7 +72,7 @@ class Address(Struct, frozen=True, kw_only=True):
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
-        """What calls published versions of functions. Nothing is sent yet."""
+        """The caller of published versions of functions. Nothing is sent yet."""
         endpoint = self.lambda_endpoint or self.endpoint
         return LambdaVersions(connection or ThreadedConnection(self.region, endpoint, "lambda"), own)
 
@@ -92,7 +92,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 LONGEST_SHOWN: Final = 200
-"""So many characters of a URL are told in a message."""
+"""How many characters of a URL a message shows."""
 
 
 def parse_address(url: str) -> Address:
@@ -106,7 +106,7 @@ def parse_address(url: str) -> Address:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigurationError(f"{url[:LONGEST_SHOWN]!r} is no URL: {error}") from None
+        raise ConfigurationError(f"{url[:LONGEST_SHOWN]!r} is not a URL: {error}") from None
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/"):
         raise ConfigurationError(
@@ -134,10 +134,10 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     owner: str | None = None,
     published: str = "",
 ) -> Home:
-    """Open the home that ``aws://<prefix>?region=…`` names; ``create_table`` has made its table before.
+    """Open the home that ``aws://<prefix>?region=…`` names; ``create_table`` has created its table before.
 
-    Nothing is sent yet: what is wrong with the table or the credentials is told by the first request. ``tell`` counts
-    an event of telemetry: ``ring_failed``. Homes in one process that share ``bells`` hear each other at once.
+    Nothing is sent yet: the first request reports what is wrong with the table or the credentials. ``tell`` counts an
+    event of telemetry: ``ring_failed``. Homes in one process that share ``bells`` wake each other at once.
     ``published`` is the name of the version of a function that this process runs. The connections and ``owner`` are for
     tests.
     """
@@ -180,14 +180,14 @@ def _used(meter: Meter) -> Used:
 
 
 def _untold(event: str, **fields: object) -> None:
-    """Nobody asked for telemetry."""
+    """No telemetry was asked for."""
 
 
 async def create_table(url: str) -> bool:
-    """Create the table of a home, unless it is there: paid per request, with TTL and point-in-time recovery.
+    """Create the table of a home, unless it exists: billed per request, with TTL and point-in-time recovery.
 
-    Answers whether it was not there. Raises ``StoreUnusable`` with the reason if this process may not, or if the table
-    that is there is none of ours.
+    Returns whether it was created. Raises ``StoreUnusable`` with the reason if this process may not, or if the existing
+    table is not a table of Holdfast.
     """
     address = parse_address(url)
     connection = address.connect()
@@ -206,10 +206,11 @@ async def clean_up(
     connection: Connection | None = None,
     s3: Connection | None = None,
 ) -> Cleaned:
-    """Delete what expired with all that belongs to it, and blobs that nothing refers to: for operators and cron jobs.
+    """Delete expired entities with everything that belongs to them, and blobs without a reference: for operators and
+    cron jobs.
 
-    With ``dry_run`` it is only counted. See ``cleaning.clean``. May be run again, and beside workers. Raises as every
-    request does.
+    With ``dry_run`` they are only counted. See ``cleaning.clean``. It may be run again, and while workers run. Raises
+    like every request.
     """
     address = parse_address(url)
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))

@@ -1,7 +1,7 @@
-"""Rings as messages: by SQS, at once or with a delay, and by a schedule of EventBridge if they are far away.
+"""Wake-ups as messages: by SQS, at once or with a delay, and by a schedule of EventBridge if they are far away.
 
-A ring is a hint: one that is sent twice, or late, or lost does no harm. So what fails is tried a few times and then
-dropped, and the sweep finds what it was for.
+A wake-up is a hint: sent twice, late or lost it does no harm. So one that fails is tried a few times and then dropped,
+and the sweep finds the work.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LONGEST_DELAY_MS: Final = 15 * 60 * 1000
 """The longest DelaySeconds of a message ("Amazon SQS message timers", developer guide)."""
 
 LAST_LEG_MS: Final = 2 * 60 * 1000
-"""A schedule fires within its minute ("Schedule types in EventBridge Scheduler"), so it fires so much earlier, and
-what is left is the delay of a message, which is exact to the second."""
+"""A schedule fires within its minute ("Schedule types in EventBridge Scheduler"), so it fires that much earlier. The
+rest is the delay of a message, which is exact to the second."""
 
 
 class RingsLost(Exception):
-    """So many rings could not be sent. ``hopeless``: no other would be, for now."""
+    """``count`` wake-ups could not be sent. ``hopeless``: no other could be, for now."""
 
     def __init__(self, count: int, reason: str, *, hopeless: bool) -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class Queue:
         self._looking_up = asyncio.Lock()
 
     async def url(self) -> str:
-        """Where messages go."""
+        """The queue's URL."""
         async with self._looking_up:
             if self._url is None:
                 answer = await self._connection.send("GetQueueUrl", {"QueueName": self._name})
@@ -59,7 +59,7 @@ class Queue:
             return self._url
 
     async def arn(self) -> str:
-        """What schedules call it."""
+        """The queue's ARN, for schedules."""
         if self._arn is None:
             asked = {"QueueUrl": await self.url(), "AttributeNames": ["QueueArn"]}
             answer = await self._connection.send("GetQueueAttributes", asked)
@@ -67,7 +67,7 @@ class Queue:
         return self._arn
 
     async def send(self, rings: Sequence[Ring], now: int) -> None:
-        """Send at most ten, each so that it arrives when it is due and not before. Raises ``RingsLost``."""
+        """Send at most ten, each to arrive when it is due and not before. Raises ``RingsLost``."""
         entries = [
             {"Id": str(n), "MessageBody": body(ring), "DelaySeconds": max(0, -(-(ring.due_at - now) // 1000))}
             for n, ring in enumerate(rings)
@@ -97,7 +97,9 @@ class Queue:
 
 
 class Schedules:
-    """One-time schedules that ring, and are gone then. ``role`` is what lets the Scheduler send to the queue."""
+    """One-time schedules that send a wake-up and are then deleted. ``role`` is what lets the Scheduler send to the
+    queue.
+    """
 
     def __init__(self, connection: Connection, group: str, role: str, queue: Queue) -> None:
         self._connection = connection
@@ -106,7 +108,7 @@ class Schedules:
         self._queue = queue
 
     async def set(self, ring: Ring) -> None:
-        """Ring shortly before it is due. The same ring again is the same schedule. Raises ``RingsLost``."""
+        """Send a wake-up shortly before it is due. The same wake-up is the same schedule. Raises ``RingsLost``."""
         at = datetime.fromtimestamp((ring.due_at - LAST_LEG_MS) // 1000, UTC)
         reason = ""
         for attempt in range(TRIES):
@@ -125,7 +127,7 @@ class Schedules:
                 )
             except Exception as error:
                 if code_of(error) == "ConflictException":
-                    return  # it is set already
+                    return  # it exists already
                 reason = refused_for(error)
                 if is_hopeless(error):
                     raise RingsLost(1, reason, hopeless=False) from error
@@ -134,18 +136,18 @@ class Schedules:
         raise RingsLost(1, reason, hopeless=False)
 
     def close(self) -> None:
-        """Set nothing more."""
+        """Create no more schedules."""
         self._connection.close()
 
 
 class Bellringer(Struct, frozen=True):
-    """The ways a ring may take. Without ``schedules`` those that are far away are left to the sweep."""
+    """The ways of a wake-up. Without ``schedules`` distant ones are left to the sweep."""
 
     queue: Queue
     schedules: Schedules | None
 
     async def send(self, rings: Iterable[Ring], now: int) -> list[RingsLost]:
-        """Send them, side by side; answers what was lost."""
+        """Send them, concurrently; returns what was lost."""
         near: list[Ring] = []
         far: list[Ring] = []
         for ring in rings:
@@ -168,5 +170,5 @@ class Bellringer(Struct, frozen=True):
 
 
 def body(ring: Ring) -> str:
-    """A ring as the body of a message."""
+    """A wake-up as the body of a message."""
     return json.dumps(msgspec.to_builtins(ring))

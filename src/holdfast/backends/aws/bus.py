@@ -1,9 +1,9 @@
-"""The bus: events by PutEvents of EventBridge, every entry of every answer looked at.
+"""The bus: events by PutEvents of EventBridge. Every entry of every answer is checked.
 
-A request that succeeds may have taken only some of its entries ("Sending events with PutEvents", EventBridge user
-guide): the others are sent again, and they alone. An answer that was lost means that all are sent again, so an event
-may come twice. A bus that is not there takes everything, says so, and drops it (the same page): so it is asked for by
-its name before the first event.
+A successful request may have accepted only some of its entries ("Sending events with PutEvents", EventBridge user
+guide): the others are sent again, and only they. If an answer is lost, all are sent again, so an event may come twice.
+A missing bus accepts everything, says so, and drops it (the same page): so the bus is looked up by its name before the
+first event.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LARGEST_ENTRIES: Final = 10
 """The most entries of one PutEvents (API reference)."""
 
 LARGEST_BYTES: Final = 1_000_000
-"""An event and a request take 1 MB since January 2026 (AWS Compute Blog); it was 256 KB. A little is left for what
+"""An event and a request may have 1 MB since January 2026 (AWS Compute Blog); it was 256 KB. A little is left for what
 EventBridge adds to an entry when it delivers it ("Calculating PutEvents event entry size", user guide)."""
 
 UNFIT: Final = frozenset(
     {"InvalidArgument", "MalformedDetail", "NotAuthorizedForDetailTypeException", "NotAuthorizedForSourceException"}
 )
-"""What an entry is refused for because of what it is (PutEventsResultEntry, API reference). Whatever else it is, the
-same entry may be taken later: when the bus is less busy, or somebody has mended a role."""
+"""The refusals that are due to the entry itself (PutEventsResultEntry, API reference). After any other refusal the same
+entry may be accepted later: when the bus is less busy, or a role is repaired."""
 
 Verdict = NotTaken | Unfit | None
 
@@ -48,7 +48,7 @@ class EventBridgeBus:
         fitting: list[int] = []
         for n, event in enumerate(events):
             if (size := size_bytes(event)) > LARGEST_BYTES:
-                verdicts[n] = Unfit(f"it has {size:,} bytes, and a bus takes {LARGEST_BYTES:,}")
+                verdicts[n] = Unfit(f"it has {size:,} bytes, and a bus accepts {LARGEST_BYTES:,}")
             else:
                 fitting.append(n)
         batches = batches_of([(n, size_bytes(events[n])) for n in fitting])
@@ -59,18 +59,18 @@ class EventBridgeBus:
         return verdicts
 
     async def _lack(self) -> str | None:
-        """Why nothing can be put on the bus; ``None`` if it is there."""
+        """Why nothing can be put on the bus; ``None`` if it exists."""
         if self._known:
             return None
         try:
             await self._connection.send("DescribeEventBus", {"Name": self._name})
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody knows whether the bus is there
-            return f"the bus {self._name} cannot be seen, by events:DescribeEventBus ({refused_for(error)})"
+        except Exception as error:  # noqa: BLE001 - after any error it is unknown whether the bus exists
+            return f"the bus {self._name} cannot be read by events:DescribeEventBus ({refused_for(error)})"
         self._known = True
         return None
 
     async def _put(self, events: Sequence[BusEvent]) -> list[Verdict]:
-        """Put one request's worth of events, as often as it makes sense for now."""
+        """Put the events of one request, with as many attempts as make sense now."""
         verdicts: list[Verdict] = [NotTaken("it was not sent")] * len(events)
         left = list(range(len(events)))
         for attempt in range(TRIES):
@@ -93,7 +93,7 @@ class EventBridgeBus:
         return verdicts
 
     async def _put_alone(self, events: Sequence[BusEvent], left: list[int], verdicts: list[Verdict]) -> list[Verdict]:
-        """A request was refused for what is in it: one event by itself tells whether it is the one."""
+        """A request was refused for its content: sending each event alone shows which one is the cause."""
         if len(left) == 1:
             (n,) = left
             said = verdicts[n]
@@ -120,7 +120,7 @@ def verdict_of(said: dict[str, Any]) -> Verdict:
     """What an entry of an answer means."""
     code = said.get("ErrorCode")
     if not code:
-        return None if said.get("EventId") else NotTaken("the answer does not say that it was taken")
+        return None if said.get("EventId") else NotTaken("the answer does not confirm it")
     reason = f"{code}: {said.get('ErrorMessage', '')}"
     return Unfit(reason) if code in UNFIT else NotTaken(reason)
 

@@ -1,6 +1,7 @@
-"""Cleaning up, which nothing does by itself here: expired entities with all their items, and blobs without references.
+"""Cleaning up, which nothing on AWS does by itself: expired entities with all their items, and blobs without
+references.
 
-One scan of the table finds both. It reads everything, and a projection would not make that cheaper ("Scan", API
+One scan of the table finds both. It reads everything; a projection would not make that cheaper ("Scan", API
 reference), so this is for a cron job once a day or a week: half a read unit for each 4 KB, $0.016 for each GB; then two
 write units for each item that is deleted, and $0.005 for each million blobs to list them. Deleting objects is free.
 """
@@ -37,11 +38,11 @@ class Cleaned(Struct):
 
 
 Tell = Callable[[int, Cleaned], object]
-"""Hears how many items have been looked at, and what was deleted by then."""
+"""Gets how many items were read so far, and what was deleted."""
 
 
 class Hands:
-    """What deletes; with ``dry_run`` it does not, and answers as if it had."""
+    """The deleter; with ``dry_run`` it deletes nothing and answers as if it had."""
 
     def __init__(self, store: DynamoStore, blobs: S3Blobs | None, *, dry_run: bool = False) -> None:
         self.store = store
@@ -54,7 +55,7 @@ class Hands:
             await self.store.write(*writes)
 
     async def delete(self, described: dict[str, Any], blobs: S3Blobs) -> bool:
-        """Delete a blob as it was listed; false if it was stored anew since, or is gone."""
+        """Delete a blob as it was listed; false if it was stored again since, or is gone."""
         if self._dry_run:
             return True
         try:
@@ -65,17 +66,17 @@ class Hands:
 
 
 def untold(_items: int, _cleaned: Cleaned) -> None:
-    """Nobody waits."""
+    """Report nothing."""
 
 
 async def clean(transport: Transport, hands: Hands, clock: Clock, tell: Tell = untold) -> Cleaned:
-    """Delete heads that have expired with all their items, and then blobs that nothing refers to, nor has for two days.
+    """Delete expired heads with all their items, then blobs that have had no reference for two days.
 
-    It may stop, or be stopped, anywhere, and be begun again, and several may run. In memory it has 32 bytes and some
-    for each blob that is referred to. Blobs of what is deleted now go the next time.
+    It may stop, or be stopped, anywhere, and be started again, and several may run. It needs some 32 bytes of memory
+    for each blob that has a reference. Blobs of what is deleted now are deleted the next time.
 
-    No reference is overlooked although the scan is no snapshot: whoever writes one has stored its blob just before, so
-    that blob was last stored too short a time before the scan began to be collected after it.
+    No reference is overlooked although the scan is no snapshot: a writer stores the blob just before its reference, so
+    that blob was last stored too recently to be collected after this scan.
     """
     began = clock.now_ms()
     cleaned, needed, looked_at = Cleaned(), set[bytes](), 0
@@ -98,7 +99,7 @@ async def clean(transport: Transport, hands: Hands, clock: Clock, tell: Tell = u
 
 
 def _scan(table: str, now: int, after: dict[str, Any] | None) -> dict[str, Any]:
-    # Of an item with a reference that has not expired the times are left out: they are not needed.
+    # The times of an unexpired item with a reference are left out: they are not needed.
     parameters: dict[str, Any] = {
         "TableName": table,
         "FilterExpression": "(#s = :head AND #xm <= :now) OR begins_with(#b, :mark)",
@@ -111,8 +112,8 @@ def _scan(table: str, now: int, after: dict[str, Any] | None) -> dict[str, Any]:
 
 
 async def _delete_entity(head: Item, hands: Hands, now: int, cleaned: Cleaned) -> None:
-    """Delete an entity, its head last, and each part only while the head is as it was found: who begins anew under its
-    name writes another one.
+    """Delete an entity, its head last, and each part only while the head is as it was found: an entity that starts
+    again under its name writes another head.
     """
     if head.sort != HEAD or head.expires_at is None or head.expires_at > now:
         return
@@ -131,7 +132,7 @@ async def _delete_entity(head: Item, hands: Hands, now: int, cleaned: Cleaned) -
         await hands.write(Delete(head.partition, HEAD, as_found))
         cleaned.heads += 1
     except Refused:
-        return  # somebody has begun it anew, or is cleaning up as well
+        return  # it was started again, or another clean-up is at work
 
 
 async def _collect(blobs: S3Blobs, hands: Hands, needed: set[bytes], before_ms: int, cleaned: Cleaned) -> None:
@@ -150,5 +151,5 @@ async def _collect(blobs: S3Blobs, hands: Hands, needed: set[bytes], before_ms: 
 def _is_unneeded(described: dict[str, Any], blobs: S3Blobs, needed: set[bytes], before_ms: int) -> bool:
     digest = described["Key"][len(blobs.folder) :]
     if len(digest) != DIGEST_CHARACTERS or not set(digest) <= set("0123456789abcdef"):
-        return False  # it is none of ours
+        return False  # it is not one of ours
     return modified_ms(described) < before_ms and bytes.fromhex(digest) not in needed

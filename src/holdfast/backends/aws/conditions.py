@@ -1,7 +1,7 @@
-"""Conditions and updates in DynamoDB's expression language. ``items.holds`` is what they mean.
+"""Conditions and updates in DynamoDB's expression language. ``items.holds`` defines what they mean.
 
-A comparison with an attribute that is not there is false, which is what the conditions over ``None`` ask for. Where a
-zero or an empty status is meant, "not there" is one of the ways to be it. ("Comparison operator and function
+A comparison with a missing attribute is false, as the conditions over ``None`` require. A zero or an empty status may
+also be a missing attribute. ("Comparison operator and function
 reference", developer guide.)
 """
 
@@ -39,13 +39,13 @@ class Words:
         self.values: dict[str, dict[str, Any]] = {}
 
     def name(self, attribute: str) -> str:
-        """How an expression calls an attribute."""
+        """The name of an attribute in an expression."""
         alias = f"#{attribute}"
         self.names[alias] = attribute
         return alias
 
     def value(self, value: dict[str, Any]) -> str:
-        """How an expression calls a value."""
+        """The name of a value in an expression."""
         for alias, there in self.values.items():
             if there == value:
                 return alias
@@ -54,13 +54,13 @@ class Words:
         return alias
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters of a request that say what the words stand for."""
+        """The parameters of a request that define the names."""
         values = {"ExpressionAttributeValues": self.values} if self.values else {}
         return values | ({"ExpressionAttributeNames": self.names} if self.names else {})
 
 
 class Term(Struct, frozen=True):
-    """Part of an expression. DynamoDB refuses parentheses that are not needed, so they are put on last."""
+    """Part of an expression. DynamoDB refuses needless parentheses, so they are added last."""
 
     text: str
     is_compound: bool = False
@@ -72,7 +72,7 @@ def condition_expression(condition: Condition, words: Words) -> str:
 
 
 def guarded(condition: Condition, nonce: bytes, words: Words) -> str:
-    """``condition``, and that the last write here was not the one with this nonce: it shall not be applied twice."""
+    """``condition``, and that the last write here had another nonce: a write must not be applied twice."""
     another = Term(f"{words.name('n')} <> {words.value({'B': nonce})}")
     return _all((_term(condition, words), _any((_missing("n", words), another)))).text
 

@@ -1,4 +1,4 @@
-"""The way to a service of AWS: one client of botocore, called from a few threads.
+"""A connection to a service of AWS: one client of botocore, called from a few threads.
 
 botocore is loaded when a connection is made, so that importing Holdfast costs nothing.
 """
@@ -13,26 +13,26 @@ from typing import Any, Final, Protocol
 from holdfast.errors import ConfigurationError
 
 THREADS: Final = 16
-"""So many requests of one process are under way at once; others wait."""
+"""The most requests of one process at once; others wait."""
 
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
 
 
 class Connection(Protocol):
-    """Sends requests, each once: whether to try again is for the transport to say."""
+    """Sends requests, each once: the transport decides whether to try again."""
 
     async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The answer to one attempt; raises what botocore raises."""
         ...
 
     def close(self) -> None:
-        """Let go of threads and sockets."""
+        """Close threads and sockets."""
         ...
 
 
 def new_client(region: str | None, endpoint: str | None, service: str = "dynamodb") -> Any:
-    """A client of botocore that never sends anything twice by itself: every attempt is ours, counted and timed."""
+    """A client of botocore that never repeats a request by itself: every attempt is ours, counted and timed."""
     try:
         from botocore import __version__ as version  # noqa: PLC0415 - loaded when it is needed, and only then
         from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
@@ -47,17 +47,17 @@ def new_client(region: str | None, endpoint: str | None, service: str = "dynamod
         read_timeout=READ_SECONDS,
         max_pool_connections=THREADS,
         tcp_keepalive=True,
-        # Requests of DynamoDB are made by this package alone, and DynamoDB checks them too. S3 does not: without a key,
+        # Only this package makes requests of DynamoDB, and DynamoDB checks them too. S3 does not: without a key,
         # to get an object would be to list the bucket.
         parameter_validation=service != "dynamodb",
-        user_agent=f"Botocore/{version} lib/holdfast",  # its own, with the details of the machine, is made each time
+        user_agent=f"Botocore/{version} lib/holdfast",  # botocore's own is computed each time
     )
     session: Any = Session()
     return session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
 
 
 class ThreadedConnection:
-    """A client, made when it is first needed and used by a pool of threads. One that is given is left open."""
+    """A client, made when it is first needed and used by a pool of threads. A given client is left open."""
 
     def __init__(
         self, region: str | None, endpoint: str | None, service: str = "dynamodb", *, client: Any = None
@@ -84,7 +84,7 @@ class ThreadedConnection:
 
 
 def perform(client: Any, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Call an operation by its name in the API reference. What is answered as a stream is read here, in the thread that
+    """Call an operation by its name in the API reference. An answer that is a stream is read here, in the thread that
     waits.
     """
     answer: dict[str, Any] = getattr(client, _method_of(operation))(**parameters)

@@ -1,7 +1,7 @@
-"""The doorbell: homes in one process hear each other, and by SQS somebody is called who is not there yet.
+"""The doorbell: homes in one process wake each other, and a message of SQS invokes a function.
 
-A process that runs all the time takes no messages from the queue, since asking for them would be paid for: it finds
-what was written elsewhere when it next sweeps.
+A process that runs all the time takes no messages from the queue, because polling is billed: it finds what was written
+elsewhere at its next sweep.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from holdfast.clock import Clock
 from holdfast.ports import Ring
 
 SILENT_MS: Final = 60_000
-"""How long nothing is rung after a ring that nobody would ever have taken."""
+"""How long no wake-up is sent after one that no function could ever have received."""
 
 Heard = Callable[[str | None], None]
 
 
 class Bells:
-    """The open homes of this process that hear each other, by owner name."""
+    """The open homes of this process that wake each other, by owner name."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, Heard] = {}
@@ -30,7 +30,7 @@ class Bells:
 
 
 class LocalDoorbell:
-    """Rings the other homes that share the bells, in the loop's next tick."""
+    """Wakes the other homes that share the bells, in the loop's next tick."""
 
     def __init__(self, bells: Bells, owner: str) -> None:
         self._bells = bells
@@ -44,7 +44,7 @@ class LocalDoorbell:
                 asyncio.get_running_loop().call_soon(self._pass_on, owner, partition)
 
     def _pass_on(self, owner: str, partition: str) -> None:
-        # Looked up only now: the peer may have closed, or begun to listen, since the ring.
+        # Looked up only now: the peer may have closed, or begun to listen, since the wake-up.
         self._bells.listeners.get(owner, _ignore)(partition)
 
     def listen(self, heard: Heard) -> None:
@@ -52,7 +52,7 @@ class LocalDoorbell:
         self._bells.listeners[self._owner] = heard
 
     def alive(self, owner: str) -> bool:
-        """See ``Doorbell.alive``: of an owner elsewhere nothing is known, so he counts as alive."""
+        """See ``Doorbell.alive``: of an owner elsewhere nothing is known, so it counts as alive."""
         return owner not in self._bells.closed
 
     def peers(self) -> frozenset[str]:
@@ -66,14 +66,14 @@ class LocalDoorbell:
 
 
 def _ignore(partition: str | None) -> None:
-    """What a home does with rings before it listens."""
+    """What a home does with wake-ups before it listens."""
 
 
 class SqsDoorbell(LocalDoorbell):
-    """Calls somebody by a message to a queue, which a function of Lambda takes. It is the home's ``Summons``, too.
+    """Sends a message to a queue, which a function of Lambda receives. It is the home's ``Summons`` too.
 
-    The rings of one tick of the loop leave together. Where there is no such queue, or no right to it, rings are
-    dropped for a while and the sweep finds what they were for; ``ring_failed`` tells.
+    The wake-ups of one tick of the loop leave together. If there is no such queue, or no right to it, wake-ups are
+    dropped for a while and the sweep finds the work; ``ring_failed`` reports that.
     """
 
     def __init__(self, bells: Bells, owner: str, ringer: Bellringer, clock: Clock, tell: Callable[..., Any]) -> None:
@@ -99,7 +99,7 @@ class SqsDoorbell(LocalDoorbell):
     def _leave(self) -> None:
         rung, self._rung = self._rung, set()
         if self._clock.now_ms() >= self._silent_until:
-            # An empty context: what whoever rang has in his is none of ours.
+            # An empty context: the variables of the calling task are not for this one.
             task = asyncio.get_running_loop().create_task(self._send(rung), context=Context())
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)

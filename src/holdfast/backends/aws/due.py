@@ -1,8 +1,8 @@
 """Finding heads that are due: a sparse index in a few parts, read together in order of time.
 
-The index holds keys only, and may lag behind the table or name heads that have moved on, so each head is read from
-the table itself before it is answered. What the index does not show yet, the next look will.
-A head stays in it while somebody holds it: if he dies, it is due there when his lease has run out.
+The index holds keys only, and may lag behind the table or name heads that have changed, so each head is read from the
+table itself before it is returned. The next read finds what the index does not show yet.
+A head stays in it while it has an owner: if the owner dies, the head is due when its lease has lapsed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Entry(Struct, frozen=True):
 
 
 class Cursor(Struct, frozen=True):
-    """Where to go on: in each part behind its last entry that was answered, by name, else at the time ``reached``."""
+    """Where to continue: in each part behind its last returned entry, by name, else at the time ``reached``."""
 
     reached: int = 0
     behind: dict[str, Entry] = {}
@@ -48,10 +48,10 @@ async def find_due(transport: Transport, table: str, before: int, after: str | N
         )
     )
     found = [(entry, shard) for shard, (entries, _) in zip(SHARDS, read, strict=True) for entry in entries]
-    # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors go by.
+    # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors follow.
     found.sort(key=lambda pair: pair[0].when)
     kept = found[:limit]
-    # An index that lags may name a head at two places, and a key may be asked for only once.
+    # An index that lags may name a head at two places, and a key may be requested only once.
     heads = await _heads(transport, table, list(dict.fromkeys(entry.partition for entry, _ in kept)))
     due = [head for entry, _ in kept if (head := heads.get(entry.partition)) is not None and _is_due(head, before)]
     if len(kept) == len(found) and all(ended for _, ended in read):
@@ -69,7 +69,7 @@ class _Range(Struct, frozen=True):
 
 async def _read(transport: Transport, table: str, shard: str, wanted: _Range) -> tuple[list[Entry], bool]:
     """The first entries of one part in a range, and whether that is all of them."""
-    # A place to start behind must lie in the range of times.
+    # The start must lie in the range of times.
     first = wanted.first if wanted.behind is None else wanted.behind.when
     parameters: dict[str, Any] = {
         "TableName": table,
@@ -89,7 +89,7 @@ async def _read(transport: Transport, table: str, shard: str, wanted: _Range) ->
 
 
 async def _heads(transport: Transport, table: str, partitions: Sequence[str]) -> dict[str, Item]:
-    """The heads of these partitions that are there."""
+    """The existing heads of these partitions."""
     found: dict[str, Item] = {}
     for start in range(0, len(partitions), BATCH_KEYS):
         keys = [key(partition, HEAD) for partition in partitions[start : start + BATCH_KEYS]]
@@ -104,7 +104,7 @@ async def _heads(transport: Transport, table: str, partitions: Sequence[str]) ->
 
 
 def _is_due(head: Item, before: int) -> bool:
-    """Whether it still is: one that somebody holds is when his lease has run out too."""
+    """Whether it still is: a head with an owner is due when its lease has lapsed too."""
     return head.due_at is not None and max(head.due_at, head.lease_until or 0) <= before
 
 
@@ -114,4 +114,4 @@ def _cursor(after: str | None) -> Cursor:
     try:
         return msgspec.json.decode(after, type=Cursor)
     except msgspec.DecodeError:
-        raise InvalidInput(f"{after!r} is not a cursor of this store; pass on what a page answered") from None
+        raise InvalidInput(f"{after!r} is not a cursor of this store; pass the cursor of a page") from None

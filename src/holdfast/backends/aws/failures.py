@@ -1,7 +1,7 @@
-"""What goes wrong in DynamoDB, sorted by what it means: try again, look first, refused, or a person must act.
+"""Errors of DynamoDB, sorted by what they mean: try again, read first, refused, or a person must act.
 
 The codes are those of "Error handling with DynamoDB" (developer guide) and of each operation's page in the API
-reference. Errors of botocore are told apart by name, so that nothing here imports it.
+reference. Errors of botocore are distinguished by name, so that nothing here imports it.
 """
 
 from __future__ import annotations
@@ -50,38 +50,38 @@ NO_CREDENTIALS: Final = frozenset(
 
 
 class NotApplied(Struct, frozen=True):
-    """It was turned away: the same request may work in a moment, and nothing of it was applied."""
+    """The request was turned away: it may work in a moment, and nothing of it was applied."""
 
     reason: str
 
 
 class AnswerLost(Struct, frozen=True):
-    """Nobody can tell whether it was applied."""
+    """It is unknown whether the request was applied."""
 
     reason: str
 
 
 class ConditionFailed(Struct, frozen=True):
-    """A single write was refused; ``there`` is what the table holds in its place."""
+    """A single write was refused; ``there`` is the item that the table holds."""
 
     there: Attributes | None
 
 
 class Reason(Struct, frozen=True):
-    """Why a transaction was cancelled, as far as one of its items goes."""
+    """Why a transaction was cancelled, for one of its items."""
 
     code: str
     there: Attributes | None
 
 
 class Cancelled(Struct, frozen=True):
-    """A transaction was cancelled, for a condition of at least one item."""
+    """A transaction was cancelled because of a condition of at least one item."""
 
     reasons: tuple[Reason, ...]
 
 
 class Hopeless(Struct, frozen=True):
-    """To send it again would change nothing: a person must act, or the caller was wrong."""
+    """Sending it again would change nothing: a person must act, or the caller was wrong."""
 
     error: HoldfastError
 
@@ -90,7 +90,7 @@ Failure = NotApplied | AnswerLost | ConditionFailed | Cancelled | Hopeless
 
 
 def explained(error: Exception, table: str) -> Failure:
-    """What an error of botocore, or of ours, means for the request that ended in it."""
+    """What an error of botocore, or of ours, means for its request."""
     if isinstance(error, HoldfastError):
         return Hopeless(error)
     response: Any = getattr(error, "response", None)
@@ -104,7 +104,7 @@ def explained(error: Exception, table: str) -> Failure:
             StoreUnusable(
                 f"the table {table} cannot be reached: {str(error).rstrip('.')}. Give credentials and a region, by the "
                 "environment (AWS_REGION, AWS_ACCESS_KEY_ID …), a profile, or the role of the machine; the region may "
-                "also stand in the home's URL (?region=…)"
+                "also be in the home's URL (?region=…)"
             )
         )
     if name == "ParamValidationError":
@@ -134,13 +134,13 @@ def _refused(response: dict[str, Any], table: str) -> Failure:
     if code == "ResourceNotFoundException":
         return Hopeless(
             StoreUnusable(
-                f"there is no table {table}, or it lacks an index ({told}). Look at the prefix and the region of the "
+                f"there is no table {table}, or it lacks an index ({told}). Check the prefix and the region of the "
                 "home's URL, and create the table: holdfast aws create-table, or holdfast.backends.aws.create_table"
             )
         )
     if code == "ValidationException" and "size" in message and "exceeded" in message:
-        return Hopeless(PayloadTooLarge(f"DynamoDB takes no item so large: {message}. Nothing was written"))
-    return Hopeless(StoreUnusable(f"the table {table} does not take a request of Holdfast's ({told})"))
+        return Hopeless(PayloadTooLarge(f"the item is too large for DynamoDB: {message}. Nothing was written"))
+    return Hopeless(StoreUnusable(f"the table {table} refuses a request of Holdfast ({told})"))
 
 
 def _cancelled(response: dict[str, Any], told: str, table: str) -> Failure:
@@ -153,5 +153,5 @@ def _cancelled(response: dict[str, Any], told: str, table: str) -> Failure:
     if codes & (THROTTLED | CONFLICTED):
         return NotApplied(told)
     if any("size" in each.get("Message", "") for each in response.get("CancellationReasons", ())):
-        return Hopeless(PayloadTooLarge(f"DynamoDB takes no item so large ({told}). Nothing was written"))
-    return Hopeless(StoreUnusable(f"the table {table} does not take a transaction of Holdfast's ({told})"))
+        return Hopeless(PayloadTooLarge(f"the item is too large for DynamoDB ({told}). Nothing was written"))
+    return Hopeless(StoreUnusable(f"the table {table} refuses a transaction of Holdfast ({told})"))

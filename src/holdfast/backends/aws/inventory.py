@@ -1,4 +1,4 @@
-"""Everything that the table holds, by name, and places in it as cursors: for moving house, and for listings."""
+"""Everything in the table, by name, and places in it as cursors: for moving house, and for listings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from holdfast.ports import Partitions
 async def list_partitions(transport: Transport, table: str, after: str | None, limit: int) -> Partitions:
     """See ``Inventory.partitions``: one request.
 
-    A scan meets the items of a partition one after another, because they are stored together ("Core components of
-    Amazon DynamoDB", developer guide). So the first one of a page may belong to what the page before has named last.
+    A scan returns the items of a partition one after another, because they are stored together ("Core components of
+    Amazon DynamoDB", developer guide). So the first one of a page may belong to the last partition of the page before.
     """
     parameters: dict[str, Any] = {
         "TableName": table,
@@ -42,13 +42,13 @@ async def list_partitions(transport: Transport, table: str, after: str | None, l
 
 
 def cursor_of(wire: Attributes) -> str:
-    """The place of an item, to go on behind it."""
+    """The place of an item, to continue behind it."""
     return msgspec.json.encode((wire["p"]["S"], wire["s"]["S"])).decode()
 
 
 def place_after(cursor: str) -> Attributes:
-    """The key that a cursor names. Raises ``InvalidInput``."""
+    """The key in a cursor. Raises ``InvalidInput``."""
     try:
         return key(*msgspec.json.decode(cursor, type=tuple[str, str]))
     except msgspec.DecodeError:
-        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass on what a page answered") from None
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page") from None

@@ -1,4 +1,4 @@
-"""The order of writes: those of one partition go one after another, as they were called; others side by side."""
+"""The order of writes: writes of one partition go one after another, in the order of the calls; others concurrently."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ T = TypeVar("T")
 
 
 class Lanes:
-    """One lane per partition. DynamoDB itself promises no order to requests that are under way together."""
+    """One lane per partition. DynamoDB itself guarantees no order for concurrent requests."""
 
     def __init__(self) -> None:
         self._last: dict[str, asyncio.Task[Any]] = {}
         self._all: set[asyncio.Task[Any]] = set()
 
     def run(self, lanes: Iterable[str], work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Future[T]:
-        """Do ``work`` as soon as whatever came before it in these lanes is done, however that ended.
+        """Do ``work`` as soon as the earlier work in these lanes has ended, with or without an error.
 
-        It goes on if its caller goes away.
+        It continues if its caller goes away.
         """
         mine = frozenset(lanes)
         before = {self._last[lane] for lane in mine if lane in self._last}
@@ -36,7 +36,7 @@ class Lanes:
         for lane in lanes:
             if self._last.get(lane) is task:
                 del self._last[lane]
-        # Not `asyncio.shield`: of a caller who went away it leaves an error behind that nobody retrieves.
+        # Not `asyncio.shield`: if the caller goes away, that leaves an error that is never retrieved.
         error = None if task.cancelled() else task.exception()
         if answer.done():
             return

@@ -1,6 +1,6 @@
-"""How an item lies in the table: its attributes, its indexes, its size.
+"""How an item is stored in the table: its attributes, its indexes, its size.
 
-Names of attributes are billed bytes, so they are short; what is zero, empty or ``None`` is left out.
+Names of attributes are billed bytes, so they are short; zero, empty values and ``None`` are left out.
 
 | attribute | holds |
 |---|---|
@@ -12,10 +12,10 @@ Names of attributes are billed bytes, so they are short; what is zero, empty or 
 | ``xm`` | expires_at (milliseconds) |
 | ``x`` | the same in whole seconds, rounded up, for DynamoDB's TTL; not of heads |
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
-| ``n`` | the nonce of the last write, by which a write that is sent again knows itself |
+| ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
 
-A head has no ``x``: TTL would delete it and leave its journal behind, which an execution that is started anew under the
-same id would take for its own.
+A head has no ``x``: TTL would delete it and leave its journal behind, and an execution started again under the same id
+would take that for its own.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from holdfast.errors import InvalidInput, PayloadTooLarge, StoreUnusable
 from holdfast.items import HEAD, Item
 
 Attributes = dict[str, dict[str, Any]]
-"""An item as DynamoDB's interface has it: the value of each attribute under the name of its type."""
+"""An item in DynamoDB's interface: the value of each attribute under the name of its type."""
 
 DUE_INDEX: Final = "due"
 
 SHARDS: Final = ("0", "1", "2", "3")
-"""The index is kept in so many parts, because one part takes 1,000 writes a second.
+"""The index has this many parts, because one part takes 1,000 writes a second.
 
-Never change them: what is in the table would not be found."""
+Never change it: stored heads would not be found."""
 
 COMPRESSED_FROM_BYTES: Final = 512
-"""A body of so many bytes may be what makes an item two kilobytes instead of one. Packing a kilobyte takes some 20
+"""A body of this many bytes may be what makes an item two kilobytes instead of one. Packing a kilobyte takes some 20
 microseconds; the request takes milliseconds."""
 
 LARGEST_COMPRESSED_BYTES: Final = 64 * 2**20
-"""No body of more bytes is compressed, or comes out of one: 400 KB can become 400 MB."""
+"""No larger body is compressed or unpacked: 400 KB can become 400 MB."""
 
 COMPRESSION_LEVEL: Final = 3
 
 LARGEST_ITEM_BYTES: Final = 380 * 1024
-"""Where we stop, of the 400 KB that DynamoDB takes: what it counts, and we estimate, may differ a little."""
+"""Our limit, below the 400 KB of DynamoDB: its count and our estimate may differ a little."""
 
 LONGEST_PARTITION_BYTES: Final = 2048
 LONGEST_SORT_BYTES: Final = 1024
@@ -63,15 +63,17 @@ def text(value: str) -> dict[str, Any]:
 
 
 def key(partition: str, sort: str) -> Attributes:
-    """The key of an item. Raises ``InvalidInput`` if DynamoDB would not have it."""
+    """The key of an item. Raises ``InvalidInput`` if DynamoDB would refuse it."""
     for value, longest in ((partition, LONGEST_PARTITION_BYTES), (sort, LONGEST_SORT_BYTES)):
         if not 0 < len(_utf8(value)) <= longest:
-            raise InvalidInput(f"a key has between 1 and {longest} bytes, and {value[:50]!r}… has {len(_utf8(value))}")
+            raise InvalidInput(
+                f"a key must have between 1 and {longest} bytes, and {value[:50]!r}… has {len(_utf8(value))}"
+            )
     return {"p": text(partition), "s": text(sort)}
 
 
 def shard_of(partition: str) -> str:
-    """The part of the index that a head belongs in."""
+    """The part of the index to which a head belongs."""
     return SHARDS[zlib.crc32(partition.encode()) % len(SHARDS)]
 
 
@@ -85,7 +87,7 @@ def body_attribute(body: bytes) -> tuple[str, bytes]:
 
 
 def encode(item: Item, nonce: bytes) -> Attributes:
-    """An item as it is stored by the write with this nonce. Raises ``PayloadTooLarge``, ``InvalidInput``."""
+    """An item as the write with this nonce stores it. Raises ``PayloadTooLarge``, ``InvalidInput``."""
     wire = key(item.partition, item.sort) | {"n": {"B": nonce}}
     if item.status:
         wire["st"] = text(item.status)
@@ -107,7 +109,7 @@ def encode(item: Item, nonce: bytes) -> Attributes:
 
 
 def decode(wire: Attributes) -> Item:
-    """The item that is stored like this. Raises ``StoreUnusable`` if it was damaged."""
+    """The item of these stored attributes. Raises ``StoreUnusable`` if it was damaged."""
     return Item(
         partition=wire["p"]["S"],
         sort=wire["s"]["S"],
@@ -123,21 +125,21 @@ def decode(wire: Attributes) -> Item:
 
 
 def ttl_seconds(expires_at: int) -> int:
-    """When TTL may delete what expires then: never earlier."""
+    """When TTL may delete an item that expires then: never earlier."""
     return -(-expires_at // 1000)
 
 
 def size_bytes(wire: Attributes) -> int:
-    """What DynamoDB counts as the size of an item, or a little more ("Item sizes and formats", developer guide)."""
+    """The size of an item as DynamoDB counts it, or a little more ("Item sizes and formats", developer guide)."""
     return sum(len(name) + _value_bytes(value) for name, value in wire.items())
 
 
 def check_size(size: int, partition: str, sort: str) -> None:
-    """Raise ``PayloadTooLarge`` for an item that DynamoDB would not take, before it is sent."""
+    """Raise ``PayloadTooLarge`` for an item that DynamoDB would refuse, before it is sent."""
     if size > LARGEST_ITEM_BYTES:
         raise PayloadTooLarge(
-            f"the item {partition!r} / {sort!r} would have {size:,} bytes, and DynamoDB holds {LARGEST_ITEM_BYTES:,} "
-            "of ours. Nothing was written. Keep large values elsewhere, and their names here"
+            f"the item {partition!r} / {sort!r} would have {size:,} bytes, and DynamoDB stores {LARGEST_ITEM_BYTES:,} "
+            "of ours. Nothing was written. Store large values elsewhere, and their names here"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the requests cost: requests and capacity units are the bill."""
+"""The cost of requests: requests and capacity units make the bill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRITE_UNIT_BYTES: Final = 1024
 
 
 class Usage(Struct):
-    """What one kind of request has used so far. Units are DynamoDB's: 1 KB written, 4 KB read consistently."""
+    """The usage of one kind of request so far. Units are DynamoDB's: 1 KB written, 4 KB read consistently."""
 
     requests: int = 0
     write_units: float = 0.0
@@ -20,23 +20,23 @@ class Usage(Struct):
 
 
 class Meter:
-    """Counts every attempt, those that failed included. One per store; ``usage`` is by DynamoDB's operation."""
+    """Counts every attempt, failed ones included. One per store; ``usage`` is by DynamoDB's operation."""
 
     def __init__(self) -> None:
         self.usage: dict[str, Usage] = {}
 
     def sent(self, operation: str) -> None:
-        """A request leaves."""
+        """A request is sent."""
         self._of(operation).requests += 1
 
     def answered(self, operation: str, answer: dict[str, Any]) -> None:
-        """DynamoDB says in its answer what the request has used, indexes included."""
+        """DynamoDB's answer says how many units the request used, indexes included."""
         told: Any = answer.get("ConsumedCapacity") or {}
         tables: list[dict[str, Any]] = [told] if "CapacityUnits" in told else list(told)
         self._add(operation, sum(each["CapacityUnits"] for each in tables))
 
     def refused(self, operation: str, item_bytes: int) -> None:
-        """A refused write is billed by the size of the item that is there, and its answer does not say so.
+        """A refused write is billed by the size of the existing item, and its answer does not say so.
 
         ("Read and write operations", developer guide: a condition that does not hold consumes write units too.)
         """
@@ -57,7 +57,7 @@ class Meter:
         )
 
     def reset(self) -> None:
-        """Begin again at nothing."""
+        """Reset all counters."""
         self.usage.clear()
 
     def _of(self, operation: str) -> Usage:
@@ -72,5 +72,5 @@ class Meter:
 
 
 def write_units(size_bytes: int) -> int:
-    """The units of writing so many bytes: each begun kilobyte, and one at least."""
+    """The units of writing this many bytes: each begun kilobyte, at least one."""
     return max(1, -(-size_bytes // WRITE_UNIT_BYTES))

@@ -1,9 +1,9 @@
-"""What everything on AWS is called, given the prefix of a home. Who makes it and who uses it read this page.
+"""The names of everything on AWS, given the prefix of a home: for the code that creates it and the code that uses it.
 
 | name | what |
 |---|---|
 | ``<prefix>-holdfast`` | the table, the event bus, the Scheduler group, the function, the dashboard |
-| ``<prefix>-holdfast-doorbell`` | the queue of hints, and ``…-doorbell-dead`` for those that nobody could take |
+| ``<prefix>-holdfast-doorbell`` | the queue of hints, and ``…-doorbell-dead`` for hints that could not be handled |
 | ``<prefix>-holdfast-ordered.fifo`` | the ordered source into actors, and ``…-ordered-dead.fifo`` |
 | ``<prefix>-holdfast-blobs-<account>-<region>`` | the bucket of large values, unless the home's URL names another |
 """
@@ -16,14 +16,14 @@ DOORBELL: Final = "doorbell"
 ORDERED: Final = "ordered"
 
 LIVE: Final = "live"
-"""The alias of the version of the function that rings and sweeps reach."""
+"""The alias of the function's version that gets wake-ups and sweeps."""
 
 SWEEP_INPUT: Final = {"holdfast": "sweep"}
-"""What the function is called with once a minute."""
+"""The event with which the function is invoked once a minute."""
 
 
 def base(prefix: str) -> str:
-    """The name of what there is one of: table, bus, Scheduler group, function.
+    """The name of everything that exists once: table, bus, Scheduler group, function.
 
     >>> base("shop")
     'shop-holdfast'
@@ -41,7 +41,7 @@ def queue(prefix: str, which: str, *, dead: bool = False) -> str:
 
 
 def metrics(prefix: str) -> str:
-    """The namespace of the metrics of a home: those that sweeps tell of, and those that are counted in its logs."""
+    """The namespace of the metrics of a home: those of sweeps, and those that are counted in its logs."""
     return f"Holdfast/{prefix}"
 
 

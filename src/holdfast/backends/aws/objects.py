@@ -1,7 +1,7 @@
-"""Requests to one bucket of S3: each sent until it is answered, within a time, and counted.
+"""Requests to one bucket of S3: each sent until it is answered, within a time limit, and counted.
 
-Every request here may be sent again: what is put under a key is always the same content, and what is deleted is named
-by its version's tag. S3 reads what it has acknowledged ("Amazon S3 data consistency model", user guide).
+Every request here may be sent again: the content under a key is always the same, and a deletion names the version's
+tag. S3 reads what it has acknowledged ("Amazon S3 data consistency model", user guide).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.errors import HoldfastError, StoreUnavailable, StoreUnusable
 
 MISSING: Final = frozenset({"404", "InvalidRange", "NoSuchKey", "NotFound"})
 AT_ONCE: Final = 8
-"""So many requests are under way at once, because each has its bytes in memory."""
+"""The most requests at once, because each has its bytes in memory."""
 
 RIGHTS: Final = "s3:GetObject, PutObject and ListBucket, and to clean up DeleteObject"
 
 
 class ObjectMissing(Exception):
-    """There is nothing under the key, or nothing so far behind its beginning."""
+    """There is no object under the key, or it is shorter than the requested range."""
 
 
 class ObjectChanged(Exception):
@@ -32,7 +32,7 @@ class ObjectChanged(Exception):
 
 
 class Objects:
-    """One bucket, through a connection. ``meter`` counts the attempts: they are what S3 bills."""
+    """One bucket, through a connection. ``meter`` counts the attempts, which S3 bills."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Objects:
             self.meter.sent(operation)
             try:
                 async with asyncio.timeout_at(deadline):
-                    # A copy: botocore leaves a body in it that is used up, and sent again would be empty.
+                    # A copy: botocore leaves a consumed body in it, which would be empty if sent again.
                     return await self._connection.send(operation, dict(parameters))
             except Exception as error:
                 if (final := _final(error, self.bucket)) is not None:
@@ -86,10 +86,11 @@ class Objects:
 
 
 def _final(error: Exception, bucket: str) -> Exception | None:
-    """What the caller shall hear; ``None`` if the request is worth another attempt.
+    """The error for the caller; ``None`` if the request is worth another attempt.
 
-    A 409 says that another write to the key was under way ("How to prevent object overwrites with conditional writes",
-    user guide), a 503 that requests come too fast ("Best practices design patterns: optimizing Amazon S3 performance").
+    A 409 means that another write to the key was under way ("How to prevent object overwrites with conditional writes",
+    user guide), a 503 that requests are too frequent ("Best practices design patterns: optimizing Amazon S3
+    performance").
     """
     if isinstance(error, HoldfastError):
         return error
@@ -106,5 +107,5 @@ def _final(error: Exception, bucket: str) -> Exception | None:
     if code == "NoSuchBucket":
         return StoreUnusable(f"there is no bucket {bucket}: create it, or correct ?bucket=… in the home's URL")
     if name == "ParamValidationError" or (400 <= status < 500 and status not in (408, 409, 429)):
-        return StoreUnusable(f"the bucket {bucket} does not take a request of Holdfast's ({error})")
+        return StoreUnusable(f"the bucket {bucket} refuses a request of Holdfast ({error})")
     return None

@@ -27,14 +27,14 @@ LARGEST_TRANSACTION_ITEMS: Final = 100
 LARGEST_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
 BOUNDS: Final = Bounds(writes=LARGEST_TRANSACTION_ITEMS, body_bytes=LARGEST_TRANSACTION_BYTES * 3 // 4)
-"""What one call of the store takes; a quarter is left for keys and headers, of which each may have a few kilobytes.
+"""The most that one call of the store takes; a quarter is left for keys and headers, a few kilobytes each.
 
 ("TransactWriteItems", API reference: up to 100 actions, and no more than 4 MB of items.)
 """
 
 
 class Request(Struct, frozen=True):
-    """What to send: an operation of DynamoDB, its parameters, and the bytes it writes, which are billed."""
+    """A request: an operation of DynamoDB, its parameters, and the bytes it writes, which are billed."""
 
     operation: str
     parameters: dict[str, Any]
@@ -49,14 +49,14 @@ class Writing(Struct, frozen=True):
     token: str
 
     def one(self, write: Write) -> Request:
-        """The request for a single write. Its answer to a refusal is the item that is there."""
+        """The request for a single write. A refusal carries the existing item."""
         operation, parameters, size = self._prepared(write)
         if isinstance(write, Update) and write.load:
             parameters["ReturnValues"] = "ALL_NEW"
         return Request(f"{operation}Item", parameters | {"ReturnConsumedCapacity": "TOTAL"}, (size,))
 
     def several(self, writes: Sequence[Write]) -> Request:
-        """The request for several writes, all or nothing; it costs twice as much as they would one by one.
+        """The request for several writes, all or nothing; it costs twice as much as single writes.
 
         Raises ``InvalidInput`` and ``PayloadTooLarge`` over the limits of DynamoDB.
         """
@@ -87,7 +87,7 @@ class Writing(Struct, frozen=True):
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():
-                # An update makes no item that is not there, whatever its condition says.
+                # An update creates no missing item, whatever its condition says.
                 operation, when = "Update", AllOf((EXISTS, write.when))
                 change = _Change(write, words, self)
                 size = change.size

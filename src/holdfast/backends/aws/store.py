@@ -32,10 +32,10 @@ from holdfast.items import HEAD, Item, Put, Update, Write, place
 from holdfast.ports import SALT_PARTITION, SALT_SORT, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
-"""The most items one page holds, whatever limit the caller names."""
+"""The most items one page holds, whatever limit the caller gives."""
 
 SCAN_REQUESTS: Final = 50
-"""So many megabytes of the table one page of ``scan`` looks through at most; it may then hold less than was asked."""
+"""The most megabytes of the table that one page of ``scan`` reads; the page may then be shorter than requested."""
 
 NONCE_BYTES: Final = 8
 
@@ -43,15 +43,14 @@ NONCE_BYTES: Final = 8
 class DynamoStore:
     """Items in a table.
 
-    Writes of one partition are applied in the order of their calls, also across several items; those of different
-    partitions side by side. Reads are consistent, except that ``due`` may not see yet what was written a moment ago.
+    Writes of one partition are applied in the order of their calls, also across several items; writes of different
+    partitions concurrently. Reads are consistent, except that ``due`` may not see the latest writes yet.
 
-    A write whose answer was lost is sent again, and recognises itself by its nonce. If it cannot tell what became of
-    it, because somebody else has changed the item meanwhile, it ends in ``StoreUnavailable``, as one without an answer
-    does.
+    A write whose answer was lost is sent again, and recognises itself by its nonce. If another writer has changed the
+    item meanwhile, its outcome is unknown, and it ends in ``StoreUnavailable``, like a write without an answer.
 
-    Leased heads are due by their ``due_at``, which their owners leave where it is: so ``due`` finds what a dead process
-    has left behind, and a lease costs nothing beside its write. One with nothing due is found by whoever calls next.
+    Leased heads are due by their ``due_at``, which their owners leave unchanged. So ``due`` finds what a dead process
+    has left behind, and a lease costs no more than its write. A head with nothing due is found by its next caller.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class DynamoStore:
 
     async def _several(self, writes: Sequence[Write], writing: Writing) -> Sequence[Item | None]:
         try:
-            # Sent again, it is known by its token for ten minutes: an answer to it is the answer to the first.
+            # Sent again, it is recognised by its token for ten minutes: its answer is the answer to the first.
             await self._transport.write(writing.several(writes))
         except RequestRefused as refused:
             assert isinstance(refused.failure, Cancelled)
@@ -114,14 +113,14 @@ class DynamoStore:
         return [await self._load(write, writing) for write in writes]
 
     async def _load(self, write: Write, writing: Writing) -> Item | None:
-        """What an update in a transaction left: DynamoDB does not answer it, so it is read."""
+        """The item after an update in a transaction: DynamoDB does not return it, so it is read."""
         if not (isinstance(write, Update) and write.load):
             return None
         there = await self._get(write.partition, write.sort)
         if there is None or not _is_mine(there, writing.nonce):
             raise StoreUnavailable(
-                f"the write was applied, and {write.partition!r} / {write.sort!r} was changed by somebody else before "
-                "it could be read: send it again and look"
+                f"the write was applied, and {write.partition!r} / {write.sort!r} was changed by another writer before "
+                "it could be read: send it again and read the item"
             )
         return decode(there)
 
@@ -129,7 +128,7 @@ class DynamoStore:
         if doubtful:
             return StoreUnavailable(
                 f"the answer of the table {self.table} to a write was lost, and the item has changed since: the write "
-                "may or may not have been applied. Send it again and look"
+                "may or may not have been applied. Send it again and read the item"
             )
         return Refused(index, None if there is None else decode(there))
 
@@ -165,13 +164,13 @@ class DynamoStore:
         return Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Without bodies of what moved on; leased heads have a ``due_at`` too."""
+        """See ``Store.due``. Without bodies of heads that have changed; leased heads have a ``due_at`` too."""
         self._check_open()
         return await find_due(self._transport, self.table, before, after, _page_items(limit))
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
-        """See ``Store.scan``; in no order. For people who look, not for programs: it reads the whole table, journals
-        included, at one unit for each 4 KB. An index of heads would cost a unit for each head instead, always.
+        """See ``Store.scan``; in no order. For people, not for programs: it reads the whole table, journals included,
+        at one unit for each 4 KB. An index of heads would instead cost a unit for each head, always.
         """
         self._check_open()
         wanted = _page_items(limit)
@@ -185,7 +184,7 @@ class DynamoStore:
             last = answer.get("LastEvaluatedKey")
             after = None if last is None else cursor_of(last)
             if (len(found) >= wanted and after is not None) or len(found) > wanted:
-                # Not where DynamoDB has stopped, which may be at something that was not asked for.
+                # Not where DynamoDB has stopped: that may be at an item that was not requested.
                 found, after = found[:wanted], cursor_of(found[wanted - 1])
             if len(found) == wanted or after is None:
                 break

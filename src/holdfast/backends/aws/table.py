@@ -1,4 +1,4 @@
-"""Making the table."""
+"""Creating the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE_SECONDS: Final = 0.5
 
 
 def table_definition(table: str) -> dict[str, Any]:
-    """The table, as CreateTable wants it: paid per request, with one index of keys only."""
+    """The table, for CreateTable: billed per request, with one index of keys only."""
     attributes = {"p": "S", "s": "S", "q": "S", "d": "N"}
     return {
         "TableName": table,
@@ -34,9 +34,9 @@ def _keys(partition: str, sort: str) -> list[dict[str, str]]:
 
 
 async def create_table(connection: Connection, table: str) -> bool:
-    """Create the table unless it is there, with expiry (TTL) and point-in-time recovery switched on, and wait for it.
+    """Create the table unless it exists, with expiry (TTL) and point-in-time recovery switched on, and wait for it.
 
-    Answers whether it was not there before.
+    Returns whether it was created.
 
     Needs more rights than a worker has: dynamodb:CreateTable, DescribeTable, UpdateTimeToLive,
     UpdateContinuousBackups. Raises ``StoreUnusable`` with the reason, also if another kind of table has this name.
@@ -49,9 +49,9 @@ async def create_table(connection: Connection, table: str) -> bool:
             break
         await asyncio.sleep(PAUSE_SECONDS)
     else:
-        raise StoreUnavailable(f"the table {table} is still being created; look again later")
+        raise StoreUnavailable(f"the table {table} is still being created; check again later")
     expiry = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}, "TableName": table}
-    # Refused where it is switched on already.
+    # Refused if it is switched on already.
     await _ask(connection, table, "UpdateTimeToLive", expiry, but=("ValidationException",))
     recovery = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}, "TableName": table}
     # DynamoDB Local does not know the operation.
@@ -64,12 +64,12 @@ def _check_is_ours(described: dict[str, Any], table: str) -> None:
     keys = {each["IndexName"]: each["KeySchema"] for each in described.get("GlobalSecondaryIndexes", ())}
     missing = [each["IndexName"] for each in wanted["GlobalSecondaryIndexes"] if each != _index(each, keys)]
     if described["KeySchema"] != wanted["KeySchema"] or missing:
-        lacks = f"it lacks {', '.join(missing)}" if missing else "its key is another"
-        raise StoreUnusable(f"there is a table {table}, and it is none of Holdfast's: {lacks}. Use another prefix")
+        lacks = f"it lacks {', '.join(missing)}" if missing else "its key is different"
+        raise StoreUnusable(f"the table {table} exists but is not Holdfast's: {lacks}. Use another prefix")
 
 
 def _index(wanted: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
-    """The index of that name as it is there."""
+    """The existing index of that name."""
     return wanted | {"KeySchema": keys.get(wanted["IndexName"])}
 
 
@@ -79,7 +79,7 @@ async def _ask(
     try:
         return await connection.send(operation, parameters)
     except Exception as error:
-        response: Any = getattr(error, "response", None) or {}  # botocore's errors of connections have one that is None
+        response: Any = getattr(error, "response", None) or {}  # in botocore's errors of connections it is None
         if response.get("Error", {}).get("Code") in but:
             return {}
         failure = explained(error, table)

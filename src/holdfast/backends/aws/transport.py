@@ -1,4 +1,4 @@
-"""One narrow way for every request: sent until it is answered, within a time, each attempt counted."""
+"""The one way for every request: sent until it is answered, within a time limit, each attempt counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.backends.aws.requests import Request
 from holdfast.errors import StoreUnavailable
 
 PATIENCE_SECONDS: Final = 8.0
-"""How long a request is tried before its caller hears that the store does not answer."""
+"""How long a request is tried before its caller gets ``StoreUnavailable``."""
 
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 1.0
@@ -32,9 +32,9 @@ class RequestRefused(Exception):
 class Transport:
     """Sends requests about one table.
 
-    A request that was turned away, for its rate or for a transaction in its way, and one whose answer was lost, is
-    sent again, after a pause drawn at random from a range that doubles ("Error retries and exponential backoff",
-    developer guide). A write sent again carries the same nonce, so that it knows itself.
+    A request that was turned away because of its rate or a concurrent transaction, or whose answer was lost, is sent
+    again after a pause drawn at random from a range that doubles ("Error retries and exponential backoff", developer
+    guide). A write sent again carries the same nonce, by which it is recognised.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Transport:
         Raises ``RequestRefused``; ``StoreUnavailable`` if there was no answer in time, which for a write may mean that
         it was applied; ``StoreUnusable`` with the remedy; ``PayloadTooLarge``.
         """
-        async with self._slots:  # who waits for his turn here has sent nothing yet, so his time has not begun
+        async with self._slots:  # a request that waits here was not sent yet, so its time has not begun
             return await self._until_answered(request)
 
     async def _until_answered(self, request: Request) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Transport:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _failed(self, error: Exception, request: Request, *, doubtful: bool) -> NotApplied | AnswerLost:
-        """Why the attempt failed, if it is worth another; else raises what the caller shall hear."""
+        """Why the attempt failed, if it is worth another; else raises the error for the caller."""
         match explained(error, self._table):
             case Hopeless(hopeless):
                 raise hopeless from error

@@ -1,7 +1,7 @@
-"""The few tries that a request of SQS, the Scheduler, EventBridge or Lambda gets, and what its errors say.
+"""The few attempts for a request of SQS, the Scheduler, EventBridge or Lambda, and the meaning of its errors.
 
-What none of them achieves is done later by somebody else: a sweep, the next turn. So nobody waits for long, as is done
-for the table (``transport``). Errors of botocore are told apart by name, so that nothing here imports it.
+What fails here is done later by other means: a sweep, the next turn. So no caller waits for long, unlike for the table
+(``transport``). Errors of botocore are distinguished by name, so that nothing here imports it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ PAUSE_SECONDS: Final = 0.1
 
 
 async def pause_before(attempt: int) -> None:
-    """The first attempt is at once, each later one after twice the pause of the one before."""
+    """The first attempt is at once, each later one after twice the previous pause."""
     if attempt:
         await asyncio.sleep(PAUSE_SECONDS * 2**attempt)
 
 
 def code_of(error: Exception) -> str:
-    """What AWS calls it, or the class of an error on the way there."""
+    """AWS's code of an error, or the class of an error on the way there."""
     response: Any = getattr(error, "response", None) or {}
     return str(response.get("Error", {}).get("Code") or type(error).__name__)
 
 
 def is_hopeless(error: Exception) -> bool:
-    """Whether it would be refused again: no such queue, no right to it, no credentials."""
+    """Whether it would be refused again: no such queue, no right, no credentials."""
     response: Any = getattr(error, "response", None)
     if response is None:
         return code_of(error) in {"NoCredentialsError", "NoRegionError", "ConfigurationError", "ParamValidationError"}

@@ -1,4 +1,4 @@
-"""What reads and writes of items use, worked out from the items: DynamoDB's arithmetic without DynamoDB.
+"""The units of reads and writes, calculated from the items: DynamoDB's arithmetic without DynamoDB.
 
 ("Read and write operations", "Global secondary indexes", "Amazon DynamoDB Transactions", developer guide.)
 ``tests/backends/aws/test_costs.py`` compares the same writes with what DynamoDB itself reports.
@@ -15,21 +15,21 @@ from holdfast.items import HEAD, Item
 
 READ_UNIT_BYTES: Final = 4096
 NONCE: Final = bytes(8)
-"""Of the length that every write has one of."""
+"""Of the length that every nonce has."""
 
 
 def stored_bytes(item: Item | None) -> int:
-    """The size that DynamoDB counts, compression included. Raises ``PayloadTooLarge`` for what would not fit."""
+    """The size that DynamoDB counts, compression included. Raises ``PayloadTooLarge`` if it does not fit."""
     return 0 if item is None else size_bytes(encode(item, NONCE))
 
 
 def item_units(before: Item | None, after: Item | None) -> int:
-    """The write units of an item that becomes another: the larger of both counts. Twice that in a transaction."""
+    """The write units of an item that becomes another: the larger of the two counts. Twice that in a transaction."""
     return write_units(max(stored_bytes(each) for each in (before, after)))
 
 
 def index_units(before: Item | None, after: Item | None) -> int:
-    """The write units of the entry that a write adds to the index, takes out of it or moves in it: that is two."""
+    """The write units of the entry that a write adds to the index, removes from it or moves in it; a move is two."""
     there, then = _due_entry(before), _due_entry(after)
     if there == then:
         return 0
@@ -37,7 +37,7 @@ def index_units(before: Item | None, after: Item | None) -> int:
 
 
 def units_of_read(sizes: Iterable[int]) -> int:
-    """The read units of one consistent read of items of these sizes, together; one at least."""
+    """The read units of one consistent read of items of these sizes, together; at least one."""
     return max(1, -(-sum(sizes) // READ_UNIT_BYTES))
 
 

@@ -17,8 +17,8 @@ from holdfast.ports import Ring
 
 GONE: Final = "ResourceNotFoundException"
 BUSY: Final = frozenset({"RecursiveInvocationException", "ResourceConflictException", "TooManyRequestsException"})
-"""Besides what is a throttle everywhere: codes of ``Invoke`` that say "not now". The first is about a long chain of
-calls that cause each other; the next sweep begins a new chain.
+"""In addition to the usual throttles: codes of ``Invoke`` that mean "not now". The first is about a long chain of calls
+that cause each other; the next sweep begins a new chain.
 """
 
 
@@ -48,5 +48,5 @@ class LambdaVersions:
         raise StoreUnavailable(f"{version} may not have been called: {reason}")
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Call no more versions."""
         self._connection.close()

@@ -18,7 +18,7 @@ from holdfast.ports import Home
 
 
 def open_memory_home(name: str | None = None, *, data: MemoryData | None = None, owner: str | None = None) -> Home:
-    """Open a home on ``data`` (its own, fresh data if none is given).
+    """Open a home on ``data`` (new data of its own if none is given).
 
     ``name`` only labels the URL. ``owner`` is for simulations that need the same names in every run; it must be
     unique among the homes that share the data.

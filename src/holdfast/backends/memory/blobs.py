@@ -8,7 +8,7 @@ from holdfast.backends.memory.data import MemoryData, StoredBlob
 
 
 class MemoryBlobs:
-    """Blobs beside the items of one simulated database."""
+    """Blobs next to the items of one simulated database."""
 
     def __init__(self, data: MemoryData) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""A bus in memory, for tests: what it has taken can be looked at."""
+"""A bus in memory, for tests: the accepted events can be inspected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.ports import BusEvent, NotTaken, Unfit
 
 
 class MemoryBus:
-    """A bus that takes everything, and sends it nowhere.
+    """A bus that accepts everything, and delivers nothing.
 
     >>> import asyncio
     >>> bus = MemoryBus()

@@ -10,7 +10,7 @@ from holdfast.ports import Seen
 
 
 class Entry(Struct):
-    """What is known under a key. Times are milliseconds by the cache's clock."""
+    """The entry of a key. Times are milliseconds by the cache's clock."""
 
     value: bytes | None = None
     version: int | None = None
@@ -93,4 +93,4 @@ class MemoryCache:
             entry.value = entry.version = entry.token = None
 
     async def close(self) -> None:
-        """See ``Cache.close``. The data stay with whoever holds them."""
+        """See ``Cache.close``. The data stay with their ``CacheData``."""

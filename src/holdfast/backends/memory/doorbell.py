@@ -9,7 +9,7 @@ from holdfast.backends.memory.data import MemoryData
 
 
 class MemoryDoorbell:
-    """Rings the other homes that share the data, in the loop's next tick."""
+    """Wakes the other homes that share the data, in the loop's next tick."""
 
     def __init__(self, data: MemoryData, owner: str) -> None:
         assert owner not in data.listeners, f"owner {owner!r} is already open"
@@ -24,7 +24,7 @@ class MemoryDoorbell:
                 asyncio.get_running_loop().call_soon(self._pass_on, owner, partition)
 
     def _pass_on(self, owner: str, partition: str) -> None:
-        # Looked up only now: the peer may have closed, or begun to listen, since the ring.
+        # Looked up only now: the peer may have closed, or begun to listen, since the wake-up.
         self._data.listeners.get(owner, _ignore)(partition)
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
@@ -45,4 +45,4 @@ class MemoryDoorbell:
 
 
 def _ignore(partition: str | None) -> None:
-    """What a home does with rings before it listens."""
+    """What a home does with wake-ups before it listens."""

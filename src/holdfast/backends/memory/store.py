@@ -1,6 +1,6 @@
-"""The reference model of the ``Store`` port: dictionaries, and ``items.holds`` taken at its word.
+"""The reference model of the ``Store`` port: dictionaries, and ``items.holds`` as it is written.
 
-Every other store is tested against this one, so it prefers the obvious to the fast: ``due`` and ``scan`` look at
+Every other store is tested against this one, so it prefers the obvious to the fast: ``due`` and ``scan`` read
 every head.
 """
 
@@ -16,7 +16,7 @@ from holdfast.items import HEAD, Item, Put, Update, Write, holds, place, updated
 from holdfast.ports import BLOB_MARK, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
-"""The most items one page holds, whatever limit the caller names."""
+"""The most items one page holds, whatever limit the caller gives."""
 
 
 class MemoryStore:
@@ -134,7 +134,7 @@ class MemoryStore:
         for partition, entity in self.data.partitions.items():
             head = entity.get(HEAD)
             whole = head is not None and _expired(head, now)
-            # The head goes last, so that a purge that stops at its limit finds the rest next time.
+            # The head is deleted last, so that a purge that stops at its limit finds the rest next time.
             doomed += [
                 (partition, sort)
                 for sort in sorted(entity, key=lambda sort: sort == HEAD)
@@ -151,7 +151,7 @@ class MemoryStore:
         return len(doomed[:limit]) + len(unneeded)
 
     async def close(self) -> None:
-        """See ``Store.close``. The data stay with whoever holds the ``MemoryData``."""
+        """See ``Store.close``. The data stay in the ``MemoryData``."""
         self._closed = True
 
     def _check_open(self) -> None:
@@ -173,7 +173,7 @@ def _number(cursor: str) -> int:
     try:
         return int(cursor)
     except ValueError:
-        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass on what a page answered") from None
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page") from None
 
 
 def _due(head: Item) -> int | None:
@@ -185,11 +185,11 @@ def _expired(item: Item, now: int) -> bool:
 
 
 def _digest(body: bytes) -> str:
-    """Of the blob that a body refers to."""
+    """The digest of the blob to which a body refers."""
     return body[len(BLOB_MARK) :][:64].decode() if body.startswith(BLOB_MARK) else ""
 
 
 def _page(found: list[tuple[str, Item]], limit: int) -> Page:
-    """The first items of ``found``, each given with the cursor that goes on behind it."""
+    """The first items of ``found``; each comes with the cursor that continues behind it."""
     kept = found[: max(1, min(limit, PAGE_ITEMS))]
     return Page(tuple(item for _, item in kept), cursor=kept[-1][0] if len(kept) < len(found) else None)

@@ -1,7 +1,7 @@
-"""Redis, as a cache and for sessions only: nothing that must survive is kept here.
+"""Redis, as a cache and for sessions only: it stores nothing that must survive.
 
 Every change is one Lua script, which Redis runs whole or not at all, by Redis's own clock (see "Scripting with Lua" and
-the page of the command TIME in its documentation). No decision is taken on an answer that may be out of date by then.
+the page of the command TIME in its documentation). No decision rests on an answer that may be out of date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way to a Redis: scripts go out, answers come back, and whatever else happens is ``StoreUnavailable``."""
+"""A connection to Redis: it runs scripts and returns answers; every other outcome is ``StoreUnavailable``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.texts import told_url
 
 CONNECT_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = 1.0
-"""A cache that is slower than the source it stands before is no use: whoever asks goes there instead."""
+"""A cache that is slower than its source is no use: the caller then uses the source."""
 
 Argument = str | bytes | int
 
@@ -29,18 +29,20 @@ class Connection:
                 url,
                 socket_connect_timeout=CONNECT_SECONDS,
                 socket_timeout=ANSWER_SECONDS,
-                retry=Retry(NoBackoff(), 0),  # whoever asks decides whether to ask again
+                retry=Retry(NoBackoff(), 0),  # the caller decides whether to try again
             )
         except ValueError:
-            # What the URL parser says may quote the password, too.
-            raise ConfigurationError(f"{told_url(url)!r} names no Redis; write redis://host:6379/0") from None
+            # The URL parser's message may quote the password.
+            raise ConfigurationError(
+                f"{told_url(url)!r} is not the URL of a Redis; write redis://host:6379/0"
+            ) from None
 
     def script(self, text: str) -> AsyncScript:
-        """A script to ``run``. Redis remembers it by its digest, and is told again if it has forgotten."""
+        """A script to ``run``. Redis keeps it under its digest, and gets it again if it was evicted."""
         return self._client.register_script(text)
 
     async def run(self, script: AsyncScript, keys: list[str], *arguments: Argument) -> Any:
-        """Run a script whole, and answer what it returns. Raises ``StoreUnavailable``: it may or may not have run."""
+        """Run a whole script, and return its result. Raises ``StoreUnavailable``: it may or may not have run."""
         try:
             return await script(keys=keys, args=arguments)
         except (RedisError, OSError, TimeoutError) as error:

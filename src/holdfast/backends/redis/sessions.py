@@ -46,7 +46,7 @@ for i = 2 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
 return 1
 """
 
-# A renamed key keeps its time to live too. One that is there already was moved by a call whose answer was lost.
+# A renamed key keeps its time to live too. If the new key exists already, a call whose answer was lost has moved it.
 MOVE: Final = """
 if redis.call('EXISTS', KEYS[2]) == 1 then return 1 end
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

@@ -14,9 +14,9 @@ from holdfast.token_file import token_beside
 
 
 async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
-    """Open the database file at ``path``, creating or migrating it, and this process's doorbell beside it.
+    """Open the database file at ``path``, creating or migrating it, and this process's doorbell next to it.
 
-    Everything is readable and writable by this user alone. Open after ``fork``, never before. Raises
+    Everything is readable and writable by this user alone. Open it after ``fork``, never before. Raises
     ``StoreUnusable`` with the reason and the remedy if the file cannot serve as a store: it is from a newer version,
     of another application, corrupt, or not writable. The home belongs to the running event loop; close its doorbell
     and its store when done.

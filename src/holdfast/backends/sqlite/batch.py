@@ -1,7 +1,7 @@
-"""One transaction for many calls: each call applies as a whole or not at all, and none of them sees the others' fate.
+"""One transaction for many calls: each call applies as a whole or not at all, independently of the others.
 
 The unit of atomicity is the call, the unit of durability is the batch: its answers may leave only after the commit
-(G7), which is the business of whoever runs it.
+(G7), which is the job of the code that runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds, place
 
 Job = Callable[["BatchRunner"], Any]
-"""Something to do inside the transaction other than a list of writes: atomic like a call, it answers any value."""
+"""Work inside the transaction other than a list of writes: atomic like a call, it returns any value."""
 
 Call = Sequence[Write] | Job
 
@@ -40,14 +40,14 @@ _NOTHING: Final[tuple[Item | None, ...]] = (None,)
 
 
 class Outcome(NamedTuple):
-    """What became of a call: an answer, or an error."""
+    """The outcome of a call: an answer, or an error."""
 
     answer: Any
     error: Exception | None = None
 
 
 class TransactionLostError(Exception):
-    """SQLite rolled the whole transaction back because of one call; ``index`` is that call's place in the batch."""
+    """SQLite rolled the whole transaction back because of one call; ``index`` is that call's position in the batch."""
 
     def __init__(self, index: int, error: Exception) -> None:
         super().__init__(index, error)
@@ -56,7 +56,7 @@ class TransactionLostError(Exception):
 
 
 class UsersError(Exception):
-    """What the user's own code in a transaction raised: it reaches the caller as it is."""
+    """An error of the user's own code in a transaction: it reaches the caller unchanged."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -76,7 +76,7 @@ class BatchRunner:
         self.statements = 0
         """How many statements ran, without BEGIN and COMMIT."""
         self.commit_seconds = 0.0
-        """How long the last COMMIT took: nearly all of it is waiting for the disk."""
+        """How long the last COMMIT took: nearly all of it is the wait for the disk."""
         self._is_full = False
         self._run = connection.cursor().execute
         self._changes = connection.changes
@@ -84,7 +84,7 @@ class BatchRunner:
     # ── The batch ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def run(self, calls: Sequence[Call]) -> list[Outcome]:
-        """Apply ``calls`` in their order in one transaction and commit it; answers their outcomes.
+        """Apply ``calls`` in their order in one transaction and commit it; returns their outcomes.
 
         Raises ``apsw.BusyError``, with nothing applied, if another process holds the write lock.
         """
@@ -98,7 +98,7 @@ class BatchRunner:
         return outcomes
 
     def _run_what_fits(self, calls: Sequence[Call], error: apsw.FullError) -> list[Outcome]:
-        """The disk is full, or too full for all of them: a large call must not take the small ones with it."""
+        """The disk is full, or too full for all of them: a large call must not make the small ones fail."""
         told = explained(error, self.path)
         if not self._is_full:
             self._is_full = True
@@ -113,7 +113,7 @@ class BatchRunner:
             return self._run_whole(calls)
         except apsw.FullError as error:
             return self._run_what_fits(calls, error)
-        except apsw.BusyError as error:  # the other half is committed, so nobody may run both again
+        except apsw.BusyError as error:  # the other half is committed, so they must not both run again
             return [Outcome(None, explained(error, self.path)) for _ in calls]
 
     def _run_whole(self, calls: Sequence[Call]) -> list[Outcome]:
@@ -126,15 +126,15 @@ class BatchRunner:
                 if isinstance(bare, apsw.BusyError):
                     raise bare from None
                 if callable(calls[lost.index]):
-                    # A user's ROLLBACK, or a blob that does not fit, must not cost the others their writes: once more,
-                    # without it. Nothing of this batch was answered yet, so nobody can tell.
+                    # A user's ROLLBACK, or a blob that does not fit, must not cost the others their writes: run it
+                    # again without that call. Nothing of this batch was answered yet, so the difference cannot be seen.
                     culprits[lost.index] = Outcome(None, self._told(lost.error, calls[lost.index]))
                     continue
-                # The disk failed: so it would for the next call.
+                # The disk failed, and would fail for the next call.
                 return [Outcome(None, explained(lost.error, self.path)) for _ in calls]
             except (apsw.BusyError, apsw.FullError):
                 raise
-            except (apsw.Error, StoreUnusable) as error:  # of BEGIN or COMMIT: it is everybody's
+            except (apsw.Error, StoreUnusable) as error:  # of BEGIN or COMMIT: it concerns all calls
                 return [Outcome(None, commit_failed(error, self.path)) for _ in calls]
 
     def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
@@ -176,8 +176,8 @@ class BatchRunner:
             return Outcome(None, self._told(raised, call))
 
     def _told(self, raised: Exception, call: Call) -> Exception:
-        """The error as the caller is to see it: SQLite's own by their names in our tree, or nobody would sit them out;
-        what the user's SQL, or a job of ours, raised itself as it is.
+        """The error as the caller gets it. SQLite's own errors become errors of our tree, or no caller would wait for
+        them to pass; an error of the user's SQL, or of a job of ours, stays as it is.
         """
         if isinstance(raised, UsersError):
             return raised.error
@@ -213,7 +213,7 @@ class BatchRunner:
             if not self._changes_a_row(text, parameters) and not (
                 write.item.sort != HEAD
                 and _holds_of_nothing(write.when)
-                # Either the item is there and the condition does not hold, or the head's row was missing.
+                # Either the item exists and the condition does not hold, or the head's row was missing.
                 and self._changes_a_row(ADD_PLACEHOLDER, (write.item.partition,))
                 and self._changes_a_row(text, parameters)
             ):
@@ -252,7 +252,7 @@ class BatchRunner:
         return self._changes() > 0
 
     def change(self, text: str, parameters: Sequence[Any]) -> int:
-        """Run a statement for a job; how many rows it changed."""
+        """Run a statement for a job; returns how many rows it changed."""
         self.statements += 1
         self._run(text, parameters)
         return self._changes()
@@ -260,7 +260,7 @@ class BatchRunner:
     # ── Transactional steps ─────────────────────────────────────────────────────────────────────────────────────────
 
     def transact(self, work: Callable[[GuardedCursor], tuple[Sequence[Write], Any]]) -> Any:
-        """Run the user's SQL, then apply the writes it answers. Part of ``SqlTransactions.transact``."""
+        """Run the user's SQL, then apply the writes that it returns. Part of ``SqlTransactions.transact``."""
         with self.guard.on() as cursor:
             try:
                 writes, value = contained_call(work, cursor)

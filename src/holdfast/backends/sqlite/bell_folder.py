@@ -1,7 +1,7 @@
-"""Where the bells of a database file are: a folder beside it that belongs to the file's owner, and to nobody else.
+"""Where the bells of a database file are: a folder next to it that belongs to the file's owner alone.
 
-It depends on the file alone, never on the environment of a process (``TMPDIR``, a private ``/tmp``): two processes that
-do not find each other's sockets would know nothing of each other.
+It depends on the file alone, never on the environment of a process (``TMPDIR``, a private ``/tmp``): two processes with
+different folders would not find each other's sockets.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ DESCRIPTORS: Final = Path("/proc/self/fd")
 """Where Linux lets a process name what it has open: a short way to a folder whose path is long."""
 
 DEAD: Final = ".dead"
-"""What the name of a socket ends with once it is known that no process has it open: the proof for all others."""
+"""The suffix of a socket's name once it is known that no process has it open: the proof for all others."""
 
 PROOF_SECONDS: Final = 60
-"""How long the proof stays. Leases that last longer are waited for."""
+"""How long the proof stays. Longer leases have to lapse."""
 
 BIND_TRIES: Final = 10
-"""How often something may remove the folder between its making and its use."""
+"""How often the folder may be removed between its creation and its use."""
 
 
 class BellFolder:
@@ -47,7 +47,7 @@ class BellFolder:
         self._way, self.close = _short_way(self.path)
 
     def address(self, name: str) -> str:
-        """What to bind or connect a socket to."""
+        """The address to which a socket is bound or connected."""
         return f"{self._way}/{name}"
 
     def bind(self, name: str) -> socket.socket:
@@ -55,8 +55,8 @@ class BellFolder:
         bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             bell.settimeout(0)
-            # Under a name that others overlook, then renamed: between its creation and the end of `bind` the socket
-            # refuses connections, and would be taken for a dead one's.
+            # Under a name that others ignore, then renamed: between its creation and the end of `bind` the socket
+            # refuses connections and would look like that of a dead process.
             unnoticed = self.path / f".{name}"
             unnoticed.unlink(missing_ok=True)
             bell.bind(self.address(unnoticed.name))
@@ -68,22 +68,22 @@ class BellFolder:
         return bell
 
     def changed_ns(self) -> int:
-        """When something came or went."""
+        """When an entry was last added or removed."""
         return self.path.stat().st_mtime_ns
 
     def names(self) -> list[str]:
-        """What is there now."""
+        """The present entries."""
         return [each.name for each in self.path.iterdir()]
 
     def bury(self, name: str) -> None:
-        """Nobody has this socket open, and nobody ever will: names are not used again. Others find the proof."""
+        """No process has this socket open, and none ever will: names are not used again. Leave the proof for others."""
         with suppress(OSError):
             proof = self.path / f"{name}{DEAD}"
             (self.path / name).rename(proof)
             os.utime(proof)
 
     def is_buried(self, name: str) -> bool:
-        """Whether it is proved that no process has this socket open."""
+        """Whether there is proof that no process has this socket open."""
         return (self.path / f"{name}{DEAD}").exists()
 
     def tidy(self) -> None:
@@ -108,21 +108,21 @@ def open_bell(path: str, owner: str) -> tuple[BellFolder, socket.socket]:
                 folder.close()
                 raise StoreUnusable(
                     f"no socket can be made in {folder.path}: {error.strerror or error}. Processes on one database"
-                    " meet there; keep the file on a local file system, in a folder that this user may use"
+                    " wake each other there; keep the file on a local file system, in a folder that this user may use"
                 ) from error
-    raise StoreUnusable(f"the folder for the bells of {path} keeps disappearing; does something clean up there?")
+    raise StoreUnusable(f"the folder for the bells of {path} is removed again and again; stop what cleans up there")
 
 
 def beside(path: str) -> Path:
-    """Where the bells of a database file are, whether or not any are there."""
+    """The folder for the bells of a database file, whether or not there are any."""
     return Path(f"{path}-bells")
 
 
 def bell_folder(path: str) -> Path:
-    """The folder for the database file at the real path ``path``, created if need be: ``<path>-bells``.
+    """The folder for the database file at the real path ``path``, created if necessary: ``<path>-bells``.
 
-    Raises ``StoreUnusable`` if another user could put sockets there, or take ours away, and ``FileNotFoundError`` if
-    something removed it meanwhile: try again.
+    Raises ``StoreUnusable`` if another user could add sockets there, or remove ours, and ``FileNotFoundError`` if
+    it was removed meanwhile: try again.
     """
     folder = beside(path)
     try:
@@ -133,19 +133,19 @@ def bell_folder(path: str) -> Path:
     except FileNotFoundError:
         raise
     except OSError as error:
-        msg = f"{folder} cannot be created: {error.strerror}. Processes on one database meet there; make room for it"
+        msg = f"{folder} cannot be created: {error.strerror}. Processes on one database use it; make room for it"
         raise StoreUnusable(msg) from error
     found = folder.lstat()  # of the folder itself: a symbolic link is not one
     if complaint := complaint_of(folder, found):
         raise StoreUnusable(complaint)
     if not stat.S_ISDIR(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o077:
-        msg = f"{folder} must be a folder of this user alone (mode 0700). Remove it; it is made anew"
+        msg = f"{folder} must be a folder of this user alone (mode 0700). Remove it; it is created again"
         raise StoreUnusable(msg)
     return folder
 
 
 def _short_way(folder: Path) -> tuple[str, Callable[[], None]]:
-    """A path to the folder for this process, and what gives it back. The sockets are in the folder, whatever it is."""
+    """A path to the folder for this process, and the function that frees it. The sockets are in the folder itself."""
     if len(os.fsencode(folder)) + NAME_BYTES <= ADDRESS_BYTES:
         return str(folder), _nothing
     if DESCRIPTORS.is_dir():
@@ -158,4 +158,4 @@ def _short_way(folder: Path) -> tuple[str, Callable[[], None]]:
 
 
 def _nothing() -> None:
-    """There is nothing to give back."""
+    """There is nothing to free."""

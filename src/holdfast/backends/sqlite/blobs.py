@@ -10,7 +10,7 @@ from holdfast.backends.sqlite.store import SqliteStore
 
 PIECE_BYTES: Final = 1024 * 1024
 
-# Whoever stores what is there already may be about to refer to it.
+# A writer that stores an existing blob may be about to refer to it.
 KEEP: Final = "UPDATE holdfast_blobs SET keep_until = max(keep_until, ?2) WHERE digest = ?1"
 ADD: Final = "INSERT INTO holdfast_blobs (digest, keep_until) VALUES (?1, ?2)"
 ADD_PIECE: Final = """
@@ -23,7 +23,7 @@ SELECT data FROM holdfast_blob_pieces WHERE blob = (SELECT number FROM holdfast_
 
 
 class SqliteBlobs:
-    """Blobs beside the items of one SQLite file."""
+    """Blobs next to the items of one SQLite file."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
@@ -41,7 +41,9 @@ class SqliteBlobs:
         await self._store.run(store)
 
     async def read(self, digest: str) -> AsyncIterator[bytes]:
-        """See ``Blobs.read``. Each piece is a read of its own: a slow reader holds no snapshot, and so no log."""
+        """See ``Blobs.read``. Each piece is a read of its own: a slow reader holds no snapshot, so the log can be
+        reset.
+        """
         place = 0
         while rows := self._store.rows(READ_PIECE, (digest, place)):
             yield rows[0][0]

@@ -1,4 +1,4 @@
-"""What can be said about an open database file, for ``holdfast doctor``. Reads only."""
+"""Facts about an open database file, for ``holdfast doctor``. Reads only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPANIONS: Final = ("", "-wal", "-shm")
 
 
 class Checkup(Struct, frozen=True, kw_only=True):
-    """The facts. ``modes`` are the permission bits by path; ``settings`` those in force on the writing connection."""
+    """The facts. ``modes`` are the permission bits by path; ``settings`` are those of the writing connection."""
 
     path: str
     sqlite_version: str
@@ -28,7 +28,7 @@ class Checkup(Struct, frozen=True, kw_only=True):
     settings: dict[str, int | str]
     modes: dict[str, int]
     foreign: list[str]
-    """Paths that belong to another user than this process's."""
+    """Paths that belong to a user other than this process's."""
     size_bytes: int
     log_bytes: int
     free_bytes: int

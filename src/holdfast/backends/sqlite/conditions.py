@@ -1,4 +1,4 @@
-"""Conditions as SQL: what ``items.holds`` says in Python, said about the row that is there.
+"""Conditions as SQL: the meaning of ``items.holds``, for the existing row.
 
 Compiling has two halves, so that the text of a statement is built once per shape and then found in a dictionary:
 ``shape_of`` turns a condition into a hashable shape and its parameters, ``sql_of`` turns a shape into SQL.
@@ -28,7 +28,7 @@ from holdfast.items import (
 )
 
 Value = str | int | bytes | None
-"""What a parameter may be. Never part of the text of a statement."""
+"""The types of parameters. They are never part of a statement's text."""
 
 Shape = tuple[type[Condition], int, tuple["Shape", ...]]
 """The kind of a condition, how many parameters it takes, and the shapes inside it."""
@@ -53,9 +53,9 @@ def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
 
 
 def sql_of(shape: Shape) -> str:
-    """An expression over the columns of a row that is there: true if, and only if, the condition holds.
+    """An expression over the columns of an existing row: true if, and only if, the condition holds.
 
-    NULL counts as false (https://sqlite.org/lang_expr.html), which is right as the algebra has no "not".
+    NULL counts as false (https://sqlite.org/lang_expr.html), which is right because the algebra has no "not".
     """
     kind, count, inside = shape
     if kind is Always or kind is Exists:
@@ -82,7 +82,7 @@ def sql_of(shape: Shape) -> str:
 
 
 def holds_of_nothing(shape: Shape) -> bool:
-    """Whether the condition holds where there is no item. That depends on its shape alone."""
+    """Whether the condition holds without an item. That depends on its shape alone."""
     kind, _, inside = shape
     if kind is AllOf:
         return all(holds_of_nothing(each) for each in inside)

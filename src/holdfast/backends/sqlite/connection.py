@@ -1,6 +1,6 @@
-"""Opening the database file: who may read it, which settings are in force, which version it has.
+"""Opening the database file: its permissions, its settings and its version.
 
-Open after ``fork``, never before: SQLite connections must not be carried across a fork
+Open it after ``fork``, never before: SQLite connections must not be carried across a fork
 (https://sqlite.org/howtocorrupt.html, section 2.6).
 """
 
@@ -30,19 +30,19 @@ OPEN_WAIT_MS: Final = 10_000
 """How long opening waits for other processes that are opening or migrating the same file."""
 
 READ_WAIT_MS: Final = 2_000
-"""How long a read waits. In WAL mode readers wait for nobody, except while a crashed process's log is recovered."""
+"""How long a read waits. In WAL mode readers do not wait, except while a crashed process's log is recovered."""
 
 CHECKPOINT_PAGES: Final = 1000
 """A commit that leaves the log longer than this copies it back into the file. Longer logs slow the commits down."""
 
 WAL_LIMIT_BYTES: Final = 16 * 2**20
-"""A log that once grew beyond this is cut back at the next reset (https://sqlite.org/pragma.html)."""
+"""A log that grew beyond this is truncated at the next reset (https://sqlite.org/pragma.html)."""
 
 COMPANIONS: Final = ("", "-wal", "-shm", "-journal")
-"""The file and what SQLite believes beside it: a log that it finds becomes part of the file."""
+"""The file, and the files next to it that SQLite trusts: a log found there becomes part of the file."""
 
 STATEMENT_CACHE: Final = 256
-"""More than the shapes of statement the store ever uses at once."""
+"""More than the number of statements that the store uses at once."""
 
 _COMMON: Final[Mapping[str, int | str]] = {
     "journal_mode": "wal",
@@ -68,7 +68,7 @@ READER_PRAGMAS: Final[Mapping[str, int | str]] = {**_COMMON, "wal_autocheckpoint
 
 
 def open_connections(path: str | os.PathLike[str]) -> tuple[str, Database, Database]:
-    """Open the file, creating or migrating it as needed. Answers its real path, the writer and the reader.
+    """Open the file, creating or migrating it as needed. Returns its real path, the writer and the reader.
 
     Raises ``StoreUnusable`` with the reason and the remedy if the file cannot serve as a store.
     """
@@ -77,10 +77,10 @@ def open_connections(path: str | os.PathLike[str]) -> tuple[str, Database, Datab
     opened: list[Database] = []
     try:
         for pragmas in (WRITER_PRAGMAS, READER_PRAGMAS):
-            # Appended at once, so that it is closed whatever fails after it.
+            # Appended at once, so that it is closed whatever fails afterwards.
             opened.append(_connect(real_path))
             _prepare(opened[-1], real_path, pragmas)
-        _check_ownership(Path(real_path))  # of what was opened: it may have been put there just before
+        _check_ownership(Path(real_path))  # of the opened file: it may have been put there just before
     except BaseException as error:
         for connection in opened:
             connection.close(force=True)
@@ -107,13 +107,13 @@ def check_sqlite_version() -> None:
 
 
 def settings_in_force(connection: Database, pragmas: Mapping[str, int | str]) -> list[str]:
-    """One line for each setting that is not as it should be."""
+    """One line for each wrong setting."""
     found = {name: connection.pragma(name) for name in pragmas}
     return [f"{name} is {found[name]!r}, not {value!r}" for name, value in pragmas.items() if found[name] != value]
 
 
 def _create(path: str | os.PathLike[str]) -> str:
-    """Make sure the file is there, readable by its owner alone if we created it; answers its real path."""
+    """Make sure that the file exists, readable by its owner alone if we created it; returns its real path."""
     named = os.fspath(path)
     if not named or named == ":memory:":
         msg = f"{named!r} is not a file. For a store without one use memory://"
@@ -124,7 +124,7 @@ def _create(path: str | os.PathLike[str]) -> str:
     _check_ownership(real)
     try:
         _create_directory(real.parent)
-        # O_EXCL: a file that is already there keeps its mode. SQLite gives -wal and -shm the mode of the file itself
+        # O_EXCL: an existing file keeps its mode. SQLite gives -wal and -shm the mode of the file itself
         # (https://sqlite.org/src, os_unix.c, findCreateFileMode), so 0600 here is 0600 for all three.
         descriptor = os.open(real, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -140,7 +140,7 @@ def _create(path: str | os.PathLike[str]) -> str:
 
 
 def _check_ownership(path: Path) -> None:
-    """Refuse a file, or a log of it, that another user owns or may write: what it says would be that user's word."""
+    """Refuse a file, or a log of it, that another user owns or may write: its content would be that user's."""
     for suffix in COMPANIONS:
         if complaint := complaint_of(f"{path}{suffix}"):
             raise StoreUnusable(complaint)
@@ -184,7 +184,7 @@ def _prepare(connection: Database, path: str, pragmas: Mapping[str, int | str]) 
 
 
 def _check_identity(connection: Database, path: str) -> None:
-    # One transaction, so that both numbers are of one moment: another process may be migrating the file. Outside a
+    # One transaction, so that both numbers are of the same moment: another process may be migrating the file. Outside a
     # transaction a savepoint begins one, inside it does no harm (https://sqlite.org/lang_savepoint.html).
     connection.execute("SAVEPOINT holdfast")
     try:
@@ -200,7 +200,7 @@ def _check_identity(connection: Database, path: str) -> None:
             )
             raise StoreUnusable(msg)
     elif application_id or version or has_tables:
-        # A file of the user's own is welcome as long as it leaves us the two numbers that tell whose and which it is.
+        # A file of the user's own is fine if it leaves us the two numbers for the application and the version.
         msg = (
             f"{path} belongs to another application (application_id {application_id:#x}, user_version {version})."
             " Choose another path"
@@ -209,7 +209,7 @@ def _check_identity(connection: Database, path: str) -> None:
 
 
 def _migrate(connection: Database, path: str) -> None:
-    """Bring the schema up to date in one transaction; a process that comes second finds it done."""
+    """Bring the schema up to date in one transaction; a second process finds it done."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         _check_identity(connection, path)
@@ -228,7 +228,7 @@ def _migrate(connection: Database, path: str) -> None:
 def _patiently(action: Callable[[], object]) -> None:
     """Retry ``action`` while the file is locked, up to ``OPEN_WAIT_MS``.
 
-    The busy timeout does not cover the change to WAL mode: SQLite answers BUSY at once where waiting could deadlock
+    The busy timeout does not cover the change to WAL mode: SQLite returns BUSY at once where waiting could deadlock
     (https://sqlite.org/c3ref/busy_handler.html).
     """
     give_up_at = elapsed_seconds() + OPEN_WAIT_MS / 1000

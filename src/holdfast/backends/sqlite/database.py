@@ -1,6 +1,6 @@
-"""The part of ``apsw.Connection`` that the store uses, with the types it uses it at.
+"""The part of ``apsw.Connection`` that the store uses, with narrower types.
 
-apsw's own stubs leave the types of rows so wide that every use of a row would need a cast.
+The types of rows in apsw's own stubs are so wide that every use of a row would need a cast.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class Rows(Protocol):
-    """The result of a statement, read as it is asked for (``apsw.Cursor``)."""
+    """The result of a statement, read on demand (``apsw.Cursor``)."""
 
     def __iter__(self) -> Iterator[Row]:
         """The rows that were not read yet."""
         ...
 
     def fetchall(self) -> list[Row]:
-        """The rows that were not read yet; the statement is over."""
+        """The rows that were not read yet; the statement ends."""
         ...
 
 
@@ -30,11 +30,11 @@ class Cursor(Rows, Protocol):
     """Runs one statement after another (``apsw.Cursor``)."""
 
     def execute(self, statements: str, bindings: Parameters = ()) -> Rows:
-        """Run up to the first row. What the cursor ran before is over."""
+        """Run up to the first row. The cursor's earlier statement ends."""
         ...
 
     def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - apsw's own signature
-        """End what it runs; ``force`` says that unread rows are no mistake."""
+        """End its statement; ``force`` says that unread rows are no mistake."""
         ...
 
 
@@ -69,7 +69,7 @@ class Database(Protocol):
         ...
 
     def config(self, op: int, value: int) -> int:
-        """Change an option that is no pragma."""
+        """Change an option that is not a pragma."""
         ...
 
     def readonly(self, name: str) -> bool:
@@ -86,7 +86,7 @@ class Database(Protocol):
 
 
 def connect(path: str, *, statement_cache: int) -> Database:
-    """Open the file at the real path ``path``, which must be there.
+    """Open the file at the real path ``path``, which must exist.
 
     No URI flag, so that a name that begins with "file:" is only a name. No symbolic links: the path is real already.
     """

@@ -1,14 +1,14 @@
 """The ``Doorbell`` port between processes on one machine: a Unix datagram socket per open home, in a private folder.
 
-Nobody polls. A ring is one datagram to each other home; whether a process lives is asked of the kernel, which refuses
-a connection to a socket that nobody has open. So a process killed with -9 is known to be gone at once, a stopped one
-counts as alive, and process ids, which are used again, play no part.
+No process polls. A wake-up is one datagram to each other home. Whether a process lives is asked of the kernel, which
+refuses a connection to a socket that no process has open. So a process killed with -9 is known to be gone at once, a
+stopped one counts as alive, and process ids, which are reused, play no part.
 
-Only that refusal proves a death: by the kernel on which the process ran, at the socket that it had made. A socket, or a
-folder, that is not there or cannot be reached says nothing, and leases are waited for. Whose socket was removed makes
-it anew.
+Only that refusal proves a death: by the kernel on which the process ran, at the socket that it had made. A missing
+socket or folder, or one that cannot be reached, proves nothing; then leases have to lapse. A home whose socket was
+removed makes it again.
 
-Open after ``fork``, never before: a child that inherits the socket would answer for its dead parent.
+Open it after ``fork``, never before: a child that inherits the socket would answer for its dead parent.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from holdfast.errors import StoreUnusable
 from holdfast.ids import fingerprint, new_id
 
 OWNER: Final = re.compile(r"[0-9]{1,10}-([0-9a-f]{8})-[0-9a-f]{12}")
-"""What an owner name looks like: process, kernel, chance. Anything else in the folder is left alone."""
+"""The form of an owner's name: process, kernel, random part. Anything else in the folder is left alone."""
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-"""What tells one running kernel from all others, on Linux."""
+"""The id of one running kernel, on Linux."""
 
 RING_BYTES: Final = 16 * 2**10
-"""A datagram that would be larger says "look at all" instead."""
+"""A datagram that would be larger says "check all" instead."""
 
 RINGS_PER_WAKE: Final = 100
-"""How many datagrams are read before the event loop gets its turn."""
+"""How many datagrams are read before the event loop continues."""
 
 RETRY_SECONDS: Final = (0.02, 0.2, 1.0)
-"""When to ring again at homes whose queue was full. After that only the next ring, or their sweep, tells them."""
+"""When to repeat a wake-up to homes whose queue was full. After that only the next wake-up, or their sweep, helps."""
 
 LOOK_AT_ALL: Final = b"null"
 HELLO: Final = b"[]"
-"""Rings for nothing; makes the others look for new homes."""
+"""An empty wake-up; it makes the others list the homes again."""
 
 _decoder: Final = msgspec.json.Decoder(list[str] | None)
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def new_owner() -> str:
-    """A fresh owner name: the process id is for people, the kernel's says which machine knows whether it lives."""
+    """A new owner's name. The process id is for people; the kernel's id says which machine knows whether it lives."""
     return f"{os.getpid()}-{_this_kernel()}-{new_id()[:12]}"
 
 
 @cache
 def _this_kernel() -> str:
-    """Containers on one machine have it in common; virtual machines that share a folder, each its own."""
+    """Containers on one machine share it; virtual machines that share a folder have their own."""
     try:
         running = BOOT_ID.read_bytes()
     except OSError:
@@ -67,7 +67,7 @@ def _this_kernel() -> str:
 
 
 class SocketDoorbell:
-    """Belongs to the event loop on which it was made."""
+    """Belongs to the event loop on which it was created."""
 
     def __init__(self, path: str, owner: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -81,15 +81,15 @@ class SocketDoorbell:
         """When the folder was last changed, as of the listing in ``_peers``; ``None`` means list it again."""
         self._dead: set[str] = set()
         self._behind: set[str] = set()
-        """Homes that missed a ring because their queue was full: the next one says "look at all"."""
+        """Homes that missed a wake-up because their queue was full: the next one says "check all"."""
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
         self._send_to(self.peers(), HELLO)
 
-    # ── Ringing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Waking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ring(self, partition: str) -> None:
-        """See ``Doorbell.ring``. The rings of one tick of the event loop leave together."""
+        """See ``Doorbell.ring``. The wake-ups of one tick of the event loop leave together."""
         if not self._rung:
             self._loop.call_soon(self._send_rung)
         self._rung.add(partition)
@@ -110,7 +110,7 @@ class SocketDoorbell:
                 if _is_of_this_kernel(peer):
                     self._bury(peer)
             except OSError:
-                # It is gone; no memory for it; no permission (a home opened by root): a ring may be lost.
+                # It is gone; no memory for it; no permission (a home opened by root): a wake-up may be lost.
                 self._peers_as_of = None
             else:
                 self._behind.discard(peer)
@@ -129,7 +129,7 @@ class SocketDoorbell:
     # ── Listening ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
-        """See ``Doorbell.listen``. Rings since this home was opened are heard now, up to the kernel's queue."""
+        """See ``Doorbell.listen``. Wake-ups since this home was opened are delivered now, up to the kernel's queue."""
         self._heard = heard
         self._loop.add_reader(self._socket, self._receive, heard)
 
@@ -137,13 +137,13 @@ class SocketDoorbell:
         for _ in range(RINGS_PER_WAKE):
             try:
                 datagram = self._socket.recv(RING_BYTES + 1)
-            except OSError:  # nothing more to read, or closed by what was heard
+            except OSError:  # nothing more to read, or closed by the listener
                 return
             self._peers_as_of = None
             try:
                 rung = _decoder.decode(datagram)
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
-                continue  # not from one of us
+                continue  # not from a home
             if rung is None:
                 heard(None)
                 continue
@@ -153,11 +153,11 @@ class SocketDoorbell:
     # ── Who is there ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def peers(self) -> frozenset[str]:
-        """See ``Doorbell.peers``. Names a process that was killed until somebody rings it in vain."""
+        """See ``Doorbell.peers``. Names a killed process until a wake-up to it fails."""
         try:
             if not self._is_listed():
                 self._come_back()
-        except (OSError, StoreUnusable):  # no process can be heard, and those that are there live as far as we know
+        except (OSError, StoreUnusable):  # no process can be heard; owners count as alive
             self._peers, self._peers_as_of = frozenset(), None
         return self._peers
 
@@ -171,13 +171,13 @@ class SocketDoorbell:
         except FileNotFoundError:
             names = []
         else:
-            # Two changes within the clock's grain look like one. Hence every new home says hello to all.
+            # Two changes within the clock's resolution look like one. Hence every new home greets all others.
             self._peers_as_of = changed
         self._peers = frozenset(name for name in names if OWNER.fullmatch(name) and name != self._owner)
         return self._owner in names or self._closed
 
     def _come_back(self) -> None:
-        """Make our socket, and the folder, anew: until then others know nothing of us, and cannot ring."""
+        """Make our socket, and the folder, again: until then other homes cannot find or wake us."""
         before, old = self._folder, self._socket
         self._folder, self._socket = open_bell(self._path, self._owner)
         if self._heard is not None:
@@ -196,7 +196,7 @@ class SocketDoorbell:
         if owner in self._dead:
             return False
         if not _is_of_this_kernel(owner):
-            return True  # not one of ours, or out of our kernel's sight: nothing is known
+            return True  # not one of ours, or on another kernel: nothing is known
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(self._folder.address(owner))
@@ -210,14 +210,16 @@ class SocketDoorbell:
         return True
 
     def _bury(self, owner: str) -> None:
-        """Note that a process is dead. Safe although others may do the same: a name is never used again."""
+        """Record that a process is dead. It is safe if others do the same: a name is never used again."""
         self._dead.add(owner)
         self._behind.discard(owner)
         self._peers_as_of = None
         self._folder.bury(owner)
 
     async def close(self) -> None:
-        """See ``Doorbell.close``. What stays in the folder proves that we are gone: we may have left leases behind."""
+        """See ``Doorbell.close``. The entry that stays in the folder proves that we are gone: we may have left leases
+        behind.
+        """
         if self._closed:
             return
         self._send_rung()

@@ -1,4 +1,4 @@
-"""What goes wrong in SQLite, told in Holdfast's words."""
+"""Errors of SQLite as errors of Holdfast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def explained(error: Exception, path: str) -> HoldfastError:
 
 
 def commit_failed(error: Exception, path: str) -> HoldfastError:
-    """Why a whole transaction failed. A constraint is then no single caller's input that was wrong."""
+    """Why a whole transaction failed. A constraint is then not due to one caller's input."""
     told = explained(error, path)
     if isinstance(told, InvalidInput):
         return StoreUnavailable(f"{path} could not commit: {error}. Nothing of this write was applied")
@@ -29,7 +29,7 @@ def _explained(error: Exception, path: str) -> HoldfastError:
         case apsw.FullError():
             return StoreUnavailable(
                 f"the disk (or its quota) that holds {path} is full. Nothing of this write was applied; free some"
-                " space: workers keep what they have and go on by themselves"
+                " space: workers keep their work and continue by themselves"
             )
         case apsw.NotADBError():
             return StoreUnusable(f"{path} is not a SQLite database. Choose another path, or restore the file")
@@ -38,12 +38,12 @@ def _explained(error: Exception, path: str) -> HoldfastError:
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
             return StoreUnusable(
                 f"{path} cannot be written ({error}). The file and the folder it is in must be writable: SQLite keeps"
-                " its -wal and -shm files beside it"
+                " its -wal and -shm files next to it"
             )
         case apsw.SQLError():
             return StoreUnusable(
-                f"{path} does not hold what this version of Holdfast keeps in it ({error}). Somebody changed its"
-                f" tables: restore it from a backup"
+                f"{path} does not have the tables of this version of Holdfast ({error}). They were changed:"
+                f" restore it from a backup"
             )
         case apsw.BusyError() | apsw.LockedError():
             return StoreUnavailable(

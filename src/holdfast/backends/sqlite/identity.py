@@ -1,6 +1,6 @@
-"""Whether the files that this process has open are still those that have their names.
+"""Whether the files that this process has open still have their names.
 
-An unlinked file takes writes as before, and SQLite says nothing: they are gone with the last process that has it open.
+An unlinked file accepts writes, and SQLite reports nothing: they are lost with the last process that has it open.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from holdfast.errors import StoreUnusable
 
 LOG: Final = "-wal"
 INDEX: Final = "-shm"
-"""SQLite makes both at a connection's first read, truncates the log at most, and deletes both when the last connection
-closes (https://sqlite.org/wal.html, "The WAL File"): as long as this process has the file open, they keep their names.
+"""SQLite creates both at a connection's first read, at most truncates the log, and deletes both when the last
+connection closes (https://sqlite.org/wal.html, "The WAL File"): as long as this process has the file open, they keep
+their names.
 """
 
 
 class Identity:
-    """The files as they were when they were opened. SQLite has them open, so their inodes are not used again."""
+    """The files as they were when they were opened. SQLite keeps them open, so their inodes are not used again."""
 
     def __init__(self, path: str) -> None:
         self._inodes = {name: _inode(name) for name in (path, path + LOG, path + INDEX)}
@@ -27,14 +28,14 @@ class Identity:
         self._after = (path, path + LOG)
 
     def check_before(self) -> None:
-        """Raise ``StoreUnusable`` if the database file was deleted, moved or replaced: nothing may be written then.
+        """Raise ``StoreUnusable`` if the database file was deleted, moved or replaced: then nothing may be written.
 
-        Once a file was found gone all are looked at, so that no more than one transaction goes where nobody finds it.
+        Once a file was found gone, all are checked, so that at most one transaction is lost.
         """
         self._check(self._before)
 
     def check_after(self) -> None:
-        """The same for the file and its log, in which a commit is until it is moved into the file (G7)."""
+        """The same for the file and its log, which holds a commit until it is moved into the file (G7)."""
         self._check(self._after)
 
     def check_all(self) -> None:
@@ -59,5 +60,5 @@ def _inode(path: str) -> tuple[int, int] | None:
 def _gone(path: str) -> StoreUnusable:
     return StoreUnusable(
         f"{path} was deleted, moved or replaced while this process had it open. Nothing is acknowledged any more, "
-        "because nobody else would find it. Stop every process that uses it, restore the file, and start again"
+        "because no other process would find it. Stop every process that uses it, restore the file, and start again"
     )

@@ -1,4 +1,4 @@
-"""What ``holdfast doctor`` asks of a database file."""
+"""The check of a database file for ``holdfast doctor``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.backends.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 
 def problems(reader: Database) -> Iterator[str]:
-    """One line for everything that is not as it should be, as seen by a reader. Reads the whole file."""
+    """One line for everything that is wrong, as a reader sees it. Reads the whole file."""
     try:
         for (line,) in reader.execute("PRAGMA quick_check").fetchall():
             if line != "ok":

@@ -13,7 +13,7 @@ from holdfast.ports import Partitions
 
 
 class SqliteInventory:
-    """What the file holds."""
+    """The content of the file."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class SqliteInventory:
         """See ``Inventory.check_fits``: everything does."""
 
     def strangers(self) -> Sequence[str]:
-        """See ``Inventory.strangers``: the tables that transactional steps, or others, keep in the file."""
+        """See ``Inventory.strangers``: the tables of transactional steps, or of other programs, in the file."""
         return tuple(f"the table {name!r}, which is yours" for (name,) in self._store.rows(FOREIGN_TABLES, ()))
 
     async def adopt(self, salt: str) -> None:

@@ -1,6 +1,6 @@
 """The tables of the SQLite store, as named blocks of SQL. ``MIGRATIONS[n]`` turns version n into version n + 1.
 
-All names begin with ``holdfast_``: users keep tables of their own in the same file, and a transactional step may
+All names begin with ``holdfast_``: users may keep tables of their own in the same file, and a transactional step may
 change those, and only those.
 """
 
@@ -15,8 +15,8 @@ APPLICATION_ID: Final = 0x484F4C44
 
 # One row per entity. `number` is the order of creation and the short key that entries use: an append at the end of a
 # B-tree is two to four times as fast as an insert among scattered text keys. A row with `revision` NULL is a
-# placeholder: it only lends its number to entries that came before their head, and counts as absent everywhere else.
-# `look_at` is when somebody should look at the head; it is computed, so it can never disagree with its sources
+# placeholder: it only provides the number for entries that came before their head, and counts as absent elsewhere.
+# `look_at` is when the sweep should check the head; it is computed, so it can never disagree with its sources
 # (https://sqlite.org/gencol.html). `body` comes last, so that reading a header never touches its overflow pages.
 HEADS: Final = """
 CREATE TABLE holdfast_heads (
@@ -53,11 +53,11 @@ CREATE TABLE holdfast_entries (
 ) STRICT
 """
 
-# Answers `due`. Partial, so that a head that waits for nothing costs nothing here
+# For `due`. Partial, so that a head that waits for nothing costs nothing here
 # (https://sqlite.org/partialindex.html).
 HEADS_DUE: Final = "CREATE INDEX holdfast_heads_due ON holdfast_heads (look_at) WHERE look_at IS NOT NULL"
 
-# Lead `purge` to what has expired without reading the rest.
+# Lead `purge` to expired rows without reading the rest.
 HEADS_EXPIRED: Final = """
 CREATE INDEX holdfast_heads_expired ON holdfast_heads (expires_at) WHERE expires_at IS NOT NULL
 """
@@ -68,7 +68,7 @@ CREATE INDEX holdfast_entries_expired ON holdfast_entries (expires_at) WHERE exp
 # Leads `purge` to placeholders that no entry needs any more.
 PLACEHOLDERS: Final = "CREATE INDEX holdfast_heads_absent ON holdfast_heads (number) WHERE revision IS NULL"
 
-# Large bodies, in pieces, so that a reader never holds a whole one; and until when they stay though nothing refers to
+# Large bodies, in pieces, so that a reader never holds a whole one; and until when they stay without a reference to
 # them.
 BLOBS: Final = """
 CREATE TABLE holdfast_blobs (
@@ -87,7 +87,7 @@ CREATE TABLE holdfast_blob_pieces (
 """
 BLOBS_KEPT: Final = "CREATE INDEX holdfast_blobs_kept ON holdfast_blobs (keep_until)"
 
-# The digest of the blob that a body refers to (``ports.BLOB_MARK``), so that `purge` finds out who needs a blob.
+# The digest of the blob that a body refers to (``ports.BLOB_MARK``), so that `purge` knows which blobs are needed.
 _REFERENCE: Final = """
 ALTER TABLE {table} ADD COLUMN blob TEXT
     AS (CASE WHEN substr(body, 1, 1) = x'00' THEN CAST(substr(body, 2, 64) AS TEXT) END) VIRTUAL
@@ -97,11 +97,11 @@ _REFERENCES: Final = tuple(
     text.format(table=table) for table in ("holdfast_heads", "holdfast_entries") for text in (_REFERENCE, _REFERRED)
 )
 
-# What belongs to the home as a whole. The salt makes the keys that are handed out differ from those of other homes.
+# What belongs to the whole home. The salt makes its keys differ from those of other homes.
 SETTINGS: Final = "CREATE TABLE holdfast_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 DRAW_SALT: Final = "INSERT INTO holdfast_settings (name, value) VALUES ('salt', lower(hex(randomblob(16))))"
 
-# Executions whose code does not fit had another word for it.
+# The status of executions whose code does not fit had another name.
 BLOCKED: Final = "UPDATE holdfast_heads SET status = 'BLOCKED' WHERE status = 'STRANDED'"
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -116,5 +116,5 @@ SCHEMA_VERSION: Final = len(MIGRATIONS)
 SALT: Final = "SELECT value FROM holdfast_settings WHERE name = 'salt'"
 ADOPT_SALT: Final = "UPDATE holdfast_settings SET value = ?1 WHERE name = 'salt'"
 
-# How many tables the file holds that are not ours (and whether it is new).
+# How many tables in the file are not ours (and whether it is new).
 COUNT_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'holdfast\\_%' ESCAPE '\\'"

@@ -17,7 +17,7 @@ Key = TypeVar("Key")
 Text = TypeVar("Text")
 
 MAX_TEXTS: Final = 2000
-"""Programs use some dozens of shapes. One that makes them up without end only pays for compiling again."""
+"""Programs use some dozens of shapes. A program with an endless number of shapes only pays for compiling again."""
 
 # ── Reads ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -48,7 +48,7 @@ WHERE partition = ?1 AND revision IS NOT NULL AND '@' >= ?2 AND '@' < ?3
 UNION ALL {QUERY_ENTRIES}
 """
 
-# Heads to look at until ?1, earliest first, behind the place (?2, ?3): a row value makes the cursor exact although
+# Heads to check until ?1, earliest first, behind the place (?2, ?3): a row value makes the cursor exact even if
 # many heads are due at the same time (https://sqlite.org/rowvalue.html#scrolling_window_queries).
 DUE: Final = f"""
 SELECT look_at, number, partition, {FIELDS} FROM holdfast_heads
@@ -56,7 +56,7 @@ WHERE look_at <= ?1 AND (look_at, number) > (?2, ?3)
 ORDER BY look_at, number LIMIT ?4
 """
 
-# Where a scan begins below ?1, and where the numbers begin at all.
+# The start of a scan below ?1, and the lowest number.
 SCAN_BOUNDS: Final = """
 SELECT (SELECT max(number) FROM holdfast_heads WHERE number < ?), (SELECT min(number) FROM holdfast_heads)
 """
@@ -70,7 +70,7 @@ WHERE number BETWEEN ?1 AND ?2 AND revision IS NOT NULL
 ORDER BY number DESC LIMIT ?6
 """
 
-# What holds any item, in the order of creation behind the number ?1; placeholders that nothing needs are left out.
+# Partitions with items, in the order of creation behind the number ?1; unneeded placeholders are left out.
 PARTITIONS: Final = """
 SELECT number, partition FROM holdfast_heads
 WHERE number > ?1 AND (
@@ -94,7 +94,7 @@ _EXCLUDED: Final = """
     lease_until = excluded.lease_until, epoch = excluded.epoch, due_at = excluded.due_at,
     expires_at = excluded.expires_at, body = excluded.body"""
 
-# A head that may be new. One statement whether the row is missing, a placeholder or a head
+# A head that may be new. One statement for a missing row, a placeholder and a head
 # (https://sqlite.org/lang_upsert.html).
 _PUT_HEAD: Final = f"""
 INSERT INTO holdfast_heads (partition, {FIELDS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -102,7 +102,7 @@ ON CONFLICT (partition) DO UPDATE SET {_EXCLUDED}
 WHERE revision IS NULL OR ({{condition}})
 """
 
-# Another item that may be new. Inserts nothing if there is no row to take the head's number from: see ADD_PLACEHOLDER.
+# Another item that may be new. Inserts nothing if there is no row with the head's number: see ADD_PLACEHOLDER.
 _PUT_ENTRY: Final = f"""
 INSERT INTO holdfast_entries (head, sort, {FIELDS})
 SELECT number, ?10, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM holdfast_heads WHERE partition = ?1
@@ -110,7 +110,7 @@ ON CONFLICT (head, sort) DO UPDATE SET {_EXCLUDED}
 WHERE {{condition}}
 """
 
-# The same if it must be new: the commonest write of all, a journal segment.
+# The same if it must be new: the commonest write, a journal segment.
 _PUT_NEW_ENTRY: Final = f"""
 INSERT INTO holdfast_entries (head, sort, {FIELDS})
 SELECT number, ?10, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM holdfast_heads WHERE partition = ?1
@@ -123,13 +123,13 @@ _ALL_FIELDS: Final = """
 _THIS_HEAD: Final = "partition = ?1 AND revision IS NOT NULL"
 _THIS_ENTRY: Final = "head = (SELECT number FROM holdfast_heads WHERE partition = ?1) AND sort = {sort}"
 
-# An item in place of the one that must be there.
+# An item in place of one that must exist.
 _REPLACE_HEAD: Final = f"UPDATE holdfast_heads SET {_ALL_FIELDS} WHERE {_THIS_HEAD} AND ({{condition}})"
 _REPLACE_ENTRY: Final = (
     f"UPDATE holdfast_entries SET {_ALL_FIELDS} WHERE {_THIS_ENTRY.format(sort='?10')} AND ({{condition}})"
 )
 
-# Some fields of an item that must be there.
+# Some fields of an item that must exist.
 _UPDATE_HEAD: Final = f"""
 UPDATE holdfast_heads SET revision = revision + ?2, epoch = epoch + ?3{{fields}}
 WHERE {_THIS_HEAD} AND ({{condition}})"""
@@ -140,7 +140,7 @@ _RETURNING: Final = f" RETURNING {FIELDS}"
 
 _DELETE_ENTRY: Final = f"DELETE FROM holdfast_entries WHERE {_THIS_ENTRY.format(sort='?2')} AND ({{condition}})"
 
-# A head goes for good if nothing depends on its number; else it stays behind as a placeholder.
+# A head is deleted if nothing depends on its number; else it stays as a placeholder.
 _DELETE_HEAD: Final = f"""
 DELETE FROM holdfast_heads WHERE {_THIS_HEAD} AND ({{condition}})
   AND NOT EXISTS (SELECT 1 FROM holdfast_entries WHERE head = holdfast_heads.number)
@@ -151,7 +151,7 @@ UPDATE holdfast_heads SET revision = NULL, status = NULL, owner = NULL, lease_un
 WHERE {_THIS_HEAD} AND ({{condition}})
 """
 
-# Lends a number to the entries of a partition that has no head yet.
+# Provides the number for the entries of a partition that has no head yet.
 ADD_PLACEHOLDER: Final = "INSERT INTO holdfast_heads (partition) VALUES (?) ON CONFLICT (partition) DO NOTHING"
 
 # ── Expiry ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,7 +182,7 @@ DELETE FROM holdfast_heads WHERE number IN (
     LIMIT ?)
 """
 
-# Blobs that need not be kept any more and that no item refers to, and their pieces with them; ?1 is now, ?2 the limit.
+# Blobs whose time is over and to which no item refers, and their pieces with them; ?1 is now, ?2 the limit.
 COLLECT_BLOBS: Final = """
 DELETE FROM holdfast_blobs WHERE number IN (
     SELECT number FROM holdfast_blobs AS old
@@ -192,7 +192,7 @@ DELETE FROM holdfast_blobs WHERE number IN (
     LIMIT ?2)
 """
 
-# The others are needed: not to be asked about again for ?2 milliseconds.
+# The others are needed: they are not checked again for ?2 milliseconds.
 KEEP_BLOBS: Final = "UPDATE holdfast_blobs SET keep_until = ?1 + ?2 WHERE keep_until <= ?1"
 
 # ── Compiling ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,7 +248,7 @@ def _put_text(key: PutKey) -> str:
 
 
 def update_statement(write: Update) -> Statement:
-    """Changes one row if it is there and the condition holds; with ``load`` it returns the row's new fields."""
+    """Changes one row if it exists and the condition holds; with ``load`` it returns the row's new fields."""
     parameters: list[Value] = [write.partition]
     is_head = write.sort == HEAD
     if not is_head:
@@ -311,13 +311,13 @@ def _remember(texts: dict[Key, Text], key: Key, text: Text) -> Text:
 def end_of_prefix(prefix: str) -> str | bytes:
     """The least value behind every text that begins with ``prefix``, for comparisons in SQL.
 
-    Where no text is behind them all, the empty blob is: SQLite orders blobs behind text
+    Where no such text exists, it is the empty blob: SQLite orders blobs behind text
     (https://sqlite.org/datatype3.html#sort_order).
     """
     last = len(prefix) - 1
     while last >= 0:
         following = ord(prefix[last]) + 1
-        if following == 0xD800:  # surrogates are no characters: the one after U+D7FF is U+E000
+        if following == 0xD800:  # surrogates are not characters: the one after U+D7FF is U+E000
             following = 0xE000
         if following <= 0x10FFFF:
             return prefix[:last] + chr(following)

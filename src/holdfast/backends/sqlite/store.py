@@ -38,20 +38,20 @@ from holdfast.ports import Page, SqlCursor
 T = TypeVar("T")
 
 BLOB_CHECK_MS: Final = 24 * 3600 * 1000
-"""How long a blob that is needed is not asked about again."""
+"""How long a needed blob is not checked again."""
 
 PAGE_ITEMS: Final = 1000
-"""The most items one page holds, whatever limit the caller names."""
+"""The most items one page holds, whatever limit the caller gives."""
 
 PAGE_BYTES: Final = 4 * 2**20
 """A page ends once its bodies are together larger than this."""
 
 SCAN_ROWS: Final = 10_000
-"""The most heads one page of a scan looks at: it may come back short, or empty, with a cursor to go on from."""
+"""The most heads that one page of a scan reads: it may be short, or empty, with a cursor to continue from."""
 
 
 class SqliteStore:
-    """Items in one SQLite file. Belongs to the event loop on which it was made."""
+    """Items in one SQLite file. Belongs to the event loop on which it was created."""
 
     def __init__(self, path: str, writer: Database, reader: Database) -> None:
         self.path = path
@@ -106,7 +106,7 @@ class SqliteStore:
         return deleted
 
     def run(self, job: Job) -> asyncio.Future[Any]:
-        """Do something else in the next transaction."""
+        """Do other work in the next transaction."""
         return self._submit(job)
 
     # ── Reads ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +118,7 @@ class SqliteStore:
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.query``. The cursor is the sort key of the last item."""
-        # Behind `after` means from its immediate successor on, which is itself and a zero character.
+        # Behind `after` means from its immediate successor on, which is `after` and a zero character.
         first = prefix if after is None else max(prefix, after + "\0")
         text = QUERY if HEAD.startswith(prefix) else QUERY_ENTRIES
         count = _page_size(limit)
@@ -128,9 +128,9 @@ class SqliteStore:
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Heads due at the same time come in the order of their creation.
 
-        Raises ``StoreUnusable`` if the file was deleted or replaced beneath this process.
+        Raises ``StoreUnusable`` if the file was deleted or replaced under this process.
         """
-        self.runner.identity.check_all()  # every sweep comes by here
+        self.runner.identity.check_all()  # every sweep gets here
         when, number = (-(2**63), 0) if after is None else _numbers(after, 2)
         count = _page_size(limit)
         parameters = (before, when, number, count + 1)
@@ -151,7 +151,7 @@ class SqliteStore:
         return page
 
     def rows(self, text: str, parameters: Sequence[Any]) -> list[Row]:
-        """All rows that a statement finds."""
+        """All rows of a statement."""
         self._count_read()
         try:
             return self._reader.execute(text, parameters).fetchall()
@@ -161,7 +161,7 @@ class SqliteStore:
     def _read_page(
         self, text: str, parameters: Sequence[Any], count: int, entry: Callable[[Row], tuple[str, Item]]
     ) -> Page:
-        """The first ``count`` items, fewer if they are large. ``entry`` gives a row's cursor and its item."""
+        """The first ``count`` items, fewer if they are large. ``entry`` returns a row's cursor and its item."""
         self._count_read()
         items: list[Item] = []
         behind: str | None = None
@@ -178,7 +178,7 @@ class SqliteStore:
         except Exception as error:
             raise explained(error, self.path) from error
         finally:
-            # A statement left half-way would hold its snapshot, and with it the log, for ever.
+            # A statement left half-way would hold its snapshot, and with it the log, without end.
             rows.close(force=True)
 
     def _count_read(self) -> None:
@@ -189,12 +189,12 @@ class SqliteStore:
     # ── Care ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def integrity(self) -> list[str]:
-        """What is wrong with the file or the settings in force, one line each; nothing if all is well.
+        """What is wrong with the file or the settings in force, one line each; empty if all is well.
 
         For ``holdfast doctor``: it reads the whole file, and blocks meanwhile.
         Raises ``StoreUnusable`` if the file cannot even be read.
         """
-        # The writer's connection may be at work in another thread: ask it in its own turn.
+        # The writer's connection may be in use by another thread: this waits for its turn.
         found: list[str] = await self._submit(lambda runner: settings_in_force(runner.connection, WRITER_PRAGMAS))
         self._count_read()
         try:

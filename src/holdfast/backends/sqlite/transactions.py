@@ -25,16 +25,17 @@ _FORBIDDEN: Final = {
 }
 _READING: Final = {apsw.SQLITE_READ, apsw.SQLITE_SELECT, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 
-# The cache of prepared statements tells flags apart. Ours have none; with this harmless one the user's can never be
-# served a statement that was prepared, and so authorised, for the store itself.
+# The cache of prepared statements distinguishes flags. Ours have none; with this harmless one the user's can never get
+# a statement that was prepared, and so authorised, for the store itself.
 _USERS_FLAGS: Final = apsw.SQLITE_PREPARE_PERSISTENT
 
 
 class Guard:
-    """Decides what may be compiled on the writer's connection (https://sqlite.org/c3ref/set_authorizer.html).
+    """Decides which statements may be compiled on the writer's connection
+    (https://sqlite.org/c3ref/set_authorizer.html).
 
     SQLite asks while it compiles a statement. The guard stays installed and is only switched on and off: installing
-    it anew would throw away every prepared statement.
+    it again would discard every prepared statement.
     """
 
     def __init__(self, connection: Database) -> None:
@@ -79,18 +80,18 @@ class GuardedCursor:
         self._guard = guard
         self.closed = False
         self.full: apsw.FullError | None = None
-        """The disk had no room. That is no outcome of the step, whatever its code makes of it."""
+        """The disk was full. That is not the step's own outcome, however its code handles it."""
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
-        """Run ``statement`` to its end and answer all its rows.
+        """Run ``statement`` to its end and return all its rows.
 
-        Raises ``InvalidInput`` for what a transactional step may not do; other errors are SQLite's own (``apsw``).
+        Raises ``InvalidInput`` for a statement that is forbidden here; other errors are SQLite's own (``apsw``).
         """
         if self.closed:
             msg = "this cursor ended with its transactional step"
             raise InvalidInput(msg)
         if not self._connection.in_transaction:
-            # ON CONFLICT ROLLBACK or RAISE(ROLLBACK): what came next would commit on its own.
+            # ON CONFLICT ROLLBACK or RAISE(ROLLBACK): later statements would commit on their own.
             msg = "the step's own SQL has rolled the transaction back; nothing more can run in it"
             raise InvalidInput(msg)
         try:
@@ -103,4 +104,4 @@ class GuardedCursor:
 
 
 Work = Callable[[GuardedCursor], Any]
-"""What ``transact`` is given, as the writer sees it."""
+"""The argument of ``transact``, as the writer sees it."""

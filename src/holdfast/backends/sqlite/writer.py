@@ -1,10 +1,10 @@
 """Group commit with an output gate (DESIGN idea 7).
 
 Calls are queued in the order in which they are made. The first one of an event-loop tick schedules the flush that
-ends the tick: one transaction for all that was queued, and only when it is durable does anybody hear of it (G7).
-While commits are fast the flush runs on the event loop itself, which saves two thread switches. Once they are slow,
-or while another process holds the write lock, a thread of our own runs it, and the loop is woken once per batch;
-meanwhile the next batch gathers. Either way nothing is awaited inside a transaction.
+ends the tick: one transaction for all that was queued, answered only when it is durable (G7). While commits are fast
+the flush runs on the event loop itself, which saves two thread switches. Once they are slow, or while another process
+holds the write lock, a thread of our own runs it and wakes the loop once per batch; meanwhile the next batch gathers.
+Either way nothing is awaited inside a transaction.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ BATCH_CALLS: Final = 1000
 """The most calls in one transaction: bounds how long other processes wait for the write lock."""
 
 SLOW_COMMIT_SECONDS: Final = 0.001
-"""Commits that take longer than this, smoothed, leave the event loop for the writer thread."""
+"""If commits take longer than this, on a smoothed average, they move from the event loop to the writer thread."""
 
 OUTLIER_SECONDS: Final = 0.003
-"""What a single slow commit counts for at most: a checkpoint now and then does not make a slow disk."""
+"""The most that a single slow commit counts: a checkpoint now and then does not make a slow disk."""
 
 BATCHES_IN_THREAD: Final = 50
-"""After so many batches in the thread, commits are tried, and measured, on the loop again. Measured in the thread
+"""After this many batches in the thread, commits are tried, and measured, on the loop again. Measured in the thread
 they would include the wait for the interpreter lock and never look fast."""
 
 LOCK_WAIT_SECONDS: Final = 5.0
-"""How long a batch waits for a lock held by another process before its calls fail. Half of a caller's patience
-(``holdfast.persist``): he tries twice. Workers try for ever."""
+"""How long a batch waits for a lock held by another process before its calls fail: half of a caller's patience
+(``holdfast.persist``), which tries twice. Workers try without end."""
 
 LOCK_PAUSE_SECONDS: Final = (0.0002, 0.005)
 """The first and the longest pause between two attempts at the lock."""
@@ -46,7 +46,7 @@ Queued = tuple["asyncio.Future[Any]", Call]
 
 
 class Writer:
-    """The queue in front of a ``BatchRunner``. Belongs to the event loop on which it was made."""
+    """The queue in front of a ``BatchRunner``. Belongs to the event loop on which it was created."""
 
     def __init__(self, runner: BatchRunner) -> None:
         loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class Writer:
         self._runner = runner
         self._queue: list[Queued] = []
         self._in_thread = False
-        """A batch is in the thread: it will see to the queue when it is back."""
+        """A batch is in the thread: it handles the queue when it returns."""
         self._closed = False
         self._smoothed_seconds = 0.0
         self._thread_batches_left = 0
@@ -74,7 +74,7 @@ class Writer:
         return future
 
     async def close(self) -> None:
-        """Finish what was submitted and let the thread go."""
+        """Finish all submitted calls and end the thread."""
         last = self.submit(()) if self._queue or self._in_thread else None
         self._closed = True
         if last is not None:
@@ -104,7 +104,7 @@ class Writer:
             self._hand_over(batch)
             return
         except BaseException as error:
-            # Ctrl-C, or memory ran out: it was rolled back. Nobody may wait for an answer that never comes.
+            # Ctrl-C, or memory ran out: it was rolled back. No caller may wait for an answer that never comes.
             _answer(batch, _failed(batch, error))
             self._go_on()
             raise
@@ -126,7 +126,7 @@ class Writer:
     def _hand_over(self, batch: list[Queued]) -> None:
         self._in_thread = True
         if self._thread is None:
-            # A daemon: a program that ends without closing the store loses no more than by a crash.
+            # A daemon: a program that ends without closing the store loses no more than in a crash.
             self._thread = threading.Thread(target=self._work, name="holdfast-writer", daemon=True)
             self._thread.start()
         self._batches.put(batch)
@@ -147,7 +147,7 @@ class Writer:
                 outcomes = _failed(batch, error)
             try:
                 self._loop.call_soon_threadsafe(self._take_back, batch, outcomes)
-            except RuntimeError:  # the loop was closed under us: nobody is left to hear
+            except RuntimeError:  # the loop was closed under us: no caller is left
                 return
 
     def _run_patiently(self, calls: Sequence[Call]) -> list[Outcome]:
@@ -159,7 +159,7 @@ class Writer:
             except apsw.BusyError as error:
                 if elapsed_seconds() > give_up_at:
                     return [Outcome(None, explained(error, self._runner.path)) for _ in calls]
-            # SQLite tells nobody when a lock becomes free; this is how its own busy handler waits, but for its steps.
+            # SQLite does not signal when a lock becomes free; its own busy handler waits like this, with other steps.
             threading.Event().wait(pause)
             pause = min(pause * 1.5, longest)
 
