@@ -96,9 +96,9 @@ def test_keys_that_become_one_are_left_as_they_are():
 
 
 def test_what_has_no_form_is_refused_by_name():
-    with pytest.raises(TypeError, match="object is no type that JSON can carry"):
+    with pytest.raises(TypeError, match="object is not a type that JSON can carry"):
         encode([object()])
-    with pytest.raises(TypeError, match="object is no type"):
+    with pytest.raises(TypeError, match="object is not a type"):
         canonical([object()])
 
 

@@ -1,8 +1,8 @@
-"""Numbers that were chosen to have one hash: a set or a dict of them takes the square of their count to build.
+"""Numbers chosen to have one hash: the time to build a set or a dict of them grows with the square of their count.
 
-Python draws the hash of text anew for each process, but that of a number is the number modulo
-``sys.hash_info.modulus``: whoever knows that can make as many numbers with one hash as he likes. Whole numbers of 64
-bits and floats are too few for it; longer ones, decimals and UUIDs, which are numbers of 128 bits, are not.
+Python draws the hash of text again for each process, but the hash of a number is the number modulo
+``sys.hash_info.modulus``: anyone who knows that can make any number of numbers with one hash. There are too few whole
+numbers of 64 bits, and floats, for it. Longer ones, decimals and UUIDs, which are numbers of 128 bits, are enough.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, cast
 
 MOST_ALIKE: Final = 100
-"""So many numbers with the hash of another one are taken; by chance there is hardly ever one."""
+"""How many numbers with the hash of another one are accepted; by chance there is hardly ever one."""
 
 _LONG_NUMBER: Final = re.compile(r"[-+.\w]{17,}")
-"""Whatever may be a UUID, or what ``Decimal`` takes for a number: digits of any script, with underscores anywhere. All
+"""Text that may be a UUID, or a number to ``Decimal``: digits of any script, with underscores anywhere. All
 of it: a part of a longer number has another hash.
 """
 
@@ -51,13 +51,13 @@ def numbers_collide(text: bytes) -> bool:
 
 
 def _without_escapes(text: str) -> str:
-    """The text with each character that is escaped by its number in its place: no number needs another escape."""
+    """The text in which each character escaped by its number is unescaped: numbers need no other escape."""
     within_quotes = _OTHER_ESCAPE.sub(" ", text).replace('"', " ")
     return cast("str", json.loads(f'"{within_quotes}"', strict=False))
 
 
 def _hashes_of(number: str) -> Iterator[int]:
-    """Its hash as a UUID, and as a decimal: many a text is both, and the type that reads it is not known here."""
+    """Its hash as a UUID, and as a decimal: many texts are both, and the type that reads the text is not known here."""
     digits = number.replace("-", "")
     if len(digits) == _HEXADECIMAL_DIGITS and len(number) in {_HEXADECIMAL_DIGITS, _HEXADECIMAL_DIGITS + 4}:
         with suppress(ValueError):

@@ -1,9 +1,9 @@
-"""Members of sets that were chosen to have one hash: a set of them takes the square of their count to build.
+"""Members of sets chosen to have one hash: the time to build such a set grows with the square of their count.
 
-The hash of a tuple, a frozenset or a frozen class of numbers can be computed by anybody, in any process. msgspec builds
-a set while it reads, so the members are read one by one before, and counted by hash. Only hints that have such sets pay
-for it: the rest keep their decoder as it is. Numbers themselves are looked for in the text of what comes from outside
-(``collisions``); a pydantic model builds its sets itself, as it pleases.
+The hash of a tuple, a frozenset or a frozen class of numbers can be computed in any process. msgspec builds a set while
+it reads, so the members are read one by one before, and counted by hash. Only hints with such sets pay for it: the rest
+keep their decoder unchanged. Numbers themselves are searched for in the text that comes from outside (``collisions``);
+a pydantic model builds its sets itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from holdfast.codec.jsontext import count_keys, encode
 _SHORTEST_MEMBER: Final = b"[],"
 
 _Check = Callable[[Any, str], None]
-"""Looks at plain data, which are at that path."""
+"""Checks the plain data at a path."""
 
 _PLAIN: Final = json.Decoder(float_hook=lambda text: Raw(text.encode()))
-"""Numbers stay as they are written: a ``Decimal`` has digits that a float has not."""
+"""Numbers stay as they are written: a ``Decimal`` has more digits than a float."""
 
 _SCALARS: Final[dict[type, Any]] = {
     inspect.AnyType: Any,
@@ -50,7 +50,7 @@ _OF_SECRET_HASH: Final = (
     inspect.NoneType,
     inspect.StrType,
 )
-"""Python draws the hash of these anew for each process; ``None`` has one value only."""
+"""Python draws the hash of these again for each process; ``None`` has one value only."""
 
 _WITH_FIELDS: Final = (inspect.StructType, inspect.DataclassType, inspect.NamedTupleType, inspect.TypedDictType)
 _COMPOSITE: Final = (inspect.TupleType, inspect.VarTupleType, inspect.FrozenSetType, inspect.CustomType, *_WITH_FIELDS)
@@ -59,9 +59,9 @@ _COMPOSITE: Final = (inspect.TupleType, inspect.VarTupleType, inspect.FrozenSetT
 def uncrowded(
     hint: Any, decode: Callable[[bytes], Any], decode_other: Callable[[type, Any], Any]
 ) -> Callable[[bytes], Any]:
-    """The decoder of a hint, with a look at the members of its sets before it builds them, where that is needed.
+    """The decoder of a hint, which checks the members of sets before it builds them, if that is necessary.
 
-    What it answers raises ``ValidationError``, with the place, if a set holds over ``MOST_ALIKE`` members of one hash.
+    The decoder raises ``ValidationError``, with the place, if a set holds over ``MOST_ALIKE`` members of one hash.
 
     >>> codec = json.Decoder(set[str]).decode
     >>> uncrowded(set[str], codec, lambda kind, data: data) is codec
@@ -84,7 +84,7 @@ def uncrowded(
 
 
 class _Checks:
-    """The checks of all parts of a hint. ``needed`` says whether there is a set to be looked at."""
+    """The checks of all parts of a hint. ``needed`` says whether there is a set to check."""
 
     def __init__(self, decode_other: Callable[[type, Any], Any]) -> None:
         self.needed = False
@@ -92,10 +92,10 @@ class _Checks:
         self._made: dict[int, _Check] = {}
 
     def of(self, info: inspect.Type) -> _Check:
-        """What looks at data of this type."""
+        """The check for data of this type."""
         known = id(info)
         if known not in self._made:
-            self._made[known] = self._later(known)  # what a type that contains itself finds here
+            self._made[known] = self._later(known)  # for a type that contains itself
             self._made[known] = self._check_of(info)
         return self._made[known]
 
@@ -154,7 +154,7 @@ class _Checks:
 
 
 def _is_crowdable(item: inspect.Type) -> bool:
-    """Whether those who write the members of a set can choose their hash, numbers by themselves aside."""
+    """Whether the writer of a set's members can choose their hash, apart from plain numbers."""
     match item:
         case inspect.Metadata(type=inner):
             return _is_crowdable(inner)
@@ -187,7 +187,7 @@ def _has_open_hash(info: inspect.Type, seen: set[int]) -> bool:
 
 
 def _hint_of(info: inspect.Type) -> Any:
-    """A hint of the same values; what they are bounded by is left out."""
+    """A hint of the same values, without their bounds."""
     match info:
         case inspect.Metadata(type=inner):
             return _hint_of(inner)
@@ -214,7 +214,7 @@ def _items_of(data: Any) -> list[Any]:
 
 
 def _nothing(data: Any, path: str) -> None:
-    """There is no set in it."""
+    """No check: there is no set."""
 
 
 def _all_of(checks: list[_Check]) -> _Check:

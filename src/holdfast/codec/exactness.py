@@ -1,13 +1,13 @@
 """Exactness: whether a decoded copy is the value that was encoded, in type and in value, at every level (G2, G12).
 
 A step's result is checked when it is written, not years later when it is replayed: if JSON and the type hint cannot
-bring the value back as it was, the writer hears so at once, with the place inside the value.
+bring the value back unchanged, the writer gets an error at once, with the place inside the value.
 
-What "the same" means where Python's ``==`` says too much or too little:
+What "the same" means where Python's ``==`` is too strict or too lenient:
 
 * the types are identical: ``1`` and ``True`` differ, and so do a class and its subclass. Only an int may come back as
-  the float that is exactly as large: type checkers let it stand where the hint says float, and the copy is the float;
-* a set of the order in which a body got it (``steady``) is the plain set that it stands in for;
+  the float of equal value: type checkers accept it where the hint says float, and the copy is the float;
+* a set of the order in which a body got it (``steady``) is equal to its plain set;
 * ``0.0`` and ``-0.0`` differ, and so do ``Decimal("1.0")`` and ``Decimal("1.00")``;
 * structured classes are compared field by field, whatever their ``__eq__`` says;
 * a dict is compared without regard to its order;
@@ -34,12 +34,12 @@ from holdfast.codec.shapes import CLASSES_REMEMBERED, fields_of, parts_of, step_
 from holdfast.codec.steady import PLAIN, SteadyFrozenSet, SteadySet
 
 PLAIN_EQUALITY: Final = frozenset({str, int, bool, NoneType, bytes})
-"""Types without parts, of which ``==`` between two values of the same type says all."""
+"""Types without parts, for which ``==`` between two values of the same type is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place where the copy is not the value. ``path`` leads there: ``.items[2].price``."""
+    """The first place where the copy differs from the value. ``path`` leads there: ``.items[2].price``."""
 
     path: str
     value: Any
@@ -72,14 +72,14 @@ def difference(value: object, copy: object) -> Difference | None:
 
 
 class Incomplete(Exception):
-    """A dataclass in the value leaves fields to the defaults of its class; ``complete`` it and encode it again."""
+    """A dataclass in the value takes fields from the defaults of its class; ``complete`` it and encode it again."""
 
 
 def complete(value: object) -> None:
-    """Set every field of every dataclass in the value that it has left to the default of its class.
+    """Set every field of every dataclass in the value that comes from the default of its class.
 
-    What msgspec reads from JSON that lacks a field shows the default, but does not hold it: written again it lacks the
-    field again. So equal values would give different bytes (G11), and a recorded value would change with the
+    A value that msgspec reads from JSON without a field shows the default, but does not store it: written again it
+    lacks the field again. So equal values would give different bytes (G11), and a recorded value would change with the
     default in the code (G2).
     """
     fields = fields_of(type(value))
@@ -126,7 +126,7 @@ def _same_float(value: float, copy: float) -> bool:
 
 
 def _same_time(value: datetime | time, copy: datetime | time) -> bool:
-    # `==` between two zones answers no at the turn of summer time (PEP 495), so wall time and offset are compared.
+    # `==` between two zones is false at the change of summer time (PEP 495), so wall time and offset are compared.
     if (value.tzinfo is None) != (copy.tzinfo is None) or (value.tzinfo is None and value.fold != copy.fold):
         return False
     wall, copied_wall = value.replace(tzinfo=None, fold=0), copy.replace(tzinfo=None, fold=0)
@@ -177,13 +177,13 @@ def _compare_sets(value: Collection[Any], copy: Collection[Any]) -> Difference |
 
 
 def _odd_ones(value: Collection[Any], copy: Collection[Any]) -> tuple[object, object]:
-    """A member of each that the other has not, ``UNSET`` if there is none."""
+    """A member of each that the other does not have, ``UNSET`` if there is none."""
     one = next((each for each in value if each not in copy), UNSET)
     return one, next((each for each in copy if each not in value), UNSET)
 
 
 def _compare_members(value: Collection[Any], copy: Collection[Any]) -> Difference | None:
-    """Members (or keys) that are equal can still be of other types, as ``1`` and ``True`` are."""
+    """Equal members (or keys) can still have different types, like ``1`` and ``True``."""
     kinds = {*map(type, value), *map(type, copy)}
     if len(kinds) <= 1 and PLAIN_EQUALITY.issuperset(kinds):
         return None
@@ -232,7 +232,7 @@ def _equal(value: Any, copy: Any) -> bool:
 
 
 def _keeps_fields_in_dict(kind: type) -> bool:
-    """Whether this is a dataclass that has all its fields in ``__dict__``, so that some can be left to the class."""
+    """Whether this is a dataclass that has all its fields in ``__dict__``, so that some may come from the class."""
     names = [name for name, _ in fields_of(kind) or ()]
     descriptors = (inspect.getattr_static(kind, name, None) for name in names)
     return is_dataclass(kind) and not any(map(inspect.isdatadescriptor, descriptors))

@@ -1,4 +1,4 @@
-"""Faults: why a value could not be carried as typed JSON, in words. All slow, all on the way to an exception.
+"""Faults: why a value could not be carried as typed JSON, in words. All of it is slow and leads to an exception.
 
 Messages never show text or the inside of values, which may be secret; they show where, what type, and what to do.
 """
@@ -24,14 +24,14 @@ _PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>`key` in )?`\$(?
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What msgspec says is wrong, and where inside the value (``.items[2].price``, or ``""`` for the whole)."""
+    """The error of msgspec, and its place inside the value (``.items[2].price``, or ``""`` for the whole)."""
 
     text: str
     path: str
 
 
 def complaint_of(error: BaseException) -> Complaint:
-    """Read what msgspec (or a class's own ``__post_init__``) says.
+    """Read the message of msgspec (or of a class's own ``__post_init__``).
 
     >>> complaint_of(ValueError("Expected `int`, got `str` - at `$.items[2]`"))
     Complaint(text='expected int, got str', path='.items[2]')
@@ -50,7 +50,7 @@ def too_large(size_bytes: int, limit_bytes: int, what: str) -> PayloadTooLarge:
     """The error for an encoded value over its limit."""
     return PayloadTooLarge(
         f"{what} takes {size_bytes:,} bytes as JSON, over the limit of {limit_bytes:,} bytes. "
-        f"Keep it elsewhere (in a blob, a document, your own storage) and pass a reference to it"
+        f"Store it elsewhere (in a blob, a document, your own storage) and pass a reference to it"
     )
 
 
@@ -71,7 +71,7 @@ def unencodable(value: Any, what: str, error: Exception) -> SerializationError:
     has = "holds" if path else "is"
     if isinstance(error, UnicodeEncodeError):
         return SerializationError(
-            f"{what} holds text{at} with lone surrogates, which is no Unicode. Decode it properly"
+            f"{what} holds text{at} with lone surrogates, which is not Unicode. Decode it correctly"
         )
     if isinstance(culprit, dict):
         return SerializationError(
@@ -98,7 +98,7 @@ def misfit(value: Any, hint: str, what: str, complaint: Complaint) -> str:
 
 
 def not_exact(found: Difference, value: Any, hint: str, what: str) -> SerializationError:
-    """The error for a value that JSON and its type hint bring back as something else."""
+    """The error for a value that JSON and its type hint bring back changed."""
     if (not_finite := _not_finite(value)) is not None:
         return SerializationError(_not_a_json_number(*not_finite, what))
     if not found.path and isinstance(found.value, int) and isinstance(found.copy, float):
@@ -125,7 +125,7 @@ def _advice(found: Difference, hint: str) -> str:
         return f"The type hint {hint} has no place for it, or two keys became one as text"
     if type(value) is type(copy):
         return (
-            "Every field must come back by itself: look for a __post_init__ or validator that changes it, fields left "
+            "Every field must come back by itself: check for a __post_init__ or validator that changes it, fields left "
             "out of JSON, an offset from UTC with seconds, or fold=1"
         )
     if isinstance(value, type(copy)) and not isinstance(value, bool | Enum):

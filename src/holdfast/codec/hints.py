@@ -1,7 +1,7 @@
-"""Hints: what a type hint promises about its values, found out once, when a codec is built.
+"""Hints: the properties of a type hint's values, determined once, when a codec is built.
 
-msgspec takes any class it does not know for a custom type and would only fail on the first value. A durable function
-must fail when it is registered, so every hint is walked to its end here.
+msgspec treats any unknown class as a custom type and would only fail on the first value. A durable function must fail
+when it is registered, so every hint is walked to its end here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ATOMS: Final[tuple[tuple[inspect.Type, type], ...]] = (
     (inspect.FloatType(), float),
     (inspect.StrType(), str),
 )
-"""Hints (without constraints) whose values come back from JSON as they went, and need no proof of it."""
+"""Hints (without constraints) whose values come back from JSON unchanged, so no proof is needed."""
 
 _SORTABLE: Final = (
     inspect.BoolType,
@@ -51,11 +51,12 @@ _KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a hint promises.
+    """The properties of a hint's values.
 
     A value whose exact type is in ``atoms`` needs no check. ``levels`` is how deep a value can nest,
-    ``UNBOUNDED_LEVELS`` if there is no telling. ``unordered`` values hold sets or keys that msgspec cannot sort, those
-    with ``floats`` may hold ints in their place. With ``sets`` they may hold sets.
+    ``UNBOUNDED_LEVELS`` if that is unknown. ``unordered`` values hold sets or keys that msgspec cannot sort, values
+    with
+    ``floats`` may hold ints in their place. With ``sets`` they may hold sets.
     """
 
     atoms: frozenset[type]
@@ -83,7 +84,7 @@ def name_of(hint: Any) -> str:
 def survey(hint: Any, name: str = "") -> Survey:
     """Walk the hint to its end. Raises ``SerializationError`` if some of its values cannot be carried as typed JSON.
 
-    ``name`` is what messages call it.
+    ``name`` is its name in messages.
 
     >>> survey(dict[str, list[int]]).levels
     2
@@ -104,7 +105,7 @@ def survey(hint: Any, name: str = "") -> Survey:
 
 
 def _advice(complaint: str) -> str:
-    """What msgspec complains of, and what to do about it."""
+    """The complaint of msgspec, and the remedy."""
     complaint = complaint.partition(" - type `")[0].rstrip(".")
     if "more than one" in complaint or "Type unions" in complaint:
         return (
@@ -127,12 +128,12 @@ def _atoms_of(info: inspect.Type) -> frozenset[type]:
         return frozenset(kind for _, kind in _ATOMS)
     members = info.types if isinstance(info, inspect.UnionType) else (info,)
     atoms = frozenset(kind for member in members for atom, kind in _ATOMS if member == atom)
-    # Beside a type with a textual form (a Decimal, a date), text itself might come back as that: prove it each time.
+    # In a union with a type with a textual form (a Decimal, a date), text might come back as that: prove it each time.
     return atoms if len(atoms) == len(members) else frozenset()
 
 
 class _Walk:
-    """One walk over a hint. Remembers what it has seen, so that recursive types end."""
+    """One walk over a hint. It remembers the types that it has seen, so that recursive types end."""
 
     def __init__(self, hint: str) -> None:
         self.unordered = self.floats = self.sets = False
@@ -140,11 +141,11 @@ class _Walk:
         self._seen: dict[int, int] = {}
 
     def levels(self, info: inspect.Type) -> int:
-        """How deep values of ``info`` can nest; judges everything below it on the way."""
+        """How deep values of ``info`` can nest; everything below it is judged on the way."""
         known = self._seen.get(id(info))
         if known is not None:
             return known
-        self._seen[id(info)] = UNBOUNDED_LEVELS  # what a type that contains itself finds here
+        self._seen[id(info)] = UNBOUNDED_LEVELS  # for a type that contains itself
         found = self._levels(info)
         self._seen[id(info)] = found
         return found
@@ -191,7 +192,7 @@ class _Walk:
                 raise SerializationError(
                     f"{self._hint} cannot be carried as typed JSON: {_advice(f'{name_of(kind)} has no JSON form')}"
                 )
-            self.unordered = True  # there may be sets in a model, and msgspec does not see them
+            self.unordered = True  # a model may have sets, and msgspec does not see them
             self.sets |= mentions_sets(kind)
         return UNBOUNDED_LEVELS
 

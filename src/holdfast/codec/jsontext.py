@@ -1,6 +1,6 @@
-"""JSON text: values to bytes, as they come or in canonical form, and how deep a text nests.
+"""JSON text: values to bytes, in their own or in canonical form, and how deep a text nests.
 
-Nothing here knows a type hint; ``codec`` does.
+Nothing here knows type hints; ``codec`` does.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from msgspec import MsgspecError, Struct, json
 from holdfast.codec.shapes import dump_model, fields_of, is_model
 
 UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
-"""What decoding raises for bytes that are not what they should be."""
+"""The errors of decoding for wrong bytes."""
 
 NESTING_LIMIT_LEVELS: Final = 64
-"""How deep lists and objects may nest. Deeper data are a mistake or an attack, and every recursion has to end."""
+"""How deep lists and objects may nest. Deeper data are a mistake or an attack, and every recursion must end."""
 
 LARGEST_EXACT: Final = 2**53
-"""Up to here every whole number is a float, and no two of them are the same one."""
+"""Up to here every whole number is a float of its own."""
 
 _WHOLE_FLOAT: Final = re.compile(rb"\d\.0\b|\d[eE]")
 _NO_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
@@ -33,11 +33,11 @@ def _encode_other(value: Any) -> Any:
     kind = cast("type[Any]", type(value))
     if is_model(kind):
         return dump_model(value)
-    raise TypeError(f"{kind.__qualname__} is no type that JSON can carry")
+    raise TypeError(f"{kind.__qualname__} is not a type that JSON can carry")
 
 
 encode: Final = json.Encoder(enc_hook=_encode_other).encode
-"""Encode a value as it comes: dicts keep their order. Raises whatever msgspec or a model raises."""
+"""Encode a value in its own order: dicts keep their order. Raises whatever msgspec or a model raises."""
 
 _encode_sorted: Final = json.Encoder(enc_hook=_encode_other, order="sorted").encode
 
@@ -45,8 +45,8 @@ _encode_sorted: Final = json.Encoder(enc_hook=_encode_other, order="sorted").enc
 def canonical(value: Any) -> bytes:
     """Encode so that equal values give equal bytes: keys, fields and members of sets in sorted order.
 
-    Takes no longer than ``encode`` as long as msgspec can sort what it meets. For hints with sets of anything, or keys
-    that are not text, use ``canonical_by_parts``.
+    Takes no longer than ``encode`` if msgspec can sort all parts. For hints with sets of anything, or keys that are not
+    text, use ``canonical_by_parts``.
 
     >>> canonical({"b": 1, "a": {3, 2}})
     b'{"a":[2,3],"b":1}'
@@ -58,7 +58,7 @@ def canonical(value: Any) -> bytes:
 
 
 def canonical_by_parts(value: Any) -> bytes:
-    """What ``canonical`` does, for all values: also sets whose members have no order, and keys that are not text.
+    """Like ``canonical``, for all values: also sets whose members have no order, and keys that are not text.
 
     >>> canonical_by_parts({2: frozenset({"b", "a"}), 10: None})
     b'{"10":null,"2":["a","b"]}'
@@ -67,7 +67,7 @@ def canonical_by_parts(value: Any) -> bytes:
 
 
 def with_one_form_of_numbers(text: bytes) -> bytes:
-    """Canonical JSON in which ``1`` and ``1.0``, which are one number, are written alike: whole floats as integers.
+    """Canonical JSON in which ``1`` and ``1.0``, which are one number, have one form: whole floats become integers.
 
     >>> with_one_form_of_numbers(b'{"amount":1.0,"rate":0.5}')
     b'{"amount":1,"rate":0.5}'
@@ -90,7 +90,7 @@ def _with_whole_numbers(tree: Any) -> Any:
 
 
 def _with_sorted_sets(value: Any, tree: Any) -> Any:
-    """``tree`` is ``value`` as plain JSON data. Answers it with what was a set in order of its members' encoding.
+    """``tree`` is ``value`` as plain JSON data. Returns it with each set in the order of its members' encoding.
 
     msgspec sorts sets by ``<``, which fails for members without an order, and for sets of frozensets, where ``<``
     means "subset", gives an order that differs from run to run. Parts that cannot be matched stay as they are.
@@ -116,7 +116,7 @@ def _with_sorted_fields(value: object, tree: Any) -> Any:
     if isinstance(tree, dict):
         keys = cast("dict[str, Any]", tree)
         return keys | {key: _with_sorted_sets(getattr(value, name), keys[key]) for name, key in fields if key in keys}
-    if isinstance(tree, list) and isinstance(value, Struct):  # written as an array, maybe after its tag
+    if isinstance(tree, list) and isinstance(value, Struct):  # written as an array, perhaps after its tag
         parts = cast("list[Any]", tree)
         tags = max(0, len(parts) - len(fields))
         return parts[:tags] + [
@@ -143,18 +143,18 @@ def nests_too_deep(data: bytes) -> bool:
 
 
 def holds_more_values(data: bytes, most: int) -> bool:
-    """Whether this JSON text may hold more than so many values in lists and objects, at all levels; keys count too.
+    """Whether this JSON text may hold more than a number of values in lists and objects, at all levels; keys count too.
 
     >>> holds_more_values(b'{"a": [1, ","]}', 4), holds_more_values(b'{"a": [1, 2]}', 3)
     (False, True)
     """
     if sum(map(data.count, _BEGINS_VALUE)) <= most:
-        return False  # as nearly always, without a look at what is text
+        return False  # as nearly always, without a search for strings
     return len(_outside_text(data, _NO_SEPARATORS)) > most
 
 
 def count_keys(data: bytes) -> int:
-    """How many keys the objects in this JSON text have, one that is repeated counted each time.
+    """How many keys the objects in this JSON text have, counting repeated ones each time.
 
     >>> count_keys(b'{"a": {"b:": 1}, "a": 2}')
     3
@@ -163,7 +163,7 @@ def count_keys(data: bytes) -> int:
 
 
 def _outside_text(data: bytes, but: bytes) -> bytes:
-    """What is not inside strings in this JSON text, ``but`` some bytes. All loops run in C."""
+    """The part of this JSON text outside strings, ``but`` some bytes. All loops run in C."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = data.translate(None, but).replace(b'""', b"")

@@ -1,4 +1,4 @@
-"""What the fields of a pydantic model promise: msgspec does not look into it."""
+"""The fields of a pydantic model, which msgspec does not inspect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.codec.shapes import is_model
 
 
 def mentions_sets(hint: Any) -> bool:
-    """Whether a value of this hint may hold a set. No is certain, yes is not.
+    """Whether a value of this hint may hold a set. False is certain, true is not.
 
     >>> mentions_sets(dict[str, list[int]]), mentions_sets(dict[str, frozenset[int]])
     (False, True)
@@ -41,5 +41,5 @@ def _fields_of(kind: Any) -> list[Any]:
         return []
     try:
         return list(typing.get_type_hints(kind).values())
-    except Exception:  # noqa: BLE001 - an annotation is any expression; then nobody knows
+    except Exception:  # noqa: BLE001 - an annotation is any expression; the answer is then unknown
         return [set]

@@ -1,4 +1,4 @@
-"""Parameters: what a durable function can be given, by a call in Python or by JSON that a person wrote."""
+"""Parameters: the arguments that a durable function accepts, from a call in Python or from JSON that a person wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VAR_KEYWORD: Final = inspect.Parameter.VAR_KEYWORD
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 INPUT_LIMIT_BYTES: Final = 4 * 1024 * 1024
-"""The most an input may take as JSON: what one queue message can carry."""
+"""The limit of an input as JSON: the size of one queue message."""
 
 _EMPTY: Final = inspect.Parameter.empty
 _BYTE: Final = re.compile(r"(?:JSON is malformed: )?(?P<complaint>.*) \(byte (?P<byte>\d+)\)")
@@ -34,7 +34,7 @@ _BYTE: Final = re.compile(r"(?:JSON is malformed: )?(?P<complaint>.*) \(byte (?P
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. ``codec`` is that of its whole value: ``*args`` are a tuple, ``**kwargs`` a dict.
+    """One parameter. ``codec`` is for its whole value: ``*args`` are a tuple, ``**kwargs`` a dict.
 
     ``default_bytes`` is the default in canonical form, ``None`` if the parameter is required.
     """
@@ -48,17 +48,17 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether a call must give it."""
+        """Whether a call must pass it."""
         return self.default_bytes is None
 
 
 def parameters_of(fn: Callable[..., Any], what: str, given: int = 0) -> tuple[tuple[Parameter, ...], Codec[Any]]:
-    """The parameters of a function and the codec of its result; what has no annotation is plain JSON.
+    """The parameters of a function and the codec of its result; without an annotation a value is plain JSON.
 
-    The first ``given`` parameters are left out: they are not the caller's to give.
+    The first ``given`` parameters are left out: the caller does not pass them.
 
     Raises ``ConfigurationError`` if an annotation cannot be resolved or a default does not fit its own annotation, and
-    ``SerializationError`` if JSON cannot carry what is annotated; both name the parameter.
+    ``SerializationError`` if JSON cannot carry an annotated type; both name the parameter.
     """
     if not inspect.isfunction(inspect.unwrap(fn)) and not inspect.ismethod(fn):
         raise ConfigurationError(f"{what} must be a function written with def or async def, not {told(fn)}")
@@ -104,7 +104,7 @@ def arrange(
 
 
 def takes(parameters: tuple[Parameter, ...]) -> str:
-    """What a function takes, for the end of a message."""
+    """The parameters of a function, for the end of a message."""
     if not parameters:
         return "it takes no arguments"
     marks: dict[Any, str] = {_VAR_POSITIONAL: "*", _VAR_KEYWORD: "**"}
@@ -114,7 +114,7 @@ def takes(parameters: tuple[Parameter, ...]) -> str:
 def arguments_of(parameters: tuple[Parameter, ...]) -> type[Struct]:
     """A class with one field for each parameter: msgspec then reads and writes a whole call at once.
 
-    The fields have names of their own, as a parameter may be called what a Struct reserves.
+    The fields have other names, because a parameter may have a name that a Struct reserves.
     """
     fields: list[Any] = []
     all_required = True
@@ -129,7 +129,7 @@ def arguments_of(parameters: tuple[Parameter, ...]) -> type[Struct]:
 def readings_of(text: bytes, parameters: tuple[Parameter, ...], what: str) -> Iterator[bytes]:
     """The ways to read JSON as arguments, the likeliest first; each is an object of arguments by name.
 
-    Raises ``InvalidInput`` if the text is no JSON, or no way fits the number and names of the parameters.
+    Raises ``InvalidInput`` if the text is not JSON, or no way fits the number and names of the parameters.
     """
     whole = _parsed(text, what)
     only = parameters[0] if len(parameters) == 1 and parameters[0].kind not in {_VAR_POSITIONAL, _VAR_KEYWORD} else None
@@ -173,7 +173,7 @@ def _where(text: bytes, error: Exception) -> str:
     found = _BYTE.fullmatch(str(error))
     if found is None:
         return "it ends too early" if "truncated" in str(error) else str(error)
-    # msgspec gives the place of the character, but for trailing ones the place after it.
+    # msgspec gives the place of the character, or for trailing characters the place after it.
     place = int(found["byte"]) - found["complaint"].startswith("trailing characters")
     before = text[:place].split(b"\n")
     column = len(before[-1].decode(errors="replace")) + 1
@@ -243,7 +243,7 @@ def _annotations_of(fn: Callable[..., Any], what: str) -> dict[str, Any]:
 
 
 def _unresolved(fn: Callable[..., Any], what: str, error: Exception) -> str:
-    """Which annotation cannot be resolved: they are tried one by one."""
+    """Finds the annotation that cannot be resolved: they are tried one by one."""
     inner = inspect.unwrap(fn)
     for name, annotation in inner.__annotations__.items():
         alone = cast("Any", SimpleNamespace(__annotations__={name: annotation}))
@@ -260,7 +260,7 @@ def _unresolved(fn: Callable[..., Any], what: str, error: Exception) -> str:
 
 def _default_of(parameter: Parameter) -> Callable[[], Any]:
     def default() -> Any:
-        # A Struct wants a default for what follows a default, but a keyword may well be required.
+        # A Struct requires a default after a default, but a keyword may be required.
         if parameter.required:
             raise ValueError(f"missing argument {parameter.name!r}")
         return parameter.default

@@ -1,6 +1,6 @@
-"""Shapes: the fields of a class as JSON knows them, and pydantic models, which are known by their methods alone.
+"""Shapes: the fields of a class in JSON, and pydantic models, which are recognised by their methods alone.
 
-Everything here is asked about classes of the running program, never about names found in data (G12).
+Everything here concerns classes of the running program, never names found in data (G12).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeGuard, cast
 from msgspec import Struct, json
 
 CLASSES_REMEMBERED: Final = 4096
-"""How many classes keep what was found out about them; more than any program has."""
+"""How many classes are kept in the cache of their fields; more than any program has."""
 
 
 KEY_LIMIT_CHARACTERS: Final = 64
@@ -21,7 +21,7 @@ KEY_LIMIT_CHARACTERS: Final = 64
 
 
 class Model(Protocol):
-    """What Holdfast uses of a pydantic v2 model. pydantic itself is never imported."""
+    """The part of a pydantic v2 model that Holdfast uses. pydantic itself is never imported."""
 
     def model_dump(self, *, mode: str, by_alias: bool, round_trip: bool) -> Any:
         """The model as plain JSON data."""
@@ -44,8 +44,8 @@ def dump_model(model: Model) -> Any:
 
 
 def load_model(kind: type[Model], data: Any) -> Model:
-    """The model those data describe; raises ``ValueError`` if they do not fit."""
-    # pydantic's strict models take text for a date from JSON, but not from a Python dict: these data were JSON.
+    """The model that the data describe; raises ``ValueError`` if they do not fit."""
+    # pydantic's strict models accept text for a date in JSON, but not in a Python dict: these data were JSON.
     from_json: Callable[[bytes], Model] | None = getattr(kind, "model_validate_json", None)
     try:
         return kind.model_validate(data) if from_json is None else from_json(json.encode(data))
@@ -60,10 +60,10 @@ def load_model(kind: type[Model], data: Any) -> Model:
 
 
 def fields_of(kind: type) -> tuple[tuple[str, str], ...] | None:
-    """The fields of a structured class as (attribute, key in JSON), or ``None`` if it is no structured class.
+    """The fields of a structured class as (attribute, key in JSON), or ``None`` if it is not a structured class.
 
-    Structured are ``msgspec.Struct``, dataclasses, attrs classes and pydantic models. What a pydantic model keeps
-    beside its fields (extra and private values) counts as fields without a key (``""``).
+    ``msgspec.Struct``, dataclasses, attrs classes and pydantic models are structured. Values that a pydantic model
+    keeps outside its fields (extra and private ones) count as fields without a key (``""``).
 
     >>> @dataclasses.dataclass
     ... class Point:
@@ -92,7 +92,7 @@ def _fields_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
 
 
 def parts_of(value: object) -> Iterator[tuple[str, Any]]:
-    """The direct parts of a value, each with the step that leads to it: ``[2]``, ``['key']``, ``.field``.
+    """The direct parts of a value, each with the step to it: ``[2]``, ``['key']``, ``.field``.
 
     >>> list(parts_of({"a": [1, 2]})), list(parts_of([1, 2])), list(parts_of("text"))
     ([("['a']", [1, 2])], [('[0]', 1), ('[1]', 2)], [])

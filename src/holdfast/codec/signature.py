@@ -1,7 +1,7 @@
 """Signatures: the arguments of a durable function as JSON, and back (G11, G12).
 
 Built once, when a function is registered. From then on every source of a call (code, a queue, HTTP, the command line)
-goes through the same signature, so that the same input gives the same bytes.
+uses the same signature, so that the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.errors import InvalidInput, SerializationError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
-    """What a durable function takes and answers. ``what`` names it in messages: ``"workflow 'checkout'"``."""
+    """The parameters and the result of a durable function. ``what`` names it in messages: ``"workflow 'checkout'"``."""
 
     name: str
     what: str
@@ -51,7 +51,7 @@ class Signature:
     _simple: int = field(repr=False)
     """How many positional arguments there can be, if there are no other parameters; else -1."""
     _floats: bool = field(repr=False)
-    """Whether an int may have been given for a float."""
+    """Whether an int may have been passed for a float."""
     _sets: bool = field(repr=False)
     """Whether an argument may hold sets."""
 
@@ -72,8 +72,8 @@ class Signature:
 
         The same input gives the same bytes: defaults are filled in, and the keys of objects, the fields of classes
         and the members of sets are sorted. So the order of a dict among the arguments is not kept; pass a list of
-        pairs where it matters. Every argument is proven to come back as it was (see ``exactness``); an int given for a
-        float is that float.
+        pairs where it matters. Every argument is proven to come back unchanged (see ``exactness``); an int passed for a
+        float becomes that float.
 
         Raises ``InvalidInput`` if the arguments do not match the parameters or their types, ``SerializationError`` if
         one does not survive JSON, ``PayloadTooLarge`` above ``limit_bytes``. ``what`` overrides the name in messages.
@@ -91,8 +91,8 @@ class Signature:
     def unbind(self, data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that ``bind`` wrote, ready for ``fn(*args, **kwargs)``.
 
-        A parameter that was added since takes its default. Raises ``SerializationError`` if the data do not fit the
-        parameters any more, for example because one of them is gone: dropping an argument would be silently wrong.
+        A parameter that was added later takes its default. Raises ``SerializationError`` if the data do not fit the
+        parameters any more, for example because one of them is gone: silently dropping an argument would be wrong.
 
         >>> def charge(card: str, *, cents: int) -> str: ...
         >>> signature_of(charge).unbind(b'{"card":"tok","cents":100}')
@@ -101,7 +101,7 @@ class Signature:
         return self._spread(self._read(data))
 
     def unbind_steady(self, data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What ``unbind`` answers, for a workflow body: its sets have the same order in every process (G2)."""
+        """Like ``unbind``, for a workflow body: its sets have the same order in every process (G2)."""
         values = self._read(data)
         return self._spread(steadied(values) if self._sets else values)
 
@@ -127,7 +127,7 @@ class Signature:
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The arguments of a call as they are now, proven to fit the type hints: later changes to them do not show.
 
-        Arguments that cannot change and plainly fit are answered as they are. Raises what ``bind`` raises.
+        Arguments that cannot change and certainly fit are returned as they are. Raises what ``bind`` raises.
         """
         if not kwargs and self._required <= len(args) <= self._simple:
             for value, atoms in zip(args, self._atoms):  # noqa: B905 - defaults may be left out
@@ -138,7 +138,7 @@ class Signature:
         return self.unbind(self.bind(args, kwargs, limit_bytes=limit_bytes))
 
     def fingerprint_bytes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        """A canonical encoding of a call's arguments, for telling calls apart. Cheap: nothing is decoded or proven.
+        """A canonical encoding of a call's arguments, to distinguish calls. Cheap: nothing is decoded or proven.
 
         Positional and keyword spelling give the same bytes. An argument equal to its default is left out, so that a
         new optional parameter leaves old journals valid (G13).
@@ -161,12 +161,12 @@ class Signature:
         return data
 
     def parse(self, text: bytes | str, what: str = "", limit_bytes: int = INPUT_LIMIT_BYTES) -> bytes:
-        """Arguments that a person wrote as JSON, checked, and as ``bind`` would have written them.
+        """Arguments that a person wrote as JSON, checked, in the form that ``bind`` writes.
 
         The text is an object of arguments by name, an array of arguments in order, or, for a function of one
-        parameter, that argument itself. Where it could be read in two ways, an object whose keys are all names of
-        parameters gives arguments by name, and an array given to a function of one parameter is that argument; only
-        if that does not fit the types is the other way tried.
+        parameter, that argument itself. If it can be read in two ways, an object whose keys are all names of parameters
+        gives arguments by name, and an array for a function of one parameter is that argument; the other way is tried
+        only if that does not fit the types.
 
         Raises ``InvalidInput`` that says what is wrong and where, and ``PayloadTooLarge``.
 
@@ -188,7 +188,7 @@ class Signature:
         raise self._blame(first, what) from first
 
     def _shortest_call(self, values: tuple[Any, ...]) -> Any:
-        """The call without what is left to defaults: positional arguments, beside keywords if there are any."""
+        """The call without its defaults: positional arguments, and keywords if there are any."""
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         optional: list[Parameter] = []
@@ -258,7 +258,7 @@ class Signature:
         except Exception as error:
             raise SerializationError(
                 f"the recorded input of {self.what} does not fit its parameters: {self._blame(error, self.what)}. If "
-                f"they have changed since, keep the older parameters, new ones with defaults, while older input is left"
+                f"they have changed, keep the older parameters, new ones with defaults, while older input is left"
             ) from error
 
     def _blame(self, error: Exception, what: str, values: tuple[Any, ...] | None = None) -> InvalidInput:
@@ -295,9 +295,9 @@ class Signature:
 def signature_of(fn: Callable[..., Any], what: str = "", *, given: int = 0) -> Signature:
     """The signature of a function; ``what`` names it in messages (``"step 'charge'"``).
 
-    The first ``given`` parameters are left out: whoever calls the function gives them himself.
+    The first ``given`` parameters are left out: the code that calls the function passes them.
 
-    Annotations are resolved now, postponed ones (PEP 563) too. Raises ``ConfigurationError`` or
+    Annotations are resolved at once, postponed ones (PEP 563) too. Raises ``ConfigurationError`` or
     ``SerializationError``, naming the parameter, if one cannot be resolved or carried as typed JSON.
 
     >>> async def checkout(order: dict[str, int], *, note: str = "") -> list[str]: ...

@@ -1,8 +1,8 @@
 """Sets whose order is the same in every process: workflow bodies get these, because replay must repeat their loops.
 
-The order of a plain set of text differs from one process to the next. A steady one is a set in all else: an instance of
-``set``, equal to a plain one, and asked as fast. It iterates over what was decoded in the order of canonical JSON, and
-over what was added later in the order of adding. So do the sets that are derived from it by its methods and operators.
+The order of a plain set of text differs from one process to the next. A steady one is a set in every other respect: an
+instance of ``set``, equal to a plain one, and as fast. It iterates over the decoded members in the order of canonical
+JSON, and over later ones in the order of adding. So do the sets that its methods and operators return.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SORTED_AS_THEY_ARE: Final = frozenset({str, int, float, bytes, date, UUID})
 
 
 def in_order(members: Iterable[Any]) -> list[Any]:
-    """The members of a set in the order of canonical JSON; as they come, if JSON cannot carry them.
+    """The members of a set in the order of canonical JSON; in their own order, if JSON cannot carry them.
 
     >>> in_order({10, 9}), in_order({None, "a"})
     ([9, 10], ['a', None])
@@ -38,7 +38,7 @@ def in_order(members: Iterable[Any]) -> list[Any]:
 
 
 def _ordered(members: Iterable[Any]) -> Iterable[Any]:
-    """What is to be added. A plain set has no order of its own that would be the same elsewhere."""
+    """The members to add. A plain set has no order that would be the same elsewhere."""
     return in_order(members) if type(members) in (set, frozenset) else members
 
 
@@ -47,7 +47,7 @@ def _is_set(value: object) -> bool:
 
 
 class _Steady:
-    """What both kinds derive from themselves."""
+    """The methods of both kinds that return a new set."""
 
     __slots__ = ()
 
@@ -205,4 +205,4 @@ class SteadyFrozenSet(_Steady, frozenset[Any]):
 
 
 PLAIN: Final[dict[type, type]] = {SteadySet: set, SteadyFrozenSet: frozenset}
-"""The types that steady ones stand in for."""
+"""The types that steady ones replace."""

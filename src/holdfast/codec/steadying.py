@@ -1,4 +1,4 @@
-"""Bringing the sets inside a decoded value into a steady order, wherever they are."""
+"""Brings all sets inside a decoded value into a steady order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.codec.steady import SteadyFrozenSet, SteadySet, in_order
 
 
 def steadied(value: Any) -> Any:
-    """The value with steady sets in place of plain ones, at every level. Changes it, so it has to be a copy.
+    """The value with steady sets in place of plain ones, at every level. Changes it, so it must be a copy.
 
     >>> steadied({"skus": {"b", "a"}})
     {'skus': {'a', 'b'}}
@@ -43,12 +43,12 @@ def _steadied_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
     parts = [steadied(part) for part in value]
     if all(new is old for new, old in zip(parts, value, strict=True)):
         return value
-    make: Any = getattr(type(value), "_make", tuple)  # a NamedTuple's own class wants its fields one by one
+    make: Any = getattr(type(value), "_make", tuple)  # a NamedTuple's own class takes its fields one by one
     return cast("tuple[Any, ...]", make(parts))
 
 
 def _left_out(value: object) -> Callable[[Any], bool]:
-    """Whether msgspec leaves a field out as its default, which it would not with a steady set in its place."""
+    """Whether msgspec leaves a field out as its default, which it would not do for a steady set."""
     if not isinstance(value, Struct) or not value.__struct_config__.omit_defaults:
         return lambda _: False
     defaults = set(map(id, value.__struct_defaults__))
@@ -65,4 +65,4 @@ def _steady_fields(value: object) -> None:
         if isinstance(value, Struct):
             force_setattr(value, name, new)
         else:
-            object.__setattr__(value, name, new)  # frozen ones refuse to be changed by anybody else
+            object.__setattr__(value, name, new)  # frozen ones refuse any other change

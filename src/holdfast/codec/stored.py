@@ -1,4 +1,4 @@
-"""Records of Holdfast's own, read back from the store: what cannot be read is the store's fault, and says so."""
+"""Holdfast's own records, read from the store: an unreadable one is the store's fault, and the error says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored(kind: type[T], what: str) -> Reader[T]: ...
 @overload
 def stored(kind: Any, what: str) -> Reader[Any]: ...
 def stored(kind: Any, what: str) -> Reader[Any]:
-    """What reads records of a kind. It raises ``StoreUnusable`` for bytes that are none, none at all included.
+    """The reader for records of a kind. It raises ``StoreUnusable`` for wrong bytes, an empty body included.
 
     >>> stored(list[int], "a list")(b"[1]")
     [1]

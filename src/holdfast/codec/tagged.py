@@ -1,4 +1,4 @@
-"""Unions of pydantic models that a field tells apart: pydantic decodes them, msgspec sees one class in their place."""
+"""Unions of pydantic models with a discriminator: pydantic decodes them, msgspec sees one class in their place."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from holdfast.codec.shapes import is_model
 
 
 def shaped(hint: Any) -> Any:
-    """The hint as msgspec takes it: each ``Annotated[A | B, Field(discriminator=...)]`` in it is one class that decodes
-    as pydantic says. The hint itself if there is none.
+    """The hint for msgspec: each ``Annotated[A | B, Field(discriminator=...)]`` in it is one class that decodes
+    as pydantic does. The hint itself if there is none.
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated and _is_told_apart(hint):

@@ -1,7 +1,7 @@
 """Typed JSON by type hints (G12): encode, decode, and copy with proof that nothing was lost.
 
-A codec is built once per type hint, when a function is registered, and fails then if the hint promises what JSON cannot
-keep. Nothing is ever pickled, evaluated or imported by a name found in data.
+A codec is built once per type hint, when a function is registered, and fails then if the hint has values that JSON
+cannot keep. Nothing is ever pickled, evaluated or imported by a name found in data.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ CODECS_REMEMBERED: Final = 4096
 class Codec(Generic[T]):
     """How values of one type hint become JSON and come back. Immutable, and safe to use from several threads.
 
-    ``name`` is the hint as written, ``shape`` the hint as msgspec takes it. A value whose exact type is in ``atoms``
+    ``name`` is the hint as written, ``shape`` is the hint for msgspec. A value whose exact type is in ``atoms``
     survives JSON unseen (a float if it is finite). ``unordered`` says that values may hold sets or keys that only
     ``canonical_by_parts`` brings in order, and ``bounded`` that they cannot nest deeper than the limit. With ``floats``
-    values may hold ints in place of floats, and are encoded once more when they have become floats; so are values that
-    may hold ``sets``, for their order.
+    values may hold ints in place of floats, and are encoded again when they have become floats; so are values that may
+    hold ``sets``, for their order.
 
-    Carried are: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
+    It carries: plain JSON types, dataclasses, ``msgspec.Struct``, ``TypedDict``, ``NamedTuple``, attrs classes,
     pydantic v2 models, enums of all str or all int, ``Literal``, ``datetime``, ``date``, ``time``, ``timedelta``,
     ``Decimal``, ``UUID``, ``bytes``, ``set``, ``frozenset``, ``tuple``, integers of any size, generics and unions of
-    these as far as JSON can tell the members apart. Not: nan, infinities, text with lone surrogates, more than 64
+    these as far as JSON can distinguish the members. Not: nan, infinities, text with lone surrogates, more than 64
     levels. Without a hint, or under ``Any`` and ``object``: plain JSON types only.
     """
 
@@ -74,9 +74,9 @@ class Codec(Generic[T]):
         return data
 
     def decode(self, data: bytes, what: str = "the stored value") -> T:
-        """The value that JSON describes, of the hinted type.
+        """The value of a JSON text, of the hinted type.
 
-        Raises ``SerializationError``, and nothing else, whatever ``data`` hold.
+        Raises ``SerializationError``, and nothing else, whatever ``data`` is.
 
         >>> codec_for(tuple[int, ...]).decode(b"[1, 2]")
         (1, 2)
@@ -94,22 +94,22 @@ class Codec(Generic[T]):
             ) from error
 
     def decode_steady(self, data: bytes, what: str = "the stored value") -> T:
-        """What ``decode`` answers, for a workflow body: its sets have the same order in every process (G2)."""
+        """Like ``decode``, for a workflow body: its sets have the same order in every process (G2)."""
         value = self.decode(data, what)
         return cast("T", steadied(value)) if self.sets else value
 
     def steady(self, value: T) -> T:
-        """A decoded value, which nobody else has, with its sets in the order of their canonical JSON."""
+        """A decoded value without another owner, with its sets in the order of their canonical JSON."""
         return cast("T", steadied(value)) if self.sets else value
 
     def copy(self, value: T, what: str, limit_bytes: int) -> tuple[bytes, T]:
-        """The value as JSON and as read back from it, proven equal in type and value at every level (G2).
+        """The value as JSON, and as read back from it, proven equal in type and value at every level (G2).
 
-        Hand the copy on, and keep the bytes: then the first run sees exactly what every replay will see. What counts
-        as equal is said in ``exactness``. ``what`` names the value in errors: ``"result of step 'charge'"``.
+        Use the copy, and keep the bytes: then the first run sees exactly what every replay will see. ``exactness``
+        defines what counts as equal. ``what`` names the value in errors: ``"result of step 'charge'"``.
 
-        Raises ``PayloadTooLarge`` if it takes more than ``limit_bytes``, and ``SerializationError`` if it does not fit
-        the hint or does not come back as it was.
+        Raises ``PayloadTooLarge`` if it has more than ``limit_bytes``, and ``SerializationError`` if it does not fit
+        the hint or does not come back unchanged.
 
         >>> codec_for(list[int]).copy([1, 2], "result of step 'count'", limit_bytes=100)
         (b'[1,2]', [1, 2])
@@ -149,7 +149,7 @@ def codec_for(hint: Any) -> Codec[Any]: ...
 def codec_for(hint: Any) -> Codec[Any]:
     """The codec of a type hint, the same one for the same hint.
 
-    Raises ``SerializationError``, naming the hint and what to do, if JSON could not carry every value of it.
+    Raises ``SerializationError``, naming the hint and what to do, if JSON cannot carry every value of it.
 
     >>> codec_for(dict[str, int]).name
     'dict[str, int]'
@@ -161,7 +161,7 @@ def codec_for(hint: Any) -> Codec[Any]:
 
 
 def encode_untyped(value: object, what: str, limit_bytes: int) -> bytes:
-    """Encode a value whose receiver alone knows the type hint: by its own class, proven to come back as it was."""
+    """Encode a value whose type hint only the receiver knows: by its own class, proven to come back unchanged."""
     try:
         codec: Codec[Any] = codec_for(cast("Any", type(value)))
     except SerializationError as error:
@@ -171,13 +171,15 @@ def encode_untyped(value: object, what: str, limit_bytes: int) -> bytes:
 
 
 def decoder_of(hint: Any, *, sets: bool) -> Callable[[bytes], Any]:
-    """The bare decoder for a hint that was surveyed before; it knows pydantic models. ``sets`` is what was found."""
+    """The bare decoder for a hint that was surveyed before; it knows pydantic models. ``sets`` is the result of the
+    survey.
+    """
     decode = json.Decoder(hint, dec_hook=_decode_other).decode
     return uncrowded(hint, decode, _decode_other) if sets else decode
 
 
 def _build(hint: Any) -> Codec[Any]:
-    # A function that never returns has no result to carry, and is allowed to say so.
+    # A function that never returns has no result to carry; its annotation may say so.
     seen_as = NoneType if hint is None or hint is Never or hint is NoReturn else hint
     shape = shaped(seen_as)
     found = survey(shape, name_of(seen_as))

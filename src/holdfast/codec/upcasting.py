@@ -1,7 +1,7 @@
 """Stored values of an older form: each form has a number, and upcasters lead from one to the next.
 
-Actors, documents and events all keep the number of the form beside the value, so what was written years ago is read by
-the code of today.
+Actors, documents and events all store the number of the form with the value, so today's code can read what was written
+years ago.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.errors import ConfigurationError, SerializationError
 T = TypeVar("T")
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns the plain JSON of a value of one schema version into that of the next."""
+"""Turns the plain JSON of a value of one schema version into the JSON of the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Schema(Generic[T]):
     def decode(self, data: bytes, version: int, what: str) -> T:
         """The value that was stored under this version, in the form of this code.
 
-        Raises ``SerializationError``, or whatever an upcaster raises: that is users' code.
+        Raises ``SerializationError``, or whatever an upcaster raises: that is the user's code.
         """
         if version > self.version:
             raise SerializationError(
@@ -57,6 +57,6 @@ def check_upcasters(upcasters: Mapping[int, Upcaster], what: str) -> Mapping[int
     """The upcasters, if there is one for every version from 1 on. Raises ``ConfigurationError``."""
     if sorted(upcasters) != list(range(1, len(upcasters) + 1)):
         raise ConfigurationError(
-            f"upcasters are for schema 1, 2 and so on without a gap, not {sorted(upcasters)}: {what} begins at 1"
+            f"upcasters must be for schema 1, 2 and so on without a gap, got {sorted(upcasters)}: {what} begins at 1"
         )
     return upcasters
