@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.identity import Identity
 from holdfast.ports import Home
+
+if TYPE_CHECKING:
+    from holdfast.coordination.inbox import Sender
 
 
 class Unit:
@@ -59,6 +62,10 @@ class Unit:
             if isinstance(write, Put) and write.item.partition == partition and write.item.sort == HEAD:
                 return write.item
         return None
+
+    def next_sort(self, sender: Sender) -> str:
+        """The inbox place of a message that this run sends, behind its earlier ones (G6)."""
+        return sender.next_sort()
 
     def waiting(self) -> AbstractContextManager[None]:
         """Within the block the handler waits for others: another one that has a limit of its own, or the store."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast import ids
 from holdfast.actors import record
 from holdfast.actors.mailbox.backlogs import backlogs_of
 from holdfast.actors.record import Call, describe_partition, encode
-from holdfast.actors.scope import Turn
-from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.host import nudge
@@ -51,10 +49,7 @@ async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime:
     """Put a message into an actor's inbox with the commit of the handler that is running (G5, G6)."""
     unit.refuse_elsewhere(runtime.home, describe_partition(partition))
     await _refuse_if_full(kind, partition, runtime)
-    if isinstance(unit, Turn):
-        sort = inbox_sort(unit.next_stamp(), ids.fingerprint(unit.partition.encode()))
-    else:
-        sort = runtime.sender.next_sort()
+    sort = unit.next_sort(runtime.sender)
     put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
     head = await runtime.home.store.get(partition)
     unit.add(partition, put, ring(partition, head, runtime))

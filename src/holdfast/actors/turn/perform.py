@@ -9,12 +9,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.record import NOT_BEGUN, Call, Reply, fingerprint_of, timer_place
-from holdfast.actors.scope import Turn
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.entity import Delivery, Replied, Resident, Version
 from holdfast.actors.turn.failure import end_trouble, fail, let_go_of, was_set_aside
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
 from holdfast.actors.turn.reply import find_reply, receipt, remembered, replied, reply_writes
+from holdfast.actors.turn.scope import Turn
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
