@@ -28,7 +28,7 @@ from holdfast.codec.signature import signature_of
 from holdfast.codec.typed import codec_for
 from holdfast.codec.upcasting import Upcaster, check_upcasters
 from holdfast.duration import Duration, milliseconds
-from holdfast.errors import CallFailed, ConfigurationError, SerializationError
+from holdfast.errors import ConfigurationError, SerializationError
 from holdfast.kernel.runtime import Connect
 from holdfast.retry import Retry
 

@@ -12,8 +12,7 @@ from holdfast.actors.mailbox.parked import lies_parked, mark_of, parking
 from holdfast.actors.record import Call, Trouble
 from holdfast.actors.timers import after_firing
 from holdfast.actors.turn.entity import Delivery, Replied, Resident, Version
-from holdfast.actors.turn.reply import receipt, reply_writes
-from holdfast.actors.turn.reply_retention import Place, let_go
+from holdfast.actors.turn.reply import Place, let_go, receipt, reply_writes
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
@@ -17,12 +18,14 @@ from holdfast.actors.record import (
     fingerprint_of,
 )
 from holdfast.actors.turn.entity import Delivery, Replied, Resident
-from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState
+from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.failure import describe
-from holdfast.items import EXISTS, Delete, Item, Put, Write
+from holdfast.items import EXISTS, Delete, Item, Put, Update, Write, parts_of
+from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
+    from holdfast.ports import Home, Store
 
 RESEND_WINDOW_MS: Final = 600_000
 """How long a message is recognised that its sender's process sends again because the store gave no answer: it does
@@ -52,6 +55,12 @@ async def find_reply(partition: str, request_id: str, runtime: Runtime) -> Reply
     if item is None or (item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()):
         return None
     return decode_reply(item.body)
+
+
+async def find_answer(partition: str, request: Call, runtime: Runtime) -> Replied | None:
+    """What a request was answered, if it is known and not too old."""
+    reply = await find_reply(partition, request.id, runtime)
+    return None if reply is None else replied(reply, request, partition, runtime)
 
 
 def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:
@@ -95,3 +104,32 @@ def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, runtime:
 def receipt(delivery: Delivery, actor: Resident) -> tuple[Write, ...]:
     """Take the message out of the inbox, if it is one."""
     return () if delivery.sort is None else (Delete(actor.partition, delivery.sort, EXISTS),)
+
+
+# ── Replies that are kept for the caller ────────────────────────────────────────────────────────────────────────────
+# Until the caller has been committed it may run again, and so call again: a message that fails is tried again, or
+# parked and delivered again, however late. What it has called must know it then, so those replies have no end. They get
+# one with the commit in which the message ends well.
+
+Place = tuple[str, str]
+"""The partition and sort key of a reply."""
+
+
+def let_go(called: Iterable[Place], until: int, home: Home) -> Sequence[Sequence[Write]]:
+    """The writes that give replies an end (milliseconds), in parts that can be one write each."""
+    updates = [_let_go(place, until) for place in called]
+    return parts_of(updates, home.bounds)
+
+
+async def let_go_now(called: Iterable[Place], until: int, store: Store) -> None:
+    """Give replies an end, because what has called is gone for good."""
+    for place in called:
+        try:
+            await write_for_caller(store, _let_go(place, until), ours=lambda _there: True)
+        except Refused:
+            continue  # it is not there any more
+
+
+def _let_go(place: Place, until: int) -> Update:
+    partition, sort = place
+    return Update(partition=partition, sort=sort, when=EXISTS, expires_at=until)
