@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors.turn import commit, perform
+from holdfast.actors.turn import commit, repeat
 from holdfast.actors.turn import reply as replies
 from holdfast.actors.turn import stages as turn
+from holdfast.actors.turn.version import Performed
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import points
 from holdfast.chaos.worker import app
@@ -63,12 +64,12 @@ def forgetful() -> None:
 
     async def nothing(*_args: Any) -> None: ...
 
-    perform._earlier_reply = nothing
+    repeat.earlier_reply = nothing
 
 
 def uncounted() -> None:
     """Attempts are not counted before they begin."""
-    turn.prepare = lambda *_args: True
+    turn.begun = lambda _delivery, version: Performed(version)
 
 
 def unfenced() -> None:

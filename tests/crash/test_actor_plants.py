@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from tests.scenarios import scenario
 
 from holdfast.actors.record import REPLY_PREFIX
-from holdfast.actors.turn import commit, perform
-from holdfast.actors.turn.entity import Finished, Resident, Version
+from holdfast.actors.turn import commit, repeat
+from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.version import Finished, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place
 from holdfast.testing import crash_at_every_write, pause_at_every_write
@@ -91,7 +92,7 @@ def request_ids_ignored() -> Generator[None]:
     async def none(*_given: object) -> None:
         return None
 
-    with mock.patch.object(perform, "_earlier_reply", none):
+    with mock.patch.object(repeat, "earlier_reply", none):
         yield
 
 

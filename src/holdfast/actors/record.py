@@ -123,6 +123,19 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     recent: dict[str, int] = {}
 
 
+def next_timer(record: ActorRecord) -> int | None:
+    """When the first of an actor's timers is to be run, or tried again, in milliseconds."""
+    if not record.timers:
+        return None
+    return min(max(each.due_at, again_at(timer_place(name), record)) for name, each in record.timers.items())
+
+
+def again_at(place: str, record: ActorRecord) -> int:
+    """When a message or a timer that has failed is to be tried again, in milliseconds."""
+    trouble = record.trouble.get(place)
+    return 0 if trouble is None else trouble.again_at
+
+
 encode_record: Final = msgspec.json.Encoder().encode
 decode_record: Final = stored(ActorRecord, "the record of an actor")
 

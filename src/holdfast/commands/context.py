@@ -64,9 +64,7 @@ async def _unknown(*args: Any, **kwargs: Any) -> Any:
 IN_CODE: Final = Names(_declared, _shown, _shown)
 """The names of the app's code, without the actors of its consumers: for callers who are served by it."""
 
-IN_HOME: Final = Names(
-    _of_any_code, lambda _app, _actor: None, lambda app, actor: kind_named(app.registry.actors, actor)
-)
+IN_HOME: Final = Names(_of_any_code, lambda _app, _actor: None, _of_any_actor)
 """Whatever name the home holds, for its operators; results are plain JSON. Only what runs code asks the app's."""
 
 

@@ -24,8 +24,8 @@ from holdfast.actors.record import (
     decode_call,
     decode_parked,
     decode_record,
+    next_timer,
 )
-from holdfast.actors.turn.entity import next_timer
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import HEAD, Item
 from holdfast.testing.virtual_time import VirtualClock

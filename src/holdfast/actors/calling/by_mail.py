@@ -14,6 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.actors.calling.cycles import find_deadlock
+from holdfast.actors.mailbox.delivery import Replied
 from holdfast.actors.mailbox.post import post, tell, withdraw
 from holdfast.actors.record import (
     READY,
@@ -26,7 +27,7 @@ from holdfast.actors.record import (
     describe_partition,
 )
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
-from holdfast.actors.turn.entity import Replied, Resident
+from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
 from holdfast.actors.turn.reply import find_answer, find_reply, replied
 from holdfast.coordination.inbox import INBOX_PREFIX

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.actors.calling.warm import warm_of
+from holdfast.actors.mailbox.delivery import Delivery, Replied
 from holdfast.actors.mailbox.post import tell
 from holdfast.actors.model import Actors
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.turn.commit import is_message_to
-from holdfast.actors.turn.entity import Delivery, Replied, Resident
+from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.perform import DELETE_METHOD, run_one
 from holdfast.actors.turn.stages import load
 from holdfast.coordination.inbox import INBOX_PREFIX

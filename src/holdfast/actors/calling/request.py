@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from holdfast.actors.calling.by_mail import call_by_mail, take_back
 from holdfast.actors.calling.cycles import refuse_cycle, waiting_for
 from holdfast.actors.calling.optimistic import call_optimistically
+from holdfast.actors.mailbox.delivery import Delivery, Outcome, Replied
 from holdfast.actors.record import Call, describe_partition
-from holdfast.actors.turn.entity import Delivery, Outcome, Replied, Resident
+from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
 from holdfast.actors.turn.reply import find_reply, replied
 from holdfast.errors import CallCycle, WaitTimeout
@@ -73,5 +74,5 @@ async def _call_in_memory(address: Address, request: Call, runtime: Runtime) -> 
     try:
         return await answer
     except asyncio.CancelledError:
-        entity.withdraw(delivery)  # a worker that runs the caller again may be told that it was refused
+        entity.queue.withdraw(delivery)  # a worker that runs the caller again may be told that it was refused
         raise

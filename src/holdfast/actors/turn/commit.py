@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.delivery import ELSEWHERE
 from holdfast.actors.mailbox.post import ring
-from holdfast.actors.record import DELETED, PARTITION_PREFIX, REPLY_PREFIX, RUNNING, describe_partition, encode_record
-from holdfast.actors.turn.entity import ELSEWHERE, Finished, Resident, Version, next_timer
+from holdfast.actors.record import (
+    DELETED,
+    PARTITION_PREFIX,
+    REPLY_PREFIX,
+    RUNNING,
+    describe_partition,
+    encode_record,
+    next_timer,
+)
+from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.version import Finished, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
@@ -292,12 +302,9 @@ def _release(batch: Sequence[Finished], actor: Resident, runtime: Runtime, host:
     """It is durable: replies leave, and whoever was sent something is told to look (G7)."""
     answered = False
     for each in batch:
-        actor.replies.pop(each.delivery.call.id, None)
         actor.kept(each)
         each.delivery.tell(each.outcome)
-        if each.delivery.sort is not None:
-            actor.known.discard(each.delivery.sort)
-            answered = answered or each.delivery.call.replies
+        answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
         host.tell(each.rings)
     if answered:
         announce(actor.partition, host.home)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Raw
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.actors.record import NOT_BEGUN, Call, Reply, fingerprint_of, timer_place
+from holdfast.actors.mailbox.delivery import Delivery, Replied
+from holdfast.actors.record import NOT_BEGUN, ActorRecord, Call, timer_place
 from holdfast.actors.timers import after_firing, settings_replaced
-from holdfast.actors.turn.entity import Delivery, Replied, Resident, Version
-from holdfast.actors.turn.failure import end_trouble, fail, let_go_of, was_set_aside
+from holdfast.actors.turn.failure import failed, released
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
-from holdfast.actors.turn.reply import find_reply, receipt, remembered, replied, reply_writes
+from holdfast.actors.turn.repeat import repeated
+from holdfast.actors.turn.reply import answered, remembered
 from holdfast.actors.turn.scope import Turn
+from holdfast.actors.turn.version import Performed, Version, carried
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
@@ -23,120 +25,114 @@ from holdfast.kernel.identity import identity_of
 from holdfast.kernel.model import LeftBehind
 
 if TYPE_CHECKING:
+    from holdfast.actors.kind import Instance
+    from holdfast.actors.turn.entity import Resident
     from holdfast.kernel.runtime import Runtime
 
-NO_REPLY = Raw(b"null")
-"""What a message was answered that nobody awaited."""
-
-DELETE_METHOD = "!delete"
+DELETE_METHOD: Final = "!delete"
 """The message that ends an actor."""
 
-OWN_WRITES = 5
-"""At most so many writes go with a call beside those that it sends: the head, the reply, the receipt, and some room."""
+OWN_WRITES: Final = 5
+"""How many writes go with a call at most, those that it sends not counted: the head, the reply, the receipt, and some
+room."""
+
+
+class Ran(Struct, frozen=True):
+    """A method has run: its encoded result, and the actor after it, in memory and as it is stored."""
+
+    result: bytes
+    instance: Instance
+    state: bytes
 
 
 async def run_one(delivery: Delivery, actor: Resident, runtime: Runtime) -> None:
     """Run a delivery and leave behind what is to be committed for it."""
-    call = delivery.call
-    if delivery.answer is not None and call.chain:
-        try:
-            await refuse_if_overtaken(call, runtime)
-        except Fenced as fenced:
-            delivery.fail(fenced)
-            return
-    if call.known and (earlier := await _earlier_reply(call, actor, runtime)) is not None:
-        if earlier.parked:
-            runtime.emit("message_repeated", partition=actor.partition, place=delivery.place)
-        end_trouble(delivery, actor)
-        actor.finish(delivery, _answer_again(earlier, call, actor, runtime), receipt(delivery, actor))
-        return
-    if await was_set_aside(delivery, actor, runtime):
-        runtime.emit("message_repeated", partition=actor.partition, place=delivery.place)
-        end_trouble(delivery, actor)
-        actor.finish(delivery, Replied(), receipt(delivery, actor))
-        return
-    if call.method == DELETE_METHOD:
-        _delete(delivery, actor, runtime)
-        return
+    try:
+        if delivery.answer is not None and delivery.call.chain:
+            await refuse_if_overtaken(delivery.call, runtime)
+    except Fenced as fenced:
+        delivery.fail(fenced)
+    else:
+        actor.apply(await perform(delivery, actor, runtime))
+
+
+async def perform(delivery: Delivery, actor: Resident, runtime: Runtime) -> Performed:
+    """Run a delivery, unless it has come before. What it leaves behind."""
+    version = actor.version
+    assert version is not None
+    if (earlier := await repeated(delivery, version, actor, runtime)) is not None:
+        return earlier
+    if delivery.call.method == DELETE_METHOD:
+        return _deleted(delivery, version, actor, runtime)
     if delivery.timer is not None and delivery.skips:
-        _skip(delivery.timer, actor, runtime)
-        return
+        return _skipped(delivery.timer, version, actor, runtime)
+    turn = _turn_for(delivery, version, actor, await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home), runtime)
     actor.running = delivery
-    turn = _turn_for(delivery, actor, await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home), runtime)
     try:
         with turn:
-            outcome = await _invoke(delivery, turn, actor, runtime)
+            outcome = await _run(delivery, turn, version, actor, runtime)
     except LeftBehind:
         raise  # what runs now is another's
     except BaseException:
-        _stopped(actor)
+        actor.stopped()
         raise
-    _stopped(actor)
-    if outcome.error is None:
-        _succeed(delivery, turn, outcome, actor, runtime)
-    else:
-        actor.actor = None  # its state may be half changed: the next call begins with what is stored
-        fail(delivery, outcome.error, tuple(turn.called), actor, runtime)
+    actor.stopped()
+    match outcome:
+        case Ran() as ran:
+            return _succeeded(delivery, turn, ran, version, actor, runtime)
+        case error:
+            return failed(delivery, error, tuple(turn.called), version, actor, runtime)
 
 
-# ── The call itself ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The method ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _invoke(delivery: Delivery, turn: Turn, actor: Resident, runtime: Runtime) -> Replied:
-    """Run the method. Its outcome has the encoded result, or the error that it, its arguments or its result made."""
+def _turn_for(delivery: Delivery, version: Version, actor: Resident, salt: str, runtime: Runtime) -> Turn:
+    call, tick = delivery.call, delivery.tick
+    if tick is None and call.method in actor.kind.timers:  # it was parked, and is a message now
+        tick = call.sent_at
+    turn = Turn(
+        actor.partition,
+        runtime,
+        version.record,
+        call.chain,
+        identity_of(call.naming, salt, actor.partition, call.id),
+        fence=actor.epoch,
+        due_at=tick,
+        promised=actor.promised,
+    )
+    turn.keeps = bool(delivery.place) or call.kept
+    return turn
+
+
+async def _run(delivery: Delivery, turn: Turn, version: Version, actor: Resident, runtime: Runtime) -> Ran | Exception:
+    """Run the method. The error is that which it, its arguments or its result made."""
     kind, call = actor.kind, delivery.call
+    # After an error it may be half changed: the next call begins with what is stored.
+    instance, actor.instance = actor.instance, None
     try:
         made: Any = kind.methods.get(call.method) or kind.timers.get(call.method)
         if made is None:
-            return Replied(error=_unknown(call, actor))
-        if actor.actor is None:
-            assert actor.version is not None
-            actor.actor = kind.decoded(actor.version.state)
-        leave = partial(_leave_behind, delivery, turn, actor, runtime) if actor.turn is not None else None
-        run = kind.run(made, actor.actor, turn, bytes(call.args), runtime, leave)
-        result = await run
+            return _unknown(call, actor)
+        instance = instance or kind.decoded(version.state)
+        leave = partial(_leave_behind, delivery, turn, version, actor, runtime) if actor.turn is not None else None
+        result = await kind.run(made, instance, turn, bytes(call.args), runtime, leave)
         what = f"the result of {kind.name}.{call.method}"
         data, _ = made.signature.result.copy(result, what, runtime.limit_bytes)
         _refuse_if_too_much(turn, actor, runtime)
-        turn.state = _encoded(actor, runtime)
+        state = kind.encode(instance)
+        if state != version.state:
+            kind.prove(instance, runtime.limit_bytes)
     except StoreUnavailable:
-        raise  # nobody's answer: the turn begins again when the store is back
+        raise  # no answer to the caller: the turn begins again when the store is back
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
-        return Replied(error=error)
-    return Replied(data)
+        return error
+    return Ran(data, instance, state)
 
 
-def _stopped(actor: Resident) -> None:
-    actor.running = None
-    actor.waits_for.clear()
-
-
-def _leave_behind(delivery: Delivery, turn: Turn, actor: Resident, runtime: Runtime, error: CallTimeout) -> None:
-    """A method goes on although it was cancelled. It was a failed attempt, and the actor goes on without it: as with a
-    process that comes back late, nothing of what it still does is kept (G3).
-    """
-    runtime.emit("method_left_behind", partition=actor.partition, method=delivery.call.method)
-    turn.close()
-    _stopped(actor)
-    actor.actor = None
-    actor.suspects.discard(delivery.place)
-    assert actor.version is not None
-    record = actor.version.record
-    # Something to write in any case: what comes next runs under a higher epoch, and its fence shuts this one out.
-    actor.version = Version(replace(record, settings=record.settings + 1), actor.version.state)
-    fail(delivery, error, tuple(turn.called), actor, runtime)
-    assert runtime.host is not None
-    runtime.host.leave_behind(actor)
-
-
-def _encoded(actor: Resident, runtime: Runtime) -> bytes:
-    """The state as it is stored, proven to come back as it is if it has changed (G12)."""
-    assert actor.actor is not None
-    assert actor.version is not None
-    data = actor.kind.encode(actor.actor)
-    if data != actor.version.state:
-        actor.kind.prove(actor.actor, runtime.limit_bytes)
-    return data
+def _unknown(call: Call, actor: Resident) -> UnknownName:
+    known = ", ".join(actor.kind.methods) or "none"
+    return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
 
 
 def _refuse_if_too_much(turn: Turn, actor: Resident, runtime: Runtime) -> None:
@@ -150,100 +146,70 @@ def _refuse_if_too_much(turn: Turn, actor: Resident, runtime: Runtime) -> None:
         )
 
 
-def _unknown(call: Call, actor: Resident) -> UnknownName:
-    known = ", ".join(actor.kind.methods) or "none"
-    return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
-
-
-def _turn_for(delivery: Delivery, actor: Resident, salt: str, runtime: Runtime) -> Turn:
-    assert actor.version is not None
-    call, record = delivery.call, actor.version.record
-    tick = delivery.tick
-    if tick is None and call.method in actor.kind.timers:  # it was set aside, and is a message now
-        tick = call.sent_at
-    turn = Turn(
-        actor.partition,
-        runtime,
-        record,
-        call.chain,
-        identity_of(call.naming, salt, actor.partition, call.id),
-        fence=actor.epoch,
-        due_at=tick,
-        promised=actor.promised,
-    )
-    turn.keeps = bool(delivery.place) or call.kept
-    return turn
-
-
-def _skip(timer: str, actor: Resident, runtime: Runtime) -> None:
-    """Set a timer to its next tick without running it."""
-    assert actor.version is not None
-    record = actor.version.record
-    timers = after_firing(timer, record.timers, record.timers, runtime.clock.now_ms())
-    actor.version = Version(replace(record, timers=timers), actor.version.state)
-    runtime.emit("tick_skipped", partition=actor.partition, timer=timer)
+def _leave_behind(
+    delivery: Delivery, turn: Turn, version: Version, actor: Resident, runtime: Runtime, error: CallTimeout
+) -> None:
+    """A method goes on although it was cancelled. It was a failed attempt, and the actor goes on without it: as with a
+    process that comes back late, nothing of what it still does is kept (G3).
+    """
+    runtime.emit("method_left_behind", partition=actor.partition, method=delivery.call.method)
+    turn.close()
+    actor.stopped()
+    actor.suspects.discard(delivery.place)
+    # Something to write in any case: what comes next runs under a higher epoch, and its fence shuts this one out.
+    version = Version(replace(version.record, settings=version.record.settings + 1), version.state)
+    actor.apply(failed(delivery, error, tuple(turn.called), version, actor, runtime))
+    assert runtime.host is not None
+    runtime.host.leave_behind(actor)
 
 
 # ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _succeed(delivery: Delivery, turn: Turn, outcome: Replied, actor: Resident, runtime: Runtime) -> None:
-    version = actor.version
-    assert version is not None
-    record, timers = version.record, turn.timers
+def _succeeded(
+    delivery: Delivery, turn: Turn, ran: Ran, before: Version, actor: Resident, runtime: Runtime
+) -> Performed:
+    called = turn.called
+    if (trouble := before.record.trouble.get(delivery.place)) is not None:
+        called = dict.fromkeys((*trouble.called, *called))
+    record, version = _record_after(delivery, turn, before.record, runtime), before
+    if record is not before.record or ran.state != before.state or before.deleted:
+        version = Version(record, ran.state)
+    finished = answered(delivery, Replied(ran.result), version, actor, runtime, writes=turn.writes, rings=turn.rings)
+    return Performed(version, (finished, *released(called, delivery, version, actor, runtime)), ran.instance)
+
+
+def _record_after(delivery: Delivery, turn: Turn, before: ActorRecord, runtime: Runtime) -> ActorRecord:
+    """The record after a run; the same one if nothing in it has changed."""
+    timers, trouble = turn.timers, before.trouble
     if delivery.timer is not None:
-        timers = after_firing(delivery.timer, record.timers, timers, runtime.clock.now_ms())
-    trouble, called = record.trouble, turn.called
-    if delivery.place in trouble:
-        called = dict.fromkeys((*trouble[delivery.place].called, *called))
-    if trouble and (delivery.place in trouble or timers is not record.timers):
-        gone = {delivery.place, *(timer_place(name) for name in settings_replaced(record.timers, timers))}
+        timers = after_firing(delivery.timer, before.timers, timers, runtime.clock.now_ms())
+    if trouble and (delivery.place in trouble or timers is not before.timers):
+        gone = {delivery.place, *(timer_place(name) for name in settings_replaced(before.timers, timers))}
         trouble = {name: each for name, each in trouble.items() if name not in gone}
-    recent = remembered(delivery.call, record, runtime)
-    changed = (timers, turn.settings, turn.stamp, trouble, recent) != (
-        record.timers,
-        record.settings,
-        record.stamp,
-        record.trouble,
-        record.recent,
-    )
-    if changed:
-        record = replace(
-            record, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble, recent=recent
-        )
-    if changed or turn.state != version.state or version.deleted:
-        actor.version = Version(record, turn.state)
-    actor.finish(delivery, outcome, (*turn.writes, *reply_writes(delivery, outcome, actor, runtime)), turn.rings)
-    let_go_of(called, delivery, actor, runtime)
+    recent = remembered(delivery.call, before, runtime)
+    after = (timers, turn.settings, turn.stamp, trouble, recent)
+    if after == (before.timers, before.settings, before.stamp, before.trouble, before.recent):
+        return before
+    return replace(before, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble, recent=recent)
 
 
-def _delete(delivery: Delivery, actor: Resident, runtime: Runtime) -> None:
+def _deleted(delivery: Delivery, before: Version, actor: Resident, runtime: Runtime) -> Performed:
     """End the actor. What was sent to this life of it, and was to come later, does not come to the next."""
     kind = actor.kind
-    ended = [Delete(actor.partition, sort) for sort in actor.end_messages(runtime.clock.now_ms())]
-    for part in parts_of(ended, runtime.home.bounds):  # one write with the deletion, or before it: never left behind it
-        actor.finish(Delivery(delivery.call), Replied(), tuple(part))
-    actor.actor = kind.fresh()
-    state = kind.encode(actor.actor)
-    assert actor.version is not None
-    before = actor.version.record
-    record = replace(before, schema=kind.schema, state=NOT_BEGUN, timers={}, trouble={}, halted_by=None)
-    actor.version = Version(record, state, deleted=True)
-    outcome = Replied(b"null")
-    actor.finish(delivery, outcome, reply_writes(delivery, outcome, actor, runtime))
+    ended = [Delete(actor.partition, sort) for sort in actor.drop_delayed(runtime.clock.now_ms())]
+    # One write with the deletion, or before it: never left behind it.
+    first = [carried(delivery.call, before, tuple(part)) for part in parts_of(ended, runtime.home.bounds)]
+    instance = kind.fresh()
+    record = replace(before.record, schema=kind.schema, state=NOT_BEGUN, timers={}, trouble={}, halted_by=None)
+    version = Version(record, kind.encode(instance), deleted=True)
+    last = answered(delivery, Replied(b"null"), version, actor, runtime)
+    return Performed(version, (*first, last), instance)
 
 
-# ── Replies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def _earlier_reply(call: Call, actor: Resident, runtime: Runtime) -> Reply | None:
-    assert actor.version is not None
-    if call.id in actor.version.record.recent:
-        return Reply(fingerprint_of(call), NO_REPLY)
-    return actor.replies.get(call.id) or await find_reply(actor.partition, call.id, runtime)
-
-
-def _answer_again(reply: Reply, call: Call, actor: Resident, runtime: Runtime) -> Replied:
-    if reply.fingerprint != fingerprint_of(call):
-        runtime.emit("message_mismatched", partition=actor.partition, id=call.id)
-    return replied(reply, call, actor.partition, runtime)
+def _skipped(timer: str, before: Version, actor: Resident, runtime: Runtime) -> Performed:
+    """Set a timer to its next tick without running it."""
+    timers = after_firing(timer, before.record.timers, before.record.timers, runtime.clock.now_ms())
+    runtime.emit("tick_skipped", partition=actor.partition, timer=timer)
+    version = Version(replace(before.record, timers=timers), before.state)
+    return Performed(version, (), actor.instance)

@@ -1,4 +1,4 @@
-"""Replies: what a request was answered, kept so that whoever repeats it, or waits for it elsewhere, gets the same."""
+"""Replies: what a request was answered, kept so that a repeat of it, or a caller elsewhere, gets the same (G5)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
+from holdfast.actors.mailbox.delivery import Delivery, Replied
 from holdfast.actors.record import (
     REPLY_PREFIX,
     ActorRecord,
@@ -17,13 +18,14 @@ from holdfast.actors.record import (
     encode,
     fingerprint_of,
 )
-from holdfast.actors.turn.entity import Delivery, Replied, Resident
+from holdfast.actors.turn.version import Finished, Version
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Update, Write, parts_of
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
+    from holdfast.actors.turn.entity import Resident
     from holdfast.kernel.runtime import Runtime
     from holdfast.ports import Home, Store
 
@@ -31,22 +33,14 @@ RESEND_WINDOW_MS: Final = 600_000
 """How long a message is recognised that its sender's process sends again because the store gave no answer: it does
 so for some seconds only."""
 
-
 MOST_RECENT: Final = 25
-"""So many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
+"""How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
+
+Place = tuple[str, str]
+"""The partition and sort key of a reply."""
 
 
-def remembered(call: Call, record: ActorRecord, runtime: Runtime) -> dict[str, int]:
-    """``record.recent`` with a message in it that is applied, if it has room there.
-
-    Nobody awaits it, so all there is to keep is that it was applied; where each write is billed an item for that costs
-    as much as the message itself.
-    """
-    if not (runtime.home.writes_are_paid and call.known) or call.named or call.replies:
-        return record.recent
-    now = runtime.clock.now_ms()
-    recent = {id: until for id, until in record.recent.items() if until > now}
-    return record.recent if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
+# ── A reply that is there ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def find_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
@@ -80,39 +74,61 @@ def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Repli
     return Replied(bytes(reply.value))
 
 
-def reply_writes(delivery: Delivery, outcome: Replied, actor: Resident, runtime: Runtime) -> tuple[Write, ...]:
-    """Take the message out of the inbox; keep the reply if it may be asked for: from elsewhere, or again."""
+# ── A reply that is given ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def answered(
+    delivery: Delivery,
+    outcome: Replied,
+    version: Version,
+    actor: Resident,
+    runtime: Runtime,
+    *,
+    writes: Iterable[Write] = (),
+    rings: Iterable[str] = (),
+) -> Finished:
+    """What is to be committed for a call that has run. Its message leaves the inbox, and its reply is kept if it may be
+    asked for: from elsewhere, or again.
+    """
     call = delivery.call
-    taken_out = receipt(delivery, actor)
-    assert actor.version is not None
-    if not call.known or call.id in actor.version.record.recent:
-        return taken_out
+    taken_out = receipt(delivery, actor.partition)
+    if not call.known or call.id in version.record.recent:
+        return Finished(delivery, outcome, version, (*writes, *taken_out), tuple(rings))
     error = None if outcome.error is None else describe(outcome.error)
     reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
-    actor.replies[call.id] = reply
     window = actor.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
     kept = Item(
         partition=actor.partition,
         sort=REPLY_PREFIX + call.id,
-        # An error has changed nothing, so a caller that is mended later may have it tried again.
+        # An error has changed nothing, so a caller that is repaired later may have it tried again.
         expires_at=None if call.kept and not error else runtime.clock.now_ms() + window,
         body=encode(reply),
     )
-    return (Put(kept), *taken_out)
+    return Finished(delivery, outcome, version, (*writes, Put(kept), *taken_out), tuple(rings), reply)
 
 
-def receipt(delivery: Delivery, actor: Resident) -> tuple[Write, ...]:
+def receipt(delivery: Delivery, partition: str) -> tuple[Write, ...]:
     """Take the message out of the inbox, if it is one."""
-    return () if delivery.sort is None else (Delete(actor.partition, delivery.sort, EXISTS),)
+    return () if delivery.sort is None else (Delete(partition, delivery.sort, EXISTS),)
 
 
-# ── Replies that are kept for the caller ────────────────────────────────────────────────────────────────────────────
+def remembered(call: Call, record: ActorRecord, runtime: Runtime) -> dict[str, int]:
+    """``record.recent`` with a message in it that is applied, if it has room there.
+
+    It is not awaited, so all there is to keep is that it was applied; where each write is billed an item for that costs
+    as much as the message itself.
+    """
+    if not (runtime.home.writes_are_paid and call.known) or call.named or call.replies:
+        return record.recent
+    now = runtime.clock.now_ms()
+    recent = {id: until for id, until in record.recent.items() if until > now}
+    return record.recent if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
+
+
+# ── A reply that is kept for the caller ─────────────────────────────────────────────────────────────────────────────
 # Until the caller has been committed it may run again, and so call again: a message that fails is tried again, or
 # parked and delivered again, however late. What it has called must know it then, so those replies have no end. They get
 # one with the commit in which the message ends well.
-
-Place = tuple[str, str]
-"""The partition and sort key of a reply."""
 
 
 def let_go(called: Iterable[Place], until: int, home: Home) -> Sequence[Sequence[Write]]:

@@ -41,7 +41,6 @@ class Turn(Unit):
         "run",
         "settings",
         "stamp",
-        "state",
         "timers",
     )
 
@@ -64,7 +63,6 @@ class Turn(Unit):
         self.timers = record.timers
         self.settings = record.settings
         self.stamp = record.stamp
-        self.state = b""
         self.run: Limited[Any] | None = None
         self.due_at = due_at
         self.reads = reads
@@ -120,7 +118,7 @@ class Turn(Unit):
         self.timers = {each: record for each, record in self.timers.items() if each != name}
         return was_set
 
-    def next_sort(self, _sender: Sender) -> str:
+    def next_sort(self, sender: Sender) -> str:  # noqa: ARG002 - an actor, not its process, is the sender
         """See ``Unit.next_sort``: places of one actor go on where its last process stopped."""
         return inbox_sort(self.next_stamp(), ids.fingerprint(self.partition.encode()))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.delivery import ELSEWHERE, Delivery
 from holdfast.actors.mailbox.post import halted
 from holdfast.actors.record import (
     CLAIMABLE,
@@ -23,13 +24,13 @@ from holdfast.actors.record import (
     RUNNING,
     SUSPENDED,
     ActorRecord,
-    decode_call,
     decode_record,
 )
 from holdfast.actors.turn.commit import Rest, begin_commit, commit, commit_under_way
-from holdfast.actors.turn.entity import ELSEWHERE, Delivery, Resident, Version
-from holdfast.actors.turn.failure import prepare
+from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.failure import begun, deadly
 from holdfast.actors.turn.perform import run_one
+from holdfast.actors.turn.version import Version
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
@@ -108,13 +109,11 @@ async def claim(actor: Resident, host: Host) -> bool:
             actor.hold(item)
             actor.hot = now - actor.left_at <= host.patience_seconds(0.0) * 1000
             return True
-        case Closed(None) if actor.calls:
+        case Closed(None) if actor.queue.calls:
             if await begin(actor, now + host.limits.lease_ms, host):
                 return True
         case Closed(there) if there is not None and there.status == HALTED:
-            for delivery in actor.calls:
-                delivery.fail(halted(actor.partition))
-            actor.calls.clear()
+            actor.queue.refuse_calls(halted(actor.partition))
         case Held() | Closed():
             pass
     host.forget(actor)
@@ -142,19 +141,16 @@ def load(actor: Resident) -> None:
     try:
         if actor.head.body:
             record = decode_record(actor.head.body)
-            actor.actor = kind.load(record.state, record.schema)
+            actor.instance = kind.load(record.state, record.schema)
         else:
             record = ActorRecord(schema=kind.schema, state=NOT_BEGUN)
-            actor.actor = kind.fresh()
-        state = kind.encode(actor.actor)
+            actor.instance = kind.fresh()
+        state = kind.encode(actor.instance)
     except Exception as error:  # an upcaster is users' code
-        for delivery in actor.calls:
-            delivery.fail(error)
-        actor.calls.clear()
+        actor.queue.refuse_calls(error)
         raise Blocked(str(error)) from error
     deleted = bool(actor.head.body) and record.state == NOT_BEGUN
     actor.version = actor.committed = Version(replace(record, schema=kind.schema), state, deleted=deleted)
-    actor.halting = record.halted_by is not None  # its owner died before he could say so
     actor.head = None
 
 
@@ -167,7 +163,7 @@ async def receive(actor: Resident, host: Host) -> None:
     if not actor.unread:
         return
     actor.unread = False
-    actor.looks += 1
+    actor.queue.looks += 1
     if not confirmed:
         head = await host.home.store.get(actor.partition)
         if head is None or head.epoch != actor.epoch:
@@ -186,21 +182,9 @@ async def read_inbox(actor: Resident, host: Host) -> None:
     while True:
         page = await host.home.store.query(actor.partition, prefix=INBOX_PREFIX, after=after)
         for message in page.items:
-            _take_in(message, actor, host.clock.now_ms())
+            actor.queue.add_message(message, host.clock.now_ms())
         if (after := page.cursor) is None:
             return
-
-
-def _take_in(message: Item, actor: Resident, now: int) -> None:
-    if message.sort in actor.known:
-        return
-    actor.known.add(message.sort)
-    call = decode_call(message.body)
-    delivery = Delivery(call, sort=message.sort)
-    if call.not_before > now:
-        actor.set_aside(call.not_before, delivery)
-    else:
-        actor.mail.append(delivery)
 
 
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,12 +221,15 @@ async def run(actor: Resident, runtime: Runtime, host: Host) -> bool:
 
 async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: Host) -> bool:
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
-    begins = prepare(delivery, actor, runtime)
+    assert actor.version is not None
+    given_up = deadly(delivery, actor.version, actor, runtime)
+    begins, delivery.prepared = given_up is None, given_up is None
+    actor.apply(begun(delivery, actor.version) if given_up is None else given_up)
     version = actor.version
     await commit(actor, runtime, host)
     if not begins:
         actor.suspects.discard(delivery.place)
-    begun_anew = actor.version is not version or (delivery.sort is not None and delivery.sort not in actor.known)
+    begun_anew = actor.version is not version or (delivery.sort is not None and delivery.sort not in actor.queue.known)
     return begins and not begun_anew  # else it comes again
 
 
@@ -274,7 +261,7 @@ def patience_seconds(actor: Resident, host: Host) -> float:
 
 async def rest_at_once(actor: Resident, host: Host) -> Rest | None:
     """How to leave the actor with the commit of what has run, if nothing waits and it is not to be kept."""
-    if actor.has_news or actor.mail or actor.halting or actor.redo or host.draining or not actor.finished:
+    if actor.has_news or actor.queue.mail or actor.halting or actor.redo or host.draining or not actor.finished:
         return None
     due = actor.next_due()
     if patience_seconds(actor, host) or (due is not None and due <= host.clock.now_ms()):
@@ -291,9 +278,9 @@ async def rest_of(actor: Resident, host: Host) -> Rest:
     due = actor.next_due()
     if actor.halting:
         return Rest(HALTED, None, None)
-    if actor.mail:
+    if actor.queue.mail:
         return Rest(READY, due if due is not None else host.clock.now_ms(), None)
-    if actor.version.deleted and not actor.later:
+    if actor.version.deleted and not actor.queue.has_later:
         return Rest(DELETED, due, None)
     return Rest(SUSPENDED, due, await expiry(actor, host) if due is None else None)
 

@@ -1,0 +1,147 @@
+"""What waits to be run by an actor in memory, and which of it is next: timers, messages, calls of this process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import Final
+
+from holdfast.actors.mailbox.delivery import ELSEWHERE, Delivery
+from holdfast.actors.record import ActorRecord, again_at, decode_call, next_timer, timer_call, timer_place
+from holdfast.coordination.schedule import ticks_to_run
+from holdfast.items import Item
+
+MOST_PASSED_OVER: Final = 100
+"""How many calls may run before a message that was sent later, as far as clocks tell: theirs may be wrong."""
+
+
+class Queue:
+    """The deliveries that wait: ``calls`` of this process, ``mail`` from the inbox, and what is to come later.
+
+    ``known`` are the places of the messages that were taken in; ``looks`` counts the looks into the inbox.
+    """
+
+    __slots__ = ("_later", "_passed_over", "calls", "known", "looks", "mail")
+
+    def __init__(self) -> None:
+        self.calls: deque[Delivery] = deque()
+        self.mail: deque[Delivery] = deque()
+        self.known: set[str] = set()
+        self.looks = 0
+        self._later: list[tuple[int, str, Delivery]] = []
+        self._passed_over = 0
+
+    # ── What comes in ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add_call(self, delivery: Delivery, *, unread: bool) -> None:
+        """Take in a call from this process. What the actor was woken for by now is looked at first."""
+        delivery.behind = self.looks + unread
+        self.calls.append(delivery)
+
+    def withdraw(self, delivery: Delivery) -> None:
+        """Take a call back that is awaited no more, unless it runs or has run."""
+        with suppress(ValueError):
+            self.calls.remove(delivery)
+
+    def add_message(self, message: Item, now: int) -> None:
+        """Take in a message of the inbox, if it is new."""
+        if message.sort in self.known:
+            return
+        self.known.add(message.sort)
+        call = decode_call(message.body)
+        delivery = Delivery(call, sort=message.sort)
+        if call.not_before > now:
+            heappush(self._later, (call.not_before, delivery.place, delivery))
+        else:
+            self.mail.append(delivery)
+
+    def put_back(self, delivery: Delivery) -> None:
+        """Put back a message that is to be tried again, before those that wait behind it."""
+        self.mail.appendleft(delivery)
+
+    # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def has_later(self) -> bool:
+        """Whether there are messages that wait for their time."""
+        return bool(self._later)
+
+    def next(self, record: ActorRecord, now: int, *, unread: bool) -> Delivery | None:
+        """What is to run now: a timer that is due; else the message or call that was sent first, as far as clocks tell,
+        so that a call finds applied what its caller has sent before (G6). Messages are passed over a few times only.
+        """
+        if (timer := _due_timer(record, now)) is not None:
+            return timer
+        while self._later and self._later[0][0] <= now:
+            self.mail.append(heappop(self._later)[2])
+        mail_waits = bool(self.mail) and again_at(self.mail[0].place, record) <= now
+        if mail_waits and (
+            not self.calls
+            or self.mail[0].call.sent_at <= self.calls[0].call.sent_at
+            or self._passed_over >= MOST_PASSED_OVER
+        ):
+            self._passed_over = 0
+            return self.mail.popleft()
+        self._passed_over += mail_waits
+        if not self.calls or (unread and self.calls[0].behind > self.looks):
+            return None
+        return self.calls.popleft()
+
+    def next_due(self, record: ActorRecord) -> int | None:
+        """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""
+        times = [next_timer(record)]
+        if self._later:
+            times.append(self._later[0][0])
+        if self.mail:
+            times.append(again_at(self.mail[0].place, record))
+        return min((each for each in times if each is not None), default=None)
+
+    # ── What does not run ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def drop_delayed(self, record: ActorRecord) -> list[str]:
+        """Drop the messages that wait for their time, or for another attempt; answers their places."""
+        failing = [each for each in self.mail if (known := record.trouble.get(each.place)) and known.failed]
+        delayed = [*failing, *(each for _, _, each in self._later)]
+        self.mail = deque(each for each in self.mail if each not in failing)
+        self._later.clear()
+        return [each.place for each in delayed]
+
+    def refuse_calls(self, error: Exception) -> None:
+        """Tell every caller of this process that waits."""
+        for delivery in self.calls:
+            delivery.fail(error)
+        self.calls.clear()
+
+    def send_away(self, others: Iterable[Delivery] = ()) -> None:
+        """Send the callers of this process to where the actor lives now."""
+        for delivery in (*self.calls, *others):
+            delivery.tell(ELSEWHERE)
+        self.calls.clear()
+
+    def start_over(self, again: Iterable[Delivery] = ()) -> None:
+        """Forget the messages, which are read again. The calls of ``again`` run before those that wait, but for those
+        that are awaited no more: the caller may have run again, and heard that its call was refused.
+        """
+        self.calls.extendleft(reversed([each for each in again if each.is_awaited]))
+        self.mail.clear()
+        self._later.clear()
+        self.known.clear()
+
+
+def _due_timer(record: ActorRecord, now: int) -> Delivery | None:
+    due = [
+        (each.due_at, name)
+        for name, each in record.timers.items()
+        if each.due_at <= now and again_at(timer_place(name), record) <= now
+    ]
+    if not due:
+        return None
+    tick, name = min(due)
+    timer = record.timers[name]
+    ticks: tuple[int, ...] = (tick,)
+    if timer.schedule is not None:
+        ticks, _ = ticks_to_run(timer.schedule, tick - 1, now, timer.missed, 1)
+    call = timer_call(name, timer, ticks[0] if ticks else tick)
+    return Delivery(call, timer=name, tick=ticks[0] if ticks else None)
