@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors.turn import commit, repeat
+from holdfast.actors.turn import commit
 from holdfast.actors.turn import reply as replies
 from holdfast.actors.turn import stages as turn
 from holdfast.actors.turn.version import Performed
@@ -64,7 +64,7 @@ def forgetful() -> None:
 
     async def nothing(*_args: Any) -> None: ...
 
-    repeat.earlier_reply = nothing
+    replies.earlier_reply = nothing
 
 
 def uncounted() -> None:

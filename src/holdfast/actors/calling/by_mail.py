@@ -14,7 +14,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.actors.calling.cycles import find_deadlock
-from holdfast.actors.mailbox.delivery import Replied
 from holdfast.actors.mailbox.post import post, tell, withdraw
 from holdfast.actors.record import (
     READY,
@@ -29,7 +28,7 @@ from holdfast.actors.record import (
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
 from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
-from holdfast.actors.turn.reply import find_answer, find_reply, replied
+from holdfast.actors.turn.reply import find_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
 from holdfast.items import EpochIs, Update
@@ -55,7 +54,7 @@ MOST_CIRCLES: Final = 2
 """So often whoever is not first by name sees a circle of callers before he gives way."""
 
 
-async def call_by_mail(address: Address, request: Call, runtime: Runtime) -> Replied:
+async def call_by_mail(address: Address, request: Call, runtime: Runtime) -> Reply:
     """Send a call to the actor's inbox, and wait for the reply. Raises ``CallCycle`` if that would be for ever."""
     listening = runtime.rings.listen(address.partition)
     try:
@@ -65,18 +64,18 @@ async def call_by_mail(address: Address, request: Call, runtime: Runtime) -> Rep
         listening.close()
 
 
-async def _send_and_wait(address: Address, request: Call, listening: Listening, runtime: Runtime) -> Replied:
+async def _send_and_wait(address: Address, request: Call, listening: Listening, runtime: Runtime) -> Reply:
     partition = address.partition
     patience_seconds, circles = FIRST_LOOK_SECONDS, 0
     longest_seconds = LONGEST_BILLED_LOOK_SECONDS if runtime.home.reads_are_paid else LONGEST_LOOK_SECONDS
     place = await _post(address, request, runtime)
-    while (answer := await find_answer(partition, request, runtime)) is None:
+    while (reply := await find_reply(partition, request.id, runtime)) is None:
         await listening.next(patience_seconds)
         patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, longest_seconds)
         if patience_seconds > REPORT_SECONDS:
             runtime.attendance.report(describe_partition(partition), partition, runtime.host)
             if await runtime.home.store.get(partition, place) is None:
-                if (answer := await _overdue_answer(partition, request, runtime)) is not None:
+                if (reply := await _overdue_reply(partition, request.id, runtime)) is not None:
                     break
                 place = await _post(address, request, runtime)
         if request.chain:
@@ -85,7 +84,7 @@ async def _send_and_wait(address: Address, request: Call, listening: Listening, 
             # One is enough, and the first by name; who sees that it lasts may be the only one to see it.
             if waiters and (request.chain[-1] == min(waiters) or circles > MOST_CIRCLES):
                 return await _give_way(partition, request, runtime)
-    return answer
+    return reply
 
 
 async def _post(address: Address, request: Call, runtime: Runtime) -> str:
@@ -93,19 +92,19 @@ async def _post(address: Address, request: Call, runtime: Runtime) -> str:
     return await post(address.kind, address.partition, request, runtime)
 
 
-async def _overdue_answer(partition: str, request: Call, runtime: Runtime) -> Replied | None:
+async def _overdue_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
     """What a message that waits no more was answered, also if that is over by our clock.
 
     One that was answered like an earlier one of the same id may get a reply that ends before we look.
     """
-    kept = await runtime.home.store.get(partition, REPLY_PREFIX + request.id)
-    return None if kept is None else replied(decode_reply(kept.body), request, partition, runtime)
+    kept = await runtime.home.store.get(partition, REPLY_PREFIX + request_id)
+    return None if kept is None else decode_reply(kept.body)
 
 
-async def _give_way(partition: str, request: Call, runtime: Runtime) -> Replied:
+async def _give_way(partition: str, request: Call, runtime: Runtime) -> Reply:
     """Take the call back and raise ``CallCycle``, unless it has been applied meanwhile."""
     if (reply := await take_back(partition, request.id, runtime)) is not None:
-        return replied(reply, request, partition, runtime)
+        return reply
     ours, theirs = describe_partition(request.chain[-1]), describe_partition(partition)
     raise CallCycle(f"{ours} and {theirs} call each other and would wait for ever: this call was taken back")
 

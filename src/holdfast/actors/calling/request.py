@@ -9,7 +9,7 @@ from holdfast.actors.calling.by_mail import call_by_mail, take_back
 from holdfast.actors.calling.cycles import refuse_cycle, waiting_for
 from holdfast.actors.calling.optimistic import call_optimistically
 from holdfast.actors.mailbox.delivery import Delivery, Outcome, Replied
-from holdfast.actors.record import Call, describe_partition
+from holdfast.actors.record import Call, Reply, describe_partition
 from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
 from holdfast.actors.turn.reply import find_reply, replied
@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
 async def request_reply(address: Address, request: Call, unit: Unit | None, runtime: Runtime) -> Replied:
     """Have a call applied, wherever the actor lives, and wait for the reply."""
-    if not request.chain:
-        return await _in_time(address, request, runtime)
+    answer = await (
+        _call_in_chain(address, request, unit, runtime) if request.chain else _in_time(address, request, runtime)
+    )
+    return answer if isinstance(answer, Replied) else replied(answer, request, address.partition, runtime)
+
+
+async def _call_in_chain(address: Address, request: Call, unit: Unit | None, runtime: Runtime) -> Replied | Reply:
+    """Call from an actor that others may wait for. Raises ``CallCycle`` if the actor would wait for itself."""
     await refuse_if_overtaken(request, runtime)
     try:
         refuse_cycle(address.partition, request.chain, runtime.host)
@@ -33,12 +39,12 @@ async def request_reply(address: Address, request: Call, unit: Unit | None, runt
         look = find_reply if address.partition in request.chain else take_back
         if (reply := await look(address.partition, request.id, runtime)) is None:
             raise
-        return replied(reply, request, address.partition, runtime)  # an earlier run of the caller has got through
+        return reply  # an earlier run of the caller has got through
     with waiting_for(address.partition, unit, runtime.host):
         return await _in_time(address, request, runtime)
 
 
-async def _in_time(address: Address, request: Call, runtime: Runtime) -> Replied:
+async def _in_time(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
     if address.timeout_seconds is None:
         return await _apply(address, request, runtime)
     limit = asyncio.timeout(address.timeout_seconds)
@@ -56,7 +62,7 @@ async def _in_time(address: Address, request: Call, runtime: Runtime) -> Replied
         ) from None
 
 
-async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied:
+async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
     if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):
         return applied
     outcome = await _call_in_memory(address, request, runtime)

@@ -27,35 +27,24 @@ Outcome = Replied | Elsewhere
 ELSEWHERE: Final = Elsewhere()
 
 
-class Delivery:
+class Delivery(Struct, eq=False):
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
     ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after.
     """
 
-    __slots__ = ("answer", "behind", "call", "prepared", "sort", "tick", "timer")
-
-    def __init__(
-        self,
-        call: Call,
-        *,
-        answer: Answer | None = None,
-        sort: str | None = None,
-        timer: str | None = None,
-        tick: int | None = None,
-    ) -> None:
-        self.call = call
-        self.answer = answer
-        self.sort = sort
-        self.timer = timer
-        self.tick = tick
-        self.prepared = False
-        self.behind = 0
+    call: Call
+    answer: Answer | None = None
+    sort: str | None = None
+    timer: str | None = None
+    tick: int | None = None
+    prepared: bool = False
+    behind: int = 0
 
     @property
     def place(self) -> str:
         """What identifies it among the durable messages and timers of its actor; empty for a call from memory."""
-        return self.sort or (timer_place(self.timer) if self.timer else "")
+        return self.sort or ("" if self.timer is None else timer_place(self.timer))
 
     @property
     def skips(self) -> bool:

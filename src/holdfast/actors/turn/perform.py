@@ -13,8 +13,7 @@ from holdfast.actors.record import NOT_BEGUN, ActorRecord, Call, timer_place
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import failed, released
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
-from holdfast.actors.turn.repeat import repeated
-from holdfast.actors.turn.reply import answered, remembered
+from holdfast.actors.turn.reply import answered, remembered, repeated
 from holdfast.actors.turn.scope import Turn
 from holdfast.actors.turn.version import Performed, Version, carried
 from holdfast.coordination.lease import Fenced
@@ -60,7 +59,8 @@ async def perform(delivery: Delivery, actor: Resident, runtime: Runtime) -> Perf
     """Run a delivery, unless it has come before. What it leaves behind."""
     version = actor.version
     assert version is not None
-    if (earlier := await repeated(delivery, version, actor, runtime)) is not None:
+    may_repeat = delivery.call.known or delivery.sort is not None
+    if may_repeat and (earlier := await repeated(delivery, version, actor, runtime)) is not None:
         return earlier
     if delivery.call.method == DELETE_METHOD:
         return _deleted(delivery, version, actor, runtime)
@@ -176,7 +176,8 @@ def _succeeded(
     if record is not before.record or ran.state != before.state or before.deleted:
         version = Version(record, ran.state)
     finished = answered(delivery, Replied(ran.result), version, actor, runtime, writes=turn.writes, rings=turn.rings)
-    return Performed(version, (finished, *released(called, delivery, version, actor, runtime)), ran.instance)
+    ends = released(called, delivery, version, actor, runtime) if called else ()
+    return Performed(version, (finished, *ends), ran.instance)
 
 
 def _record_after(delivery: Delivery, turn: Turn, before: ActorRecord, runtime: Runtime) -> ActorRecord:

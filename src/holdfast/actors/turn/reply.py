@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 
 from holdfast.actors.mailbox.delivery import Delivery, Replied
+from holdfast.actors.mailbox.parked import lies_parked
 from holdfast.actors.record import (
     REPLY_PREFIX,
     ActorRecord,
@@ -18,7 +19,7 @@ from holdfast.actors.record import (
     encode,
     fingerprint_of,
 )
-from holdfast.actors.turn.version import Finished, Version
+from holdfast.actors.turn.version import Finished, Performed, Version
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Update, Write, parts_of
@@ -36,6 +37,9 @@ so for some seconds only."""
 MOST_RECENT: Final = 25
 """How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
 
+NO_REPLY: Final = Raw(b"null")
+"""What a message was answered that no caller awaited."""
+
 Place = tuple[str, str]
 """The partition and sort key of a reply."""
 
@@ -49,12 +53,6 @@ async def find_reply(partition: str, request_id: str, runtime: Runtime) -> Reply
     if item is None or (item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()):
         return None
     return decode_reply(item.body)
-
-
-async def find_answer(partition: str, request: Call, runtime: Runtime) -> Replied | None:
-    """What a request was answered, if it is known and not too old."""
-    reply = await find_reply(partition, request.id, runtime)
-    return None if reply is None else replied(reply, request, partition, runtime)
 
 
 def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:
@@ -72,6 +70,39 @@ def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Repli
     if reply.error is not None:
         return Replied(error=runtime.registry.errors.rebuild(reply.error, CallFailed))
     return Replied(bytes(reply.value))
+
+
+# ── A call that comes once more ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def repeated(delivery: Delivery, version: Version, actor: Resident, runtime: Runtime) -> Performed | None:
+    """What a delivery leaves behind that has come before; ``None`` if it has not."""
+    call = delivery.call
+    earlier = await earlier_reply(call, version, actor, runtime) if call.known else None
+    if earlier is None and not await _lies_parked(delivery, version, actor, runtime):
+        return None
+    if earlier is None or earlier.parked:
+        runtime.emit("message_repeated", partition=actor.partition, place=delivery.place)
+    if earlier is not None and earlier.fingerprint != fingerprint_of(call):
+        runtime.emit("message_mismatched", partition=actor.partition, id=call.id)
+    outcome = Replied() if earlier is None else replied(earlier, call, actor.partition, runtime)
+    version = version.without_trouble(delivery.place)
+    finished = Finished(delivery, outcome, version, receipt(delivery, actor.partition))
+    return Performed(version, (finished,), actor.instance)
+
+
+async def earlier_reply(call: Call, version: Version, actor: Resident, runtime: Runtime) -> Reply | None:
+    """What a call was answered before, durably or not yet."""
+    if call.id in version.record.recent:
+        return Reply(fingerprint_of(call), NO_REPLY)
+    return actor.replies.get(call.id) or await find_reply(actor.partition, call.id, runtime)
+
+
+async def _lies_parked(delivery: Delivery, version: Version, actor: Resident, runtime: Runtime) -> bool:
+    """Whether this very message was parked: it has come once more, from a sender that had no answer."""
+    if delivery.sort is None or delivery.sort > version.record.parked_up_to:
+        return False
+    return await lies_parked(runtime.home.store, actor.partition, delivery.sort)
 
 
 # ── A reply that is given ───────────────────────────────────────────────────────────────────────────────────────────
