@@ -95,5 +95,5 @@ def careless(app: App, ledger: Ledger) -> User:
 def test_a_scenario_that_is_not_safe_is_found_and_the_failure_says_how_to_see_it(capsys) -> None:
     with pytest.raises(AssertionError, match=r"(?s)seed \d+ \(careless.*timeline=print") as found:
         run_swarm([Scenario("careless", careless)], range(30))
-    assert "nobody expected these effects" in str(found.value)
+    assert "these effects were not expected" in str(found.value)
     assert "30 seeds" in capsys.readouterr().out

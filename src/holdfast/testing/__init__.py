@@ -4,7 +4,7 @@
 ``run_virtual``                    run a coroutine in virtual time: a year passes in milliseconds
 ``VirtualClock``                   the clock of an app in such a run
 ``PATIENT``                        limits for an app in a run of months or years
-``with_bus``, ``MemoryBus``        any home with a bus, and a bus whose events can be looked at
+``with_bus``, ``MemoryBus``        any home with a bus, and a bus whose events can be inspected
 ``faulty_home``                    any home, with failures of the store and the doorbell by plan
 ``crash_at_every_write``           a scenario, run again with a crash at each of its writes
 ``crash_twice``                    the same, with a second crash at each write of the recovery

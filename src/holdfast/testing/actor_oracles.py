@@ -1,4 +1,4 @@
-"""What must hold of actors at every write and at rest, whatever happened."""
+"""What must hold for actors at every write and at rest, under any faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from holdfast.workflows.record import PARTITION_PREFIX as EXECUTION_PREFIX
 
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
     None: frozenset({READY, RUNNING, SUSPENDED}),  # by a message, by a call, by an optimistic call
-    READY: frozenset({RUNNING, SUSPENDED, BLOCKED, HALTED, DELETED}),  # its owner may have it still, as one that ended
+    READY: frozenset(
+        {RUNNING, SUSPENDED, BLOCKED, HALTED, DELETED}
+    ),  # its owner may still hold it, like one that ended
     RUNNING: frozenset({READY, SUSPENDED, BLOCKED, HALTED, DELETED}),
     SUSPENDED: frozenset({RUNNING}),
     BLOCKED: frozenset({RUNNING}),
@@ -43,13 +45,13 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
 """The statuses an actor may go to next. A status may always stay as it is."""
 
 CLOCKS_APART_MS: Final = 60_000
-"""No two clocks of a simulation are further apart."""
+"""The largest difference of two clocks in a simulation."""
 
 RESTING: Final = frozenset({SUSPENDED, HALTED, DELETED})
 
 
 class Change(Struct, frozen=True):
-    """What a write did to one item: as it was before, and as it is now (``None``: not there)."""
+    """What a write did to one item: the item before and after (``None``: absent)."""
 
     before: Item | None
     after: Item | None
@@ -63,14 +65,16 @@ class Change(Struct, frozen=True):
 
 
 class ActorWatch:
-    """Looks at every write, all its changes together, and tells what an engine that keeps its promises would not do."""
+    """Checks every write, with all its changes together, and reports what an engine that keeps its promises would not
+    do.
+    """
 
     def __init__(self) -> None:
         self._arrived: dict[tuple[str, str], int] = {}
         self._applied: set[tuple[str, str]] = set()
 
     def look(self, changes: Sequence[Change], inbox: Mapping[str, Iterable[Item]]) -> Iterator[str]:
-        """``inbox`` tells what waits now in each entity that the write touched."""
+        """``inbox`` returns the messages that wait in an entity that the write touched."""
         heads = {each.item.partition: each for each in changes if each.item.sort == HEAD}
         for change in changes:
             item = change.item
@@ -85,7 +89,7 @@ class ActorWatch:
             elif item.sort.startswith(REPLY_PREFIX):
                 told = _of_reply(change, head)
             elif item.sort.startswith(PARKED_PREFIX) and change.before is None and not _commits(head):
-                told = (f"{item.sort} was set aside without a commit (G4)",)
+                told = (f"{item.sort} was parked without a commit (G4)",)
             yield from (f"{item.partition}: {each}" for each in told)
 
     def _of_message(
@@ -95,18 +99,18 @@ class ActorWatch:
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
             if head is None or (head.before is not None and head.item.revision <= head.before.revision):
-                yield f"{message.sort} came without a ring in the same write (G1)"
+                yield f"{message.sort} came without a wake-up in the same write (G1)"
             return
-        if alone:  # its sender took it back
+        if alone:  # its sender withdrew it
             return
         if not _commits(head):
-            yield f"{message.sort} was taken out without a commit (G4)"
+            yield f"{message.sort} was removed without a commit (G4)"
         yield from self._out_of_order(message, waiting)
         self._applied.add((message.partition, message.sort))
 
     def _out_of_order(self, message: Item, waiting: Iterable[Item]) -> Iterator[str]:
-        """G6: what one sender has sent earlier is applied earlier. One that was sent earlier and came later was sent by
-        another of its tasks, and one that was delayed comes when it is time.
+        """G6: a sender's messages are applied in the order sent. A message that was sent earlier and came later is from
+        another task of the sender, and a delayed one comes when it is due.
         """
         for other in waiting:
             if (other.partition, other.sort) in self._applied:
@@ -134,21 +138,21 @@ def _of_head(change: Change) -> Iterator[str]:
 
 
 def _uncovered(head: Item | None, waiting: Iterable[Item]) -> Iterator[str]:
-    """What would not be found if the owner died now."""
+    """Work that would not be found if the owner died now."""
     if head is None or head.owner is None or not head.body:
         return
     record = decode_record(head.body)
     if head.due_at is None and any(True for _ in waiting):
-        yield "its owner has taken it out of what is due, and messages wait (G1)"
+        yield "its owner has cleared its due time although messages wait (G1)"
     timer = next_timer(record)
-    # Whoever rings when the timer is overdue makes the head due at his own now, which is as good.
+    # A sender that wakes it when the timer is overdue makes the head due at its own present time, which is as good.
     latest = None if timer is None else max(timer, VirtualClock().now_ms() + CLOCKS_APART_MS)
     if latest is not None and (head.due_at is None or head.due_at > latest) and not record.halted_by:
-        yield f"its owner lets it be due at {head.due_at}, and a timer is at {timer} (G1)"
+        yield f"it is due at {head.due_at} although a timer is at {timer} (G1)"
 
 
 def _is_kept(reply: Item) -> bool:
-    """Whether its window lasts by every clock. A reply whose window is over may be asked for anew."""
+    """Whether its window lasts by every clock. A reply whose window is over may be requested again."""
     return reply.expires_at is None or reply.expires_at > VirtualClock().now_ms() + CLOCKS_APART_MS
 
 
@@ -179,13 +183,13 @@ def is_actor(item: Item) -> bool:
 
 
 def rests(head: Item) -> bool:
-    """Whether nothing is to come of an actor, or an outbox, by itself."""
+    """Whether an actor, or an outbox, has nothing left to do by itself."""
     return head.owner is None and head.due_at is None and (head.status in RESTING or not is_actor(head))
 
 
 def let_go(item: Item, now: int) -> Item:
-    """An item as it counts at ``now``: an actor, or an outbox, whose owner died when nothing had been accepted for it
-    keeps his lease, which has run out, until somebody calls it.
+    """An item as it counts at ``now``. An actor, or an outbox, whose owner died when it had no accepted work keeps the
+    owner's lapsed lease until its next call.
     """
     executes = item.partition.startswith(EXECUTION_PREFIX)
     owned = item.sort == HEAD and not executes and item.owner is not None and item.due_at is None
@@ -196,7 +200,7 @@ def let_go(item: Item, now: int) -> Item:
 
 
 def actor_unrest(items: Iterable[Item]) -> Iterator[str]:
-    """What is left of actors although everything should have ended: leases, due times, messages, attempts."""
+    """What actors have left behind although everything should have ended: leases, due times, messages, attempts."""
     for head, others in _actors(items):
         if not rests(head):
             yield f"{head.partition} is still {head.status}, owned by {head.owner}, due at {head.due_at}"
@@ -209,7 +213,7 @@ def actor_unrest(items: Iterable[Item]) -> Iterator[str]:
 
 
 def described(items: Iterable[Item]) -> dict[str, str]:
-    """What each actor has come to, without the times and numbers that differ from run to run."""
+    """The end of each actor, without the times and numbers that differ from run to run."""
     return {head.partition: _described(head, others) for head, others in _actors(items)}
 
 

@@ -1,7 +1,7 @@
-"""Processes that are there only when they are called, as functions of Lambda are, and the queue that calls them.
+"""Processes that exist only when they are invoked, like functions of Lambda, and the queue that invokes them.
 
-Rings of a world with an ``Exchange`` are messages: delivered at least once, in batches and in no order, to processes
-that serve one batch after another. What is not done comes again; what never is, the sweep finds.
+Wake-ups of a world with an ``Exchange`` are messages: delivered at least once, in batches and in no order, to processes
+that serve one batch after another. Unfinished work is redelivered; the sweep finds the rest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SWEEP: Final = {"holdfast": "sweep"}
 
 
 class Message:
-    """A message of the queue: what it says, and how often it was received."""
+    """A message of the queue: its content, and how often it was received."""
 
     __slots__ = ("body", "deleted", "id", "received")
 
@@ -47,7 +47,7 @@ class Message:
 
 
 class Context:
-    """What an invocation is told of itself."""
+    """The context of an invocation."""
 
     def __init__(self, request_id: str) -> None:
         self.aws_request_id = request_id
@@ -55,12 +55,12 @@ class Context:
         self._until = self._loop.time() + INVOCATION_SECONDS
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long it may still take."""
+        """How much time is left."""
         return max(0, int((self._until - self._loop.time()) * 1000))
 
 
 class Exchange:
-    """The queue of a world, its sweeps, and the processes that it calls."""
+    """The queue of a world, its sweeps, and the processes that it invokes."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -72,7 +72,7 @@ class Exchange:
         self.invocations = 0
 
     def send(self, partition: str, due_at: int, delay_seconds: float) -> None:
-        """Take a ring as a message, which is not delivered before the delay is over."""
+        """Accept a wake-up as a message, which is not delivered before the delay is over."""
         self._count += 1
         message = Message(f"m{self._count}", json.dumps(msgspec.to_builtins(Ring(partition, due_at))))
         self._loop.call_later(delay_seconds, self._show, message, context=outside())
@@ -83,7 +83,7 @@ class Exchange:
             self._news.set()
 
     def employ(self, process: Process, handler: LambdaHandler) -> None:
-        """Call this process from now on, until it is gone."""
+        """Invoke this process from now on, until it is gone."""
         for work in (self._deliver(process, handler), self._sweep(process, handler)):
             task = self._loop.create_task(work, context=outside())
             self._tasks.add(task)
@@ -130,13 +130,13 @@ class Exchange:
             return None
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Invoke nothing any more."""
         for task in self._tasks:
             task.cancel()
 
 
 class Environment:
-    """An open app, in a process that is called. To be entered and left inside that process."""
+    """An open app, in a process that is invoked. It is entered and left inside that process."""
 
     def __init__(self, app: App, process: Process, exchange: Exchange) -> None:
         self._app = app
@@ -154,14 +154,14 @@ class Environment:
 
 
 class FaultyCalls:
-    """The doorbell and the summons of one process, behind a ``Wire``: rings get lost, come late, twice, or early. It
-    hears nothing: who is not called looks by himself.
+    """The doorbell and the summons of one process, behind a ``Wire``: wake-ups get lost, come late, twice, or early. It
+    receives none: a process that is not invoked polls.
     """
 
     def __init__(self, exchange: Exchange, wire: Wire, clock: Clock) -> None:
         self._exchange = exchange
         self._wire = wire
-        self._clock = clock  # whoever rings says how long it is until then, by his own clock
+        self._clock = clock  # the sender gives the time until then, by its own clock
 
     def ring(self, partition: str) -> None:
         """See ``Doorbell.ring``."""
@@ -190,7 +190,7 @@ class FaultyCalls:
                 send(partition, due_at, left_seconds)
 
     async def sent(self) -> None:
-        """See ``Summons.sent``: they have left, each as it was rung."""
+        """See ``Summons.sent``: they have left, each when it was sent."""
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
         """See ``Doorbell.listen``."""
@@ -208,5 +208,5 @@ class FaultyCalls:
 
 
 def event_of(batch: list[Message]) -> dict[str, Any]:
-    """What Lambda makes of messages of a queue."""
+    """The event that Lambda makes of messages of a queue."""
     return {"Records": [{"messageId": each.id, "body": each.body, "eventSource": "aws:sqs"} for each in batch]}

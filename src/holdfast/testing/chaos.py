@@ -1,7 +1,7 @@
 """What happens to the processes of a swarm: they die, are stopped and resumed, shut down, lose their store, come back.
 
-Everything is drawn from one generator: which faults are on and how hard, how many processes there are, and when what
-strikes whom. ``heal`` ends it all.
+Everything is drawn from one generator: which faults are on and how strong, how many processes there are, and when each
+fault strikes which process. ``heal`` ends it all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_DELAY_LEASES: Final = 3
 FARTHEST_CLOCK_MS: Final = 5_000
 SLOW_SHARE: Final = 0.15
 CALLED_SHARE: Final = 0.6
-"""How many processes are called, in worlds where some are; the others stay."""
+"""How many processes are invoked, in worlds with an exchange; the others stay."""
 
 HARDEST: Final = Rates(
     fail_before=0.1,
@@ -50,11 +50,11 @@ HARDEST: Final = Rates(
     delay_ring=0.3,
     early_ring=0.3,
 )
-"""The most often that each fault happens; every seed draws how much of it."""
+"""The highest rate of each fault; every seed draws its share of it."""
 
 
 class Chaos:
-    """Draws what happens to the processes of ``world``, and lets it happen."""
+    """Draws what happens to the processes of ``world``, and does it."""
 
     def __init__(self, random: Random, world: World, lease_seconds: float, calls: Random | None = None) -> None:
         self.violations: list[str] = []
@@ -62,7 +62,7 @@ class Chaos:
         # With wrong clocks timers are early or late, and leases seem to lapse too soon; no other harm is done (G9).
         self.clocks_are_right = random.random() < 0.7
         self.rates = _drawn(random, lease_seconds)
-        self._calls = calls  # with a generator of its own a world in which nobody is called is what it was
+        self._calls = calls  # a generator of its own leaves worlds without invoked processes unchanged
         if calls is not None:
             self.rates = replace(self.rates, early_ring=HARDEST.early_ring * calls.random())
         self._seconds_between = random.choice((None, 10.0, 30.0))
@@ -76,11 +76,11 @@ class Chaos:
         self._starting: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Let the processes start. Whatever happens to them from now on, there will be others."""
+        """Let the processes start. From now on each one that is gone is replaced."""
         self._tasks += [asyncio.create_task(self._occupy()) for _ in range(self.processes)]
 
     def heal(self, outdated: Collection[Process] = ()) -> None:
-        """Nothing happens any more: everybody goes on, but for ``outdated`` processes, which shut down for others."""
+        """No more faults: every process continues, except ``outdated`` ones, which shut down and are replaced."""
         self._healed = True
         for plan in self._plans:
             plan.rates, plan.down = Rates(), False
@@ -89,12 +89,12 @@ class Chaos:
         self._tasks += [asyncio.create_task(self._retire(process)) for process in outdated if not process.dead]
 
     async def end(self) -> None:
-        """Let all processes shut down in good order, and nobody take their places."""
+        """Shut all processes down gracefully, without replacement."""
         places, leaving = self._tasks[: self.processes], self._tasks[self.processes :]
         for place in places:
             place.cancel()
         await asyncio.gather(*places, return_exceptions=True)
-        for changing in (leaving, self._starting):  # who is just starting has begun to work before he is open
+        for changing in (leaving, self._starting):  # a starting process has begun to work before it is open
             if changing:
                 await asyncio.wait(changing)
         for process in self._world.processes:
@@ -102,7 +102,7 @@ class Chaos:
                 await process.stop()
 
     def abandon(self) -> None:
-        """Let everything be, as it is."""
+        """Stop all faults, and leave everything as it is."""
         for task in (*self._tasks, *self._starting):
             task.cancel()
         for process in self._world.processes:
@@ -112,7 +112,7 @@ class Chaos:
     # ── Processes come and go ───────────────────────────────────────────────────────────────────────────────────────
 
     async def _occupy(self) -> None:
-        """One place for a process: when the one that has it is gone, another one takes it after a while."""
+        """One place for a process: when its process is gone, another one takes it after a while."""
         while True:
             process, plan = self._admit()
             starting = asyncio.create_task(self._start(process))
@@ -126,7 +126,7 @@ class Chaos:
         try:
             await process.start()
         except (ProcessDied, StoreUnavailable):
-            process.crash()  # without a store it may give up; whoever supervises it starts another one
+            process.crash()  # without a store it may give up; its supervisor starts another one
         except Exception as error:  # noqa: BLE001 - whatever else it is, it is wrong
             self.violations.append(f"{process} could not start: {error!r}")
             process.crash()
@@ -143,13 +143,13 @@ class Chaos:
         return process, plan
 
     def _rates_of_one(self) -> Rates:
-        """Mostly those of the seed; but some processes are far from their store, and everything takes them long."""
+        """Mostly the seed's rates; but some processes are far from their store, and everything takes them long."""
         if self._random.random() >= SLOW_SHARE:
             return self.rates
         return replace(self.rates, delay=0.8, delay_read=0.5, longest_delay_seconds=2 * self._lease_seconds)
 
     async def _accompany(self, process: Process, plan: RandomFaults) -> None:
-        """Until it is gone: resume it when it is stopped, and let something happen to it from time to time."""
+        """Until it is gone: resume it when it is stopped, and apply faults to it from time to time."""
         while not process.died.done():
             stopped = asyncio.ensure_future(process.stopped.wait())
             either: set[asyncio.Future[Any]] = {stopped, process.died}

@@ -1,7 +1,7 @@
-"""Every place at which a process can die, be stopped, or not hear from its store, one after the other.
+"""Every place at which a process can die, be stopped, or lose its store's answers, one after the other.
 
-A scenario runs once undisturbed, to count its writes and to see what it amounts to. Then it runs again for every write
-and every fault: whatever happens, it must amount to the same. The places are enumerated, not sampled.
+A scenario runs once undisturbed, to count its writes and to record its outcome. Then it runs again for every write and
+every fault: the outcome must be the same. The places are enumerated, not sampled.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ DELAYS: Final[tuple[WriteFault, ...]] = (
     Delay(after_seconds=12.0),
     Delay(after_seconds=20.0),
 )
-"""Long ones: one within a lease by default, so that the sweep looks meanwhile, the others beyond it."""
+"""Long ones: by default one within a lease, so that the sweep runs meanwhile, the others beyond it."""
 
 LAG_LEASES: Final = 3
 LAG_OF_READS_SECONDS: Final = 0.05
 AFTERLIFE_LEASES: Final = 3
-"""For so many leases a zombie may try to do harm after it has come back."""
+"""For how many leases a zombie may try to do harm after it was resumed."""
 
 MOST_FAILURES_TOLD: Final = 5
 
@@ -86,10 +86,10 @@ class Report(Struct, frozen=True):
 def crash_at_every_write(
     scenario: Scenario, faults: Sequence[WriteFault] = FAULTS, *, most_points: int | None = None
 ) -> Report:
-    """Let each of ``faults`` happen at each write of the first process, and compare with the undisturbed run.
+    """Apply each of ``faults`` at each write of the first process, and compare with the undisturbed run.
 
-    ``most_points`` is for homes so slow that all would take too long: of more points it plays a sample, always
-    the same.
+    ``most_points`` is for homes so slow that all points would take too long: of more points it plays a sample, always
+    the same one.
 
     Prints what it covered. Fails if any run differs in its result, statuses, histories or accepted effects, breaks a
     guarantee that ``oracles`` watches, or does not end.
@@ -114,9 +114,9 @@ def crash_twice(scenario: Scenario) -> Report:
 
 
 def pause_at_every_write(scenario: Scenario) -> Report:
-    """Stop the first process at each write until its leases have lapsed and a second one has finished everything.
+    """Stop the first process at each write until its leases have lapsed and a second process has finished everything.
 
-    Then it goes on, with what it had in memory: it must not change anything any more (G3, G9).
+    Then it continues, with its memory as it was: it must not change anything any more (G3, G9).
     """
     base = undisturbed(scenario)
     tally = _Tally(scenario, base, "a zombie")
@@ -128,9 +128,9 @@ def pause_at_every_write(scenario: Scenario) -> Report:
 
 
 def lag_at_every_write(scenario: Scenario) -> Report:
-    """Let the first process hear so late from its store, from each of its writes on, that its leases lapse.
+    """Delay the store's answers to the first process, from each of its writes on, until its leases have lapsed.
 
-    A second one finishes everything meanwhile. The first has never stood still, and its last write was applied: it must
+    A second one finishes everything meanwhile. The first was never stopped, and its last write was applied: it must
     find out before it does anything more, in the store or outside (G2, G3).
     """
     base = undisturbed(scenario)
@@ -142,7 +142,7 @@ def lag_at_every_write(scenario: Scenario) -> Report:
 
 
 def undisturbed(scenario: Scenario) -> Run:
-    """The run that all others are compared with. It must itself be without fault."""
+    """The run with which all others are compared. It must itself be without error."""
     base = run_scenario(scenario)
     if base.violations:
         raise AssertionError(f"{scenario}: even undisturbed: {'; '.join(base.violations)}")
@@ -219,9 +219,9 @@ async def _run_with_laggard(scenario: Scenario, number: int) -> Run:
 
 
 class _Lag(FaultsAt):
-    """From one write on, whatever a process sends is under way for ``seconds``, or its answer is.
+    """From one write on, everything that a process sends takes ``seconds``, or its answer does.
 
-    What it reads takes a moment, so that what it begins has begun before it finds out.
+    Its reads take a moment, so that it starts its work before it finds out.
     """
 
     def __init__(self, number: int, seconds: float) -> None:
@@ -247,7 +247,7 @@ class _Lag(FaultsAt):
 async def _overtake(
     world: World, scenario: Scenario, late: Process, begun: asyncio.Event, end: Callable[[], None]
 ) -> Run:
-    """Let another process finish everything once the misfortune of ``late`` has begun; then it ends."""
+    """Let another process finish everything once the fault of ``late`` has begun; then it ends."""
     violations: list[str] = []
     result = "nothing"
     try:
@@ -262,9 +262,9 @@ async def _overtake(
             end()
             await asyncio.sleep(AFTERLIFE_LEASES * scenario.limits.lease_ms / 1000)
             if changed := _changes(before, await world.database.items()):
-                violations.append(f"the process that came back changed what the other had finished: {changed} (G3)")
+                violations.append(f"the resumed process changed what the other had finished: {changed} (G3)")
             if (its_result := await living) != result:
-                violations.append(f"the process that came back told its user {its_result}, not {result}")
+                violations.append(f"the resumed process gave its user {its_result}, not {result}")
             await late.stop()
             await heir.stop()
             if user is not None:
@@ -288,7 +288,7 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
 
 
 def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
-    """What was changed in substance. What expires may be gone meanwhile, and nobody has changed it."""
+    """The changes in substance. Expired items may be gone meanwhile; that is no change."""
     expiring = {item.partition for item in before if expires(item)}
     old, new = _substance(before), _substance(after)
     gone = {item for item in old - new if item.partition not in expiring}
@@ -296,9 +296,9 @@ def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
 
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
-    """What is there, without segments that only fence off others: a late terminate() may still write one. And
-    without the leases and versions of actors and outboxes, and the replies they gave: whoever calls, or delivers, late
-    is answered, or known, and changes nothing else. Nor snapshots of streams, which anybody may make at any time.
+    """The items, without segments that only fence off others: a late terminate() may still write one. Also without the
+    leases and versions of actors and outboxes, and their replies: a late call or delivery is answered or recognised,
+    and changes nothing else. Also without snapshots of streams, which any process may make at any time.
     """
     versioned = (PARTITION_PREFIX, OUTBOX_PREFIX, BUS_PREFIX)
     return frozenset(

@@ -1,4 +1,4 @@
-"""Which code the processes of a swarm have: the first ones the first, those that start later any of it."""
+"""Which code the processes of a swarm have: the first processes the first, later ones any of it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Deploys:
         self._last = max(len(each.later) for each in scenarios)
 
     def build(self, app: App, ledger: Ledger) -> dict[str, User]:
-        """Register all scenarios with the app of a new process; answers what the user of each does with it."""
+        """Register all scenarios with the app of a new process; returns what the user of each does with it."""
         code = self._codes[app] = self._drawn()
         if code:
             ledger.happened[Happening.CODE_CHANGED] += 1
         return {each.name: _code_of(each, code)(app, ledger.part(each.name)) for each in self._scenarios}
 
     def finish(self, processes: Sequence[Process]) -> list[Process]:
-        """From now on it is the last code. Answers who has another one."""
+        """From now on all code is the last. Returns the processes with older code."""
         self._is_over = True
         return [process for process in processes if self._codes[process.app] != self._last]
 

@@ -1,4 +1,4 @@
-"""Randomness with a seed, where the library asks the operating system for it: ids and secrets repeat themselves."""
+"""Randomness with a seed, where the library uses the operating system's: ids and secrets repeat."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ONE_NONCE: Final = "nonce"
 _nonces_are_fresh: Final = ContextVar("_nonces_are_fresh", default=False)
 
 LONGEST_READABLE_BYTES: Final = 200
-"""Longer identities are digests here too: as long as they are readable they grow with what they are derived from."""
+"""Longer identities are digests here too: readable ones grow with the texts from which they are derived."""
 
 
 class _SeededSystem:
-    """Stands in for the module ``os`` inside ``holdfast.ids``."""
+    """Replaces the module ``os`` inside ``holdfast.ids``."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -39,7 +39,7 @@ def _readable(*parts: str) -> str:
 
 @contextmanager
 def fresh_nonces() -> Generator[None]:
-    """Let every start inside the block draw a nonce of its own: where an id is used again, its keys are others."""
+    """Let every start inside the block draw its own nonce: if an id is used again, its keys differ."""
     token = _nonces_are_fresh.set(True)
     try:
         yield
@@ -55,8 +55,8 @@ def _nonce() -> str:
 def seeded_entropy(seed: int) -> Generator[None]:
     """Let ``holdfast.ids`` draw from a generator inside the block. Never for anything that must stay secret.
 
-    Every start gets the same nonce, and derived identities can be read, but for long ones: the keys of an execution
-    follow from its id, so that runs can be compared although they start their executions in another order.
+    Every start gets the same nonce, and derived identities are readable, except long ones: the keys of an execution
+    follow from its id, so runs can be compared although they start their executions in another order.
 
     >>> with seeded_entropy(7):
     ...     first = ids.new_id()

@@ -1,8 +1,8 @@
 """Faults, when they happen, and how often they did.
 
 A fault hits one call of a port. A *plan* decides which; it is asked once per call, so the same plan and the same run
-give the same faults. Whatever happens is counted, and a test that was to suffer faults and did not must fail: a torture
-test that never tortured proves nothing.
+give the same faults. Every fault is counted, and a test that was to suffer faults and did not must fail: a torture test
+that never tortured proves nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from msgspec import Struct
 
 
 class FailBefore(Struct, frozen=True):
-    """The write is not applied, and the store says that it does not know."""
+    """The write is not applied, and its outcome is unknown to the sender."""
 
 
 class LoseAnswer(Struct, frozen=True):
-    """The write is applied, or refused, and the store says that it does not know."""
+    """The write is applied, or refused, and its outcome is unknown to the sender."""
 
 
 class Delay(Struct, frozen=True):
@@ -40,7 +40,7 @@ class CrashBefore(Struct, frozen=True):
 
 
 class CrashAfter(Struct, frozen=True):
-    """The process dies as soon as the write is applied, before it hears so."""
+    """The process dies as soon as the write is applied, before the answer arrives."""
 
 
 class PauseBefore(Struct, frozen=True):
@@ -48,12 +48,12 @@ class PauseBefore(Struct, frozen=True):
 
 
 class PauseAfter(Struct, frozen=True):
-    """The process is stopped as soon as the write is applied, before it hears so."""
+    """The process is stopped as soon as the write is applied, before the answer arrives."""
 
 
 WriteFault = FailBefore | LoseAnswer | Delay | CrashBefore | CrashAfter | PauseBefore | PauseAfter
 
-# ── What can happen to a read or a ring ─────────────────────────────────────────────────────────────────────────────
+# ── What can happen to a read or a wake-up ──────────────────────────────────────────────────────────────────────────
 
 
 class FailRead(Struct, frozen=True):
@@ -61,7 +61,7 @@ class FailRead(Struct, frozen=True):
 
 
 class DelayRead(Struct, frozen=True):
-    """The store answers late, with what it held when it was asked."""
+    """The store answers late, with its content at the time of the request."""
 
     seconds: float
 
@@ -70,23 +70,23 @@ ReadFault = FailRead | DelayRead
 
 
 class LoseRing(Struct, frozen=True):
-    """Nobody hears it."""
+    """It is lost."""
 
 
 class DoubleRing(Struct, frozen=True):
-    """It is heard twice, the second time ``seconds`` later."""
+    """It arrives twice, the second time ``seconds`` later."""
 
     seconds: float
 
 
 class DelayRing(Struct, frozen=True):
-    """It is heard ``seconds`` later."""
+    """It arrives ``seconds`` later."""
 
     seconds: float
 
 
 class EarlyRing(Struct, frozen=True):
-    """A ring for a time is heard at once. Only where rings are messages: elsewhere there are none for a time."""
+    """A wake-up for a time arrives at once. Only where wake-ups are messages: elsewhere none are for a time."""
 
 
 RingFault = LoseRing | DoubleRing | DelayRing | EarlyRing
@@ -95,25 +95,25 @@ RingFault = LoseRing | DoubleRing | DelayRing | EarlyRing
 
 
 class Kill(Struct, frozen=True):
-    """It dies at any moment: in the middle of a step, say."""
+    """It dies at any moment, for example in the middle of a step."""
 
 
 class Stop(Struct, frozen=True):
-    """It is stopped at any moment, and goes on later."""
+    """It is stopped at any moment, and resumed later."""
 
 
 class Drain(Struct, frozen=True):
-    """It shuts down in good order, and another one takes its place."""
+    """It shuts down gracefully, and another one takes its place."""
 
 
 class Outage(Struct, frozen=True):
-    """For so long every call of its store fails."""
+    """Every call of its store fails for this time."""
 
     seconds: float
 
 
 class WrongClock(Struct, frozen=True):
-    """Its clock is so far ahead of the right time, or behind it."""
+    """Its clock is this far ahead of the right time, or behind it."""
 
     offset_ms: int
 
@@ -127,23 +127,23 @@ EVERY_FAULT: Final[tuple[type[AnyFault], ...]] = get_args(AnyFault)
 
 
 class FaultPlan(Protocol):
-    """Decides what happens to each call; ``None`` means nothing does."""
+    """Decides the fault of each call; ``None`` means no fault."""
 
     def on_write(self, number: int) -> WriteFault | None:
-        """What happens to the ``number``-th write of this process (1 is the first)."""
+        """The fault of the ``number``-th write of this process (1 is the first)."""
         ...
 
     def on_read(self) -> ReadFault | None:
-        """What happens to the next read."""
+        """The fault of the next read."""
         ...
 
     def on_ring(self) -> RingFault | None:
-        """What happens to the next ring."""
+        """The fault of the next wake-up."""
         ...
 
 
 class FaultsAt:
-    """Faults at given writes, and none elsewhere. Without any it is the plan of a world without faults."""
+    """Faults at given writes, and none elsewhere. An empty one is the plan of a world without faults."""
 
     def __init__(self, faults: Mapping[int, WriteFault] | None = None) -> None:
         self._faults = dict(faults or {})
@@ -159,7 +159,7 @@ class FaultsAt:
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """How often each fault is to happen, as a share of the calls it can hit, and the longest delay."""
+    """The rate of each fault, as a share of the calls it can hit, and the longest delay."""
 
     fail_before: float = 0.0
     lose_answer: float = 0.0
@@ -176,9 +176,10 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class RandomFaults:
-    """Faults drawn from a generator. ``rates`` may be replaced while the plan is in use: no rates, no faults.
+    """Faults drawn from a generator. ``rates`` may be replaced while the plan is in use; without rates there are no
+    faults.
 
-    While ``down`` is set the store answers nothing at all.
+    While ``down`` is set the store does not answer.
     """
 
     def __init__(self, random: Random, rates: Rates) -> None:
@@ -227,7 +228,7 @@ class RandomFaults:
         return None
 
     def _delay_seconds(self) -> float:
-        # Mostly short: a long delay everywhere is only a slow world.
+        # Mostly short: long delays everywhere would only make a slow world.
         return self.rates.longest_delay_seconds * float(self._random.random() ** 3)
 
 

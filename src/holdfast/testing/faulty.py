@@ -1,8 +1,8 @@
 """A home whose ports fail on demand: any home, seen through a ``FaultPlan``.
 
-A write that fails here fails as in the world: it may or may not have been applied, and its sender cannot tell. When
-the process behind the home dies, its ports are dead at that instant: nothing it still does reaches the store, and no
-call ever returns, so that not even a ``finally`` block can act. (Raising an error instead would run its handlers.)
+A write that fails here fails as in the world: it may or may not have been applied, and its sender cannot know. When the
+process behind the home dies, its ports are dead at that instant: nothing it still does reaches the store, and no call
+ever returns, so that not even a ``finally`` block can act. (Raising an error instead would run its handlers.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Victim(Protocol):
-    """The process that a home belongs to."""
+    """The process to which a home belongs."""
 
     @property
     def context(self) -> contextvars.Context:
@@ -68,7 +68,7 @@ class Victim(Protocol):
 
 
 class Sturdy:
-    """A process to which nothing happens, for faults of the store alone."""
+    """A process without faults, for faults of the store alone."""
 
     dead = False
 
@@ -86,10 +86,10 @@ class Sturdy:
 
 
 class Wire:
-    """The way from one process to its store: counts its writes, and lets happen to them what the plan says.
+    """The connection of one process to its store: counts its writes, and applies the plan's faults to them.
 
-    What happens beyond the process (a write under way, an answer coming back) runs in an empty context, so that it goes
-    on when the process is stopped or dies.
+    Events beyond the process (a write under way, an answer coming back) run in an empty context, so that they continue
+    when the process is stopped or dies.
     """
 
     def __init__(self, plan: FaultPlan, counts: FaultCounts, victim: Victim, timeline: Timeline | None = None) -> None:
@@ -100,7 +100,7 @@ class Wire:
         self.writes = 0
 
     def tell(self, what: str) -> None:
-        """Something happens to the process, or it does something."""
+        """Report an event of the process to the timeline."""
         if self.timeline is not None:
             self.timeline(str(self.victim), what)
 
@@ -110,7 +110,7 @@ class Wire:
         self.tell(f"suffers {fault}")
 
     def send(self, call: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
-        """Send one write and answer the future of its answer."""
+        """Send one write and return the future of its answer."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.victim.when_awake(lambda: self._leave(call, answer))
         return answer
@@ -188,7 +188,7 @@ def _pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
 def _ignore(done: asyncio.Future[Any], action: Callable[[], object]) -> None:
     if done.cancelled():
         return  # the run is over, and this write was still under way
-    done.exception()  # looked at, so that asyncio does not complain
+    done.exception()  # retrieved, so that asyncio does not complain
     action()
 
 
@@ -203,7 +203,7 @@ def _fail(answer: asyncio.Future[Any]) -> None:
 def _refuse(answer: asyncio.Future[Any], error: BaseException) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # looked at: if its process dies before it looks, asyncio shall not complain
+        answer.exception()  # retrieved: if its process dies before it does so, asyncio must not complain
 
 
 class FaultyStore:
@@ -287,7 +287,7 @@ class FaultySequencer:
 
 
 class FaultyDoorbell:
-    """A doorbell behind a ``Wire``: rings get lost, come late or twice. What it hears it hears in its own process."""
+    """A doorbell behind a ``Wire``: wake-ups get lost, come late or twice. It receives them in its own process."""
 
     def __init__(self, doorbell: Doorbell, wire: Wire) -> None:
         self._doorbell = doorbell
@@ -309,7 +309,7 @@ class FaultyDoorbell:
             case DoubleRing(seconds):
                 self._ring_later(seconds, partition)
                 outside().run(self._doorbell.ring, partition)
-            case EarlyRing() | None:  # it is for now
+            case EarlyRing() | None:  # it is for the present
                 outside().run(self._doorbell.ring, partition)
 
     def _ring_later(self, seconds: float, partition: str) -> None:
@@ -342,7 +342,7 @@ class FaultyDoorbell:
 def faulty_home(
     home: Home, plan: FaultPlan, *, counts: FaultCounts | None = None, victim: Victim | None = None
 ) -> Home:
-    """``home`` as a process sees it to which ``plan`` happens. ``counts`` tells afterwards what did happen.
+    """``home`` as a process under ``plan`` sees it. ``counts`` has the faults that did happen.
 
     Without a ``victim`` the plan may hold faults of the store and the doorbell, but no crashes and no pauses.
     """

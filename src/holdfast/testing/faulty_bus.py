@@ -1,4 +1,4 @@
-"""The bus in tests: one of their own for any home, and one on which things go wrong."""
+"""The bus in tests: a bus for any home, and a bus with faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_bus(url: str, bus: EventBus) -> Callable[[], Coroutine[Any, Any, Home]]:
-    """What opens the home of this URL with this bus: for ``hf.App(..., home=with_bus(url, bus))``."""
+    """Opens the home of this URL with this bus: for ``hf.App(..., home=with_bus(url, bus))``."""
 
     async def open_with_bus() -> Home:
         return replace(await open_home(url), bus=bus)
@@ -25,14 +25,14 @@ def with_bus(url: str, bus: EventBus) -> Callable[[], Coroutine[Any, Any, Home]]
 
 
 class FaultyBus:
-    """A bus behind a ``Wire``: to put events on it counts as one write, and fails as one does."""
+    """A bus behind a ``Wire``: putting events counts as one write, and fails like one."""
 
     def __init__(self, bus: EventBus, wire: Wire) -> None:
         self._bus = bus
         self._wire = wire
 
     async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
-        """See ``EventBus.put``. What is lost on the way, or on the way back, was not taken as far as anyone can see."""
+        """See ``EventBus.put``. Events whose request or answer was lost count as not accepted."""
 
         def put() -> Awaitable[Sequence[NotTaken | Unfit | None]]:
             return self._bus.put(events)

@@ -1,4 +1,6 @@
-"""What users and operators do in a swarm, beside the faults: counted, for what never happened has proven nothing."""
+"""What users and operators do in a swarm, next to the faults. It is counted, because an action that never happened
+proves nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from enum import StrEnum
 
 
 class Happening(StrEnum):
-    """What is counted, as a report tells it."""
+    """What is counted, as a report names it."""
 
     REUSED = "ids used again"
     EXPIRED = "executions expired"

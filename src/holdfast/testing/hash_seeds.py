@@ -1,7 +1,7 @@
 """The same replay in other processes, under other hash seeds: sets of texts iterate in another order there.
 
-A body that asks for its operations in the order of a set of its own is found that way, wherever the set is short enough
-to look right by chance.
+This finds a body that requests its operations in the order of a plain set, even if the set is so short that the order
+is right by chance.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LAST_LINES: Final = 3
 
 
 class Verdict(Struct, frozen=True):
-    """What another process found: the error's class and its message, if there was one."""
+    """The result of another process: the error's class and its message, if there was one."""
 
     error: str | None = None
     message: str = ""
 
 
 def own_seed() -> str:
-    """The hash seed of this process, as it was given."""
+    """The hash seed of this process, as it was set."""
     return os.environ.get(VARIABLE, RANDOM)
 
 
@@ -59,9 +59,11 @@ def app_named(name: str) -> App:
 
 
 def name_of_app(app: App, function: Callable[..., Any]) -> str | None:
-    """Under which name others find an app: in the module of one of its functions. ``None`` if it is not there."""
+    """The name under which other processes find an app: in the module of one of its functions. ``None`` if it is not
+    there.
+    """
     module = sys.modules.get(function.__module__)
-    if module is None or module.__spec__ is None:  # a script, or made by hand
+    if module is None or module.__spec__ is None:  # a script, or created by hand
         return None
     return next((f"{module.__name__}:{name}" for name, value in vars(module).items() if value is app), None)
 
@@ -120,8 +122,8 @@ def _judge(seed: int, name: str, out: bytes, told: bytes) -> None:
 
 
 def answer() -> None:
-    """The other process: replay the history that comes in, by the app that is named, and say what was found."""
-    with redirect_stdout(sys.stderr):  # what the app's modules print is no verdict
+    """The other process: replay the history from standard input with the named app, and print the verdict."""
+    with redirect_stdout(sys.stderr):  # output of the app's modules is not the verdict
         verdict = _verdict(sys.argv[1], msgspec.json.decode(sys.stdin.buffer.read(), type=History))
     sys.stdout.buffer.write(msgspec.json.encode(verdict))
 

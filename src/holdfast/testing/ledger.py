@@ -1,7 +1,7 @@
 """The outside world, as steps change it: a ledger that honours idempotency keys, and remembers every attempt.
 
-Exactly once is true only inside the store (G10), so two things are counted apart: *attempts* of an effect, of which a
-crash may cause more than one, and *accepted* effects, of which there is one per key.
+Exactly once is true only inside the store (G10), so two things are counted separately: *attempts* of an effect, of
+which a crash may cause more than one, and *accepted* effects, of which there is one per key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Watch(Protocol):
-    """Whoever wants to know of every attempt."""
+    """A listener that gets every attempt."""
 
     def __call__(self, key: str, process: str, *, excused: bool) -> None:
         """``process`` performs the operation ``key``; ``excused``: it may have been overtaken without knowing."""
@@ -37,7 +37,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Ledger:
-    """Where the steps of a simulation leave their effects. ``violations`` tells what must not have happened."""
+    """Where the steps of a simulation leave their effects. ``violations`` lists what must not have happened."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self.accepted: dict[str, Any] = {}
@@ -45,23 +45,23 @@ class Ledger:
         self.log: list[Attempt] = []
         self.violations: list[str] = []
         self.notes: dict[str, Any] = {}
-        """For a user and his steps to tell each other things, outside of everything durable."""
+        """Notes between a user and the steps, outside of everything durable."""
         self.happened: Counter[Happening] = Counter()
         self._watch = watch
         self._parts: dict[str, Ledger] = {}
 
     def part(self, name: str) -> Ledger:
-        """The same ledger with notes of its own: those of one scenario, whatever others note beside it."""
+        """The same ledger with its own notes: those of one scenario, apart from other scenarios."""
         if name not in self._parts:
             part = self._parts[name] = copy(self)
             part.notes = {}
         return self._parts[name]
 
     def effect(self, value: T, *, key: str | None = None) -> T:
-        """Change the world from inside a step, under the step's idempotency key. Answers ``value``.
+        """Change the world from inside a step, under the step's idempotency key. Returns ``value``.
 
-        The dead change nothing. A key that was accepted with another value is a violation: some effect was performed
-        on the strength of a result that was not durable (G7).
+        A dead process changes nothing. A key that was accepted with another value is a violation: an effect was
+        performed on the basis of a result that was not durable (G7).
         """
         name = self.attempt(key=key)
         if name is not None:
@@ -71,7 +71,7 @@ class Ledger:
         return value
 
     def attempt(self, *, key: str | None = None) -> str | None:
-        """Count an attempt without an effect. Answers its key, or ``None`` if the process that tries is dead."""
+        """Count an attempt without an effect. Returns its key, or ``None`` if the process is dead."""
         name = cast("StepInfo", current()).idempotency_key if key is None else key
         process: Any = current_scope.get()
         if process is not None and process.dead:
@@ -84,7 +84,7 @@ class Ledger:
 
     @property
     def processes(self) -> int:
-        """How many processes have tried anything."""
+        """How many processes have made an attempt."""
         return len({attempt.process for attempt in self.log})
 
     def attempts_of(self, step: str) -> int:

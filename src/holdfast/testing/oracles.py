@@ -1,4 +1,4 @@
-"""What must hold at every write and at rest, whatever happened: the guarantees, watched from inside the database."""
+"""What must hold at every write and at rest, under any faults: the guarantees, watched from inside the database."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from holdfast.workflows.record import (
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
-    None: frozenset({READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has come
+    None: frozenset({READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has arrived
     READY: frozenset(
         {RUNNING, SUSPENDED, BLOCKED, PAUSED, *ENDED}
     ),  # its owner may have kept its lease while it was paused
@@ -95,7 +95,7 @@ class WatchedData(MemoryData):
             self._note_recorded(item.partition, _run_of(item))
 
     def _is_cleared(self, before: Item | None, segment: Item) -> bool:
-        """Whether a segment is emptied, of an earlier run, or of what is deleted: its place stays taken."""
+        """Whether a segment is emptied, of an earlier run or of a deleted execution: its place stays taken."""
         head = self.find(segment.partition, HEAD)
         if before is None or head is None or replace(before, body=segment.body) != segment:
             return False
@@ -103,7 +103,7 @@ class WatchedData(MemoryData):
         return is_over and not decode_entries(segment.body)
 
     def whole(self, item: Item) -> Item:
-        """The item with its body, wherever that is."""
+        """The item with its body, from the item or from its blob."""
         reference = reference_in(item.body)
         if reference is None:
             return item
@@ -115,20 +115,20 @@ class WatchedData(MemoryData):
         if self._timeline is not None:
             self._timeline(partition, f"{sort} is removed")
         if sort == HEAD:
-            self._at_work.pop(partition, None)  # who begins there anew begins with the first epoch
+            self._at_work.pop(partition, None)  # a new execution there starts with the first epoch
         super().remove(partition, sort)
 
     def check_segment_at_rest(self, item: Item) -> None:
-        """Take in an item of a database that was not watched, in the order of its sort keys."""
+        """Add an item of a database that was not watched, in the order of its sort keys."""
         if item.sort.startswith(SEGMENT_PREFIX):
             self._check_segment(None, item)
         super().set(item)
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
-        """A process performs the operation with this idempotency key. That is wrong if its outcome is in a journal, in
-        a segment of its own; unless it was overtaken and is excused for not knowing.
+        """A process performs the operation with this idempotency key. That is wrong if its outcome is in a segment of
+        the journal, unless the process was overtaken and may not know.
 
-        An owner that performs anything has fenced off those before him: none of them may write a segment any more.
+        An owner that performs anything has fenced off earlier owners: none of them may write a segment any more.
         """
         partition, nonce, run, op = _parts_of(key)
         head = self.find(partition, HEAD)
@@ -188,7 +188,7 @@ def _told(item: Item) -> str:
 
 
 class WatchedStore(MemoryStore):
-    """The store of one process on a ``WatchedData``: what must be written together is seen together."""
+    """The store of one process on a ``WatchedData``: the changes of one write are seen together."""
 
     def __init__(self, data: WatchedData, actors: ActorWatch) -> None:
         super().__init__(data)
@@ -197,7 +197,7 @@ class WatchedStore(MemoryStore):
         self._actors = actors
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """As little as the port allows: of the leased heads only those that say themselves when they are due."""
+        """As little as the port allows: of the leased heads only those with a due time of their own."""
         page = await super().due(before, after=after, limit=limit)
         return Page(
             tuple(head for head in page.items if head.due_at is not None and head.due_at <= before), page.cursor
@@ -218,7 +218,7 @@ class WatchedStore(MemoryStore):
         return [self._watched.whole(item) for sort, item in entity.items() if sort.startswith(INBOX_PREFIX)]
 
     def _whole(self, partition: str, sort: str) -> Item | None:
-        """What is there, with its body, wherever that is."""
+        """The item, with its body from the item or from its blob."""
         item = self.data.find(partition, sort)
         return None if item is None else self._watched.whole(item)
 
@@ -235,7 +235,7 @@ def _parts_of(key: str) -> tuple[str, str, int, str]:
 
 
 def _begins_anew(before: Item, head: Item) -> bool:
-    """Whether another execution begins in the place of one that is gone. Ids that are derived are used once."""
+    """Whether another execution starts in the place of one that is gone. Derived ids are used once."""
     if before.status not in CLOSED or before.expires_at is None or head.status not in {READY, RUNNING}:
         return False
     if id_of(head.partition).startswith(DERIVED_ID_MARK) and not gave_up(before.status, before.body):
@@ -248,7 +248,7 @@ def _run_of(segment: Item) -> int:
 
 
 def journal_of(items: Iterable[Item], run: int) -> list[Entry]:
-    """The entries of one run's segments, in order, those included that no longer stand."""
+    """The entries of one run's segments, in order, including those that were dropped later."""
     prefix = f"{SEGMENT_PREFIX}{run:06d}#"
     segments = sorted((item for item in items if item.sort.startswith(prefix)), key=lambda item: item.sort)
     return [entry for segment in segments for entry in decode_entries(segment.body)]
@@ -262,7 +262,7 @@ def is_quiet(head: Item) -> bool:
 
 
 def unrest(items: Sequence[Item]) -> list[str]:
-    """What is left over although everything should have ended: leases, due times, unread messages, open executions."""
+    """What is left although everything should have ended: leases, due times, unread messages, open executions."""
     found = [*actor_unrest(items)]
     terminated = set[str]()
     messages: list[Item] = []
@@ -290,6 +290,6 @@ def unrest(items: Sequence[Item]) -> list[str]:
 
 
 def operations_of(items: Iterable[Item], head: Item) -> list[Entry]:
-    """The standing entries of an execution's current run."""
+    """The valid entries of an execution's current run."""
     record = decode_record(head.body)
     return standing([*journal_of(items, record.run), *record.tail])

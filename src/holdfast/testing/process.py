@@ -1,8 +1,8 @@
 """A simulated process: an app of its own, a home of its own, a clock of its own, and ways to die.
 
-Everything it does runs in its own context, so the loop knows which callbacks are its: when it dies they are dropped,
-when it is stopped they wait. Cancelling a coroutine is no crash, because its ``finally`` blocks run and may write;
-here nothing runs.
+Everything it does runs in its own context, so the loop knows which callbacks belong to it: when it dies they are
+dropped, when it is stopped they wait. Cancelling a coroutine is no crash, because its ``finally`` blocks run and may
+write; here nothing runs.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ T = TypeVar("T")
 FEW_TASKS = 100
 CLOSING_TRIES = 100
 UNWINDING_SECONDS = 0.1
-"""So long what was cancelled in the end may take to notice."""
+"""How long cancelled work may take to notice at the end."""
 
 
 class ProcessDied(Exception):
-    """What a caller from outside sees: the process crashed before it answered. Nothing inside it ever sees this."""
+    """For a caller from outside: the process crashed before it answered. Nothing inside the process ever gets this."""
 
 
 class Process:
-    """One simulated process. ``call`` runs something in it; ``crash``, ``pause`` and ``resume`` are done to it."""
+    """One simulated process. ``call`` runs code in it; ``crash``, ``pause`` and ``resume`` act on it."""
 
-    def __init__(  # what a process is made of
+    def __init__(  # the parts of a process
         self,
         name: str,
         loop: VirtualTimeLoop,
@@ -54,13 +54,13 @@ class Process:
         self.dead = False
         self.paused = self._started = False
         self.late = offset_ms != 0
-        """Whether it may have been overtaken without knowing: it was stopped once, or clocks differ."""
+        """Whether it may have been overtaken without noticing: it was stopped once, or clocks differ."""
         self.leaving = False
-        """Whether it shuts down, or has."""
+        """Whether it shuts down, or has shut down."""
         self.is_client = False
         """Whether it works on nothing."""
         self.enter: Callable[[], AbstractAsyncContextManager[object]] | None = None
-        """What it is while it is up, if it is neither a worker nor a client."""
+        """Its role while it is up, if it is neither a worker nor a client."""
         self._serving = asyncio.Lock()
         self.died: asyncio.Future[None] = loop.create_future()
         self.stopped = asyncio.Event()
@@ -77,7 +77,7 @@ class Process:
     # ── Used from outside ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work()`` inside the process and answer its result, or raise ``ProcessDied``."""
+        """Run ``work()`` inside the process and return its result, or raise ``ProcessDied``."""
         task = self._loop.create_task(_run(work), context=self.context.copy())
         try:
             both: set[asyncio.Future[Any]] = {task, self.died}
@@ -99,17 +99,17 @@ class Process:
         self._started = True
 
     async def serve(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do this when nothing else is served: who is called serves one after another."""
+        """Do this when nothing else is served: an invoked process serves one call after another."""
         async with self._serving:
             return await work()
 
     @property
     def is_open(self) -> bool:
-        """Whether it has started and nothing has happened to it since."""
+        """Whether it has started and had no fault since."""
         return self._started and not (self.dead or self.paused or self.leaving)
 
     async def stop(self) -> None:
-        """Shut down in good order: hand over what runs, close the home."""
+        """Shut down gracefully: hand over what runs, close the home."""
         working = self._working
         assert working is not None, "it was never started"
         self.leaving = True
@@ -119,7 +119,7 @@ class Process:
         self._working = None
 
     def resume(self) -> None:
-        """Go on after a pause, with whatever was in memory then."""
+        """Continue after a pause, with its memory unchanged."""
         if self.dead or not self.paused:
             return
         self.paused = False
@@ -135,7 +135,7 @@ class Process:
     # ── Done to it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def crash(self) -> None:
-        """Die as by ``kill -9``: from now on nothing of it runs, and nothing it has sent out is called back."""
+        """Die as by ``kill -9``: from now on nothing of it runs, and no answer reaches it."""
         if self.dead:
             return
         self.dead = True
@@ -148,7 +148,7 @@ class Process:
             self.died.set_result(None)
 
     def pause(self) -> None:
-        """Stop as by SIGSTOP: its timers pass unnoticed, its leases lapse, and it knows nothing of it."""
+        """Stop as by SIGSTOP: its timers pass, its leases lapse, and it does not notice."""
         self.paused = self.late = True
         self.stopped.set()
         self.wire.tell("is stopped")
@@ -182,14 +182,14 @@ class Process:
     # ── Afterwards ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unfinished(self) -> list[str]:
-        """Its tasks that have not ended although it stopped in good order; of the dead nothing is expected."""
+        """Its tasks that have not ended although it stopped gracefully; from a dead process nothing is expected."""
         left = [] if self.dead or self._working is not None else self._tasks
         return [repr(task.get_coro()) for task in left if not task.done()]
 
     def bury(self) -> None:
-        """Let go of what its end left half-way. Its ports are dead, so whatever still unwinds changes nothing."""
+        """Drop what its end left half-way. Its ports are dead, so code that still unwinds changes nothing."""
         self.crash()
-        # Of this private attribute nothing public tells; without it asyncio reports every task that was dropped.
+        # This private attribute has no public form; without it asyncio reports every dropped task.
         workers = getattr(self.app, "_worker", None)
         if workers is not None:
             for entity in list(workers.host.entities.values()):
@@ -214,12 +214,12 @@ async def _exit(working: AbstractAsyncContextManager[object]) -> None:
 
 
 def _close(coroutine: Any) -> None:
-    # A finally block that awaits makes close() fail, each time one step further on.
+    # A finally block that awaits makes close() fail, each time one step further.
     for _ in range(CLOSING_TRIES):
         try:
             coroutine.close()
         except RuntimeError:
             continue
-        except BaseException:  # noqa: BLE001 - what a dead process raises concerns nobody
+        except BaseException:  # noqa: BLE001 - an error of a dead process does not matter
             return
         return

@@ -1,6 +1,6 @@
-"""New code against old histories: it continues them, or it would stop with ``NondeterminismError`` (G13).
+"""New code against old histories: it continues them, or stops with ``NondeterminismError`` (G13).
 
-Keep recorded histories beside the tests, one for every way through a workflow, and replay them on every change.
+Keep recorded histories next to the tests, one for every path through a workflow, and replay them on every change.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _encode: Final = msgspec.json.Encoder().encode
 
 HASH_SEEDS: Final = 2
-"""Under so many hash seeds more than that of this process a history is replayed."""
+"""Under how many hash seeds, in addition to this process's, a history is replayed."""
 
 
 class ReplayReport(Struct, frozen=True):
-    """What a replay has covered: which execution, how many recorded entries, and under which hash seeds."""
+    """The coverage of a replay: its execution, the number of recorded entries, and the hash seeds."""
 
     execution: str
     entries: int
@@ -47,17 +47,17 @@ async def record_history(app: App, handle: Handle[Any]) -> bytes:
 def replay_history(
     app: App | str, recorded: bytes, *, answers: Mapping[str, Any] | None = None, hash_seeds: int = HASH_SEEDS
 ) -> ReplayReport:
-    """Run the app's code through a recorded history, without any effect; print and answer what was covered.
+    """Run the app's code through a recorded history, without any effect; print and return the coverage.
 
-    It is run here, and in new processes under ``hash_seeds`` other hash seeds: a set that the body has made itself has
-    another order there. Those import the app by its name, ``"module:app"``; for an app that
-    is given itself, the name is looked for in the module of the workflow, and without one it is replayed here only.
+    It runs here, and in new processes under ``hash_seeds`` other hash seeds: a set that the body has made itself has
+    another order there. Those import the app by its name, ``"module:app"``. The name of an app that is passed itself is
+    searched for in the module of the workflow; without one the replay runs here only.
 
-    Everything recorded must be asked for. ``answers`` are the results of steps, children and other operations that the
-    code has in between and the history has not, by name; a step that answers ``None`` needs none, a new wait is over.
+    The code must ask for every recorded operation. ``answers`` are the results of steps, children and other operations
+    that the code has and the history does not, by name; a step that returns ``None`` needs none, a new wait is over.
 
-    Raises ``NondeterminismError``, which names both sides, if the code would not continue the history, or may not for
-    want of an answer; ``UnknownName`` if its workflow is gone.
+    Raises ``NondeterminismError``, which names both sides, if the code would not continue the history, or if an answer
+    is missing; ``UnknownName`` if its workflow is gone.
     """
     here = app_named(app) if isinstance(app, str) else app
     history = History(recorded, encoded_answers(here.registry, answers or {}))

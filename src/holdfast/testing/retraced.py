@@ -1,4 +1,4 @@
-"""One body led through one recorded history, to the end of what is recorded (G13)."""
+"""One body, replayed through one recorded history to its end (G13)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.record import ExecutionRecord
 
 MOST_NEW: Final = 1_000
-"""So many operations that are not recorded may come before the last one that is."""
+"""How many new operations may come before the last recorded one."""
 
 MOST_TOLD: Final = 10
 OTHER_VERSION: Final = "another one"
@@ -36,14 +36,14 @@ _decode: Final = msgspec.json.Decoder(Recorded).decode
 
 
 class History(Struct, frozen=True):
-    """A recorded history, and what operations answer that it does not have, as JSON by name."""
+    """A recorded history, and the answers of operations that it does not have, as JSON by name."""
 
     recorded: bytes
     answers: dict[str, bytes] = {}
 
 
 class Retraced(Struct, frozen=True):
-    """What was replayed: whose history, how many entries, and the body."""
+    """The replayed history: its execution, its entries, and the body."""
 
     partition: str
     entries: int
@@ -69,10 +69,10 @@ def _result_of(registry: Registrations, name: str) -> Codec[Any] | None:
 
 
 def retrace(app: App, history: History) -> Retraced:
-    """Lead the app's code through a history. Raises ``NondeterminismError`` and ``UnknownName``.
+    """Replay a history with the app's code. Raises ``NondeterminismError`` and ``UnknownName``.
 
-    As a worker would first, which is strict about the order if this is the very code that wrote it. Then as other code,
-    which has to ask for whatever is recorded, finished or not.
+    First as a worker does, which is strict about the order if this is the very code that wrote the history. Then as
+    other code, which must ask for everything recorded, finished or not.
     """
     recorded = _decode(history.recorded)
     workflow = app.registry.workflow(recorded.record.workflow)
@@ -101,7 +101,7 @@ def _retrace(
 
 
 def _answer(activation: Activation, registry: Registrations, answers: Mapping[str, bytes]) -> Done:
-    """What the first operation that is not recorded answers; a wait is over if there is none.
+    """The answer of the first operation that is not recorded; without one a wait is over.
 
     Raises ``NondeterminismError`` if that is not known.
     """
@@ -129,7 +129,7 @@ def _unanswered(activation: Activation, new: list[Operation]) -> str:
     ops = ", ".join(each.id for each in new) or "nothing that is recorded"
     return (
         f"{_missing(activation)} where it waits for {ops}, which the history does not have. Say what "
-        f"that answers, and the replay goes on: replay_history(app, recorded, answers={{{names}}})"
+        f"that answers, and the replay continues: replay_history(app, recorded, answers={{{names}}})"
     )
 
 

@@ -1,4 +1,4 @@
-"""Scenarios, and what one run of a scenario amounts to, so that runs with and without faults can be compared."""
+"""Scenarios, and the outcome of one run, so that runs with and without faults can be compared."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Histories(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Something that users do, to be done again under faults.
+    """The actions of users, to be repeated under faults.
 
-    ``check`` looks at the ledger of each run and answers what is wrong with it. ``database`` makes the shared database
-    of one run. ``effects_depend_on_time`` says that in a slow world other effects take place. ``has_client``: the user
-    is in a process of his own, to which nothing happens; he does not begin again. ``alone``: it does not mix with
-    others in a swarm, for it needs its client, or its database, or a user who does not come again much later.
-    ``ends_vary``: how its executions end, and with what effects, is up to its users; only ``check`` can tell. ``later``
-    builds the code of processes of a swarm that start later; the last of it fits whatever any other has begun.
+    ``check`` gets the ledger of each run and returns what is wrong with it. ``database`` makes the shared database of
+    one run. ``effects_depend_on_time`` says that in a slow world other effects take place. ``has_client``: the user is
+    in a process of its own, without faults, and does not start again. ``alone``: it does not mix with others in a
+    swarm, because it needs its client, or its database, or a user that does not come again much later. ``ends_vary``:
+    its users decide how its executions end, and with which effects; only ``check`` can judge. ``later`` builds the code
+    of processes of a swarm that start later; the last of it fits whatever any other has begun.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Scenario:
 
 
 class Observation(Struct, frozen=True):
-    """What a run amounts to: what the user got, how each execution ended, what happened in it, its effects, what
-    became of each actor.
+    """The outcome of a run: the user's result, how each execution ended, its history, its effects, and the end of each
+    actor.
     """
 
     result: str
@@ -79,7 +79,7 @@ class Observation(Struct, frozen=True):
     actors: dict[str, str]
 
     def differences(self, other: Observation, histories: Histories) -> list[str]:
-        """In what ``other`` differs from this one, in words."""
+        """The differences of ``other`` from this one, in words."""
         found: list[str] = []
         if self.result != other.result:
             found.append(f"the user got {other.result}, not {self.result}")
@@ -99,14 +99,14 @@ class Observation(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One run: what it amounts to, what must not have happened in it, and how many writes each process made."""
+    """One run: its outcome, its violations, and how many writes each process made."""
 
     observation: Observation
     violations: list[str]
     writes: list[int]
     faults: FaultCounts
     events: Counter[str]
-    """How often each event of telemetry was told, by all processes together."""
+    """How often each event of telemetry was emitted, by all processes together."""
 
 
 def run_scenario(scenario: Scenario, plans: Sequence[FaultPlan] = (), *, seed: int | None = None) -> Run:
@@ -138,7 +138,9 @@ async def _run(scenario: Scenario, plans: Sequence[FaultPlan]) -> Run:
 
 
 async def told(process: Process, user: User | None = None) -> str:
-    """What a user of the process gets: a result or an error, as text. He tries again while the store is unavailable."""
+    """The user's answer from the process: a result or an error, as text. The user tries again while the store is
+    unavailable.
+    """
     for _ in range(MOST_TRIES):
         try:
             return repr(await process.call(user or process.user))
@@ -150,7 +152,7 @@ async def told(process: Process, user: User | None = None) -> str:
 
 
 class Visitor:
-    """A user in a process of his own. He asks once, and waits whoever works for him."""
+    """A user in a process of its own. It asks once, and waits for any worker."""
 
     def __init__(self, client: Process) -> None:
         self._client = client
@@ -158,11 +160,11 @@ class Visitor:
 
     @classmethod
     async def of(cls, world: World) -> Self:
-        """One who has just come."""
+        """A new user."""
         return cls(await world.client())
 
     async def told(self, worker: Process) -> str:
-        """What he got; raises ``ProcessDied`` if the worker dies before."""
+        """The user's result; raises ``ProcessDied`` if the worker dies first."""
         both: set[asyncio.Future[Any]] = {self._answer, worker.died}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not self._answer.done():
@@ -179,7 +181,7 @@ async def alive(process: Process, world: World) -> None:
 
 
 async def conclude(world: World, scenario: Scenario, result: str, violations: list[str]) -> Run:
-    """Look at what is left, and let go of the world."""
+    """Check what is left, and close the world."""
     items = await world.database.items()
     everybody = (*world.processes, *world.clients)
     lasting = [item for item in items if not any(_has_retention(item, each) for each in everybody[:1])]
@@ -210,25 +212,25 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
 
 
 def expires(item: Item) -> bool:
-    """Whether this is an execution that has ended and is deleted soon: when, depends on how long a run takes."""
+    """Whether this is an execution that has ended and is deleted soon; the time depends on the length of a run."""
     return is_execution(item) and item.expires_at is not None
 
 
 def _has_retention(item: Item, process: Process) -> bool:
-    """Whether this is an execution that is deleted some time after its end, perhaps before a run is looked at."""
+    """Whether this is an execution that is deleted some time after its end, perhaps before a run is checked."""
     workflow = process.app.registry.workflows.get(workflow_of(item.partition)) if is_execution(item) else None
     return workflow is not None and workflow.policy.retention_ms is not None
 
 
 def _complaints(events: Counter[str], faults: FaultCounts, *, may_block: bool) -> list[str]:
-    """What the engine itself complains about, although nobody gave it a reason."""
+    """What the engine itself reports, without a cause in the scenario."""
     reasons = sum(faults.counts[each.__name__] for each in (FailBefore, LoseAnswer, FailRead))
     alarming = ["beat_failed", "unhandled"]
     if not may_block:
         alarming.append("blocked")
     if not reasons:
         alarming.append("turn_failed")
-    return [f"telemetry told {events[each]} times: {each}" for each in alarming if events[each]]
+    return [f"telemetry had {events[each]} times: {each}" for each in alarming if events[each]]
 
 
 def _histories(items: Sequence[Item]) -> dict[str, list[str]]:
@@ -253,4 +255,4 @@ def _line(entry: Entry) -> str:
         case Cancelled(timed_out=timed_out):
             return "timed out" if timed_out else "cancelled"
         case _:
-            return ""  # attempts, intents and heartbeats may differ: they tell what happened, not what came of it
+            return ""  # attempts, intents and heartbeats may differ: they are events, not outcomes

@@ -1,8 +1,8 @@
-"""A swarm: scenarios side by side in a few processes, under faults drawn from a seed.
+"""A swarm: scenarios that run concurrently in a few processes, under faults drawn from a seed.
 
 Each seed draws how many processes share the store, their limits and clocks, which scenarios run and when their users
-begin, which faults are on and how hard. While the chaos lasts, processes crash, are stopped and resumed, and the store
-and the doorbell misbehave. Then the world heals, and everything must come to the end that it comes to undisturbed (G1).
+start, which faults are on and how strong. While the chaos lasts, processes crash, are stopped and resumed, and the
+store and the doorbell misbehave. Then the world heals, and everything must end as in an undisturbed run (G1).
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ CHAOS_SECONDS: Final = 90.0
 HEALING_SECONDS: Final = 3_600.0
 LEASE_SECONDS: Final = 5.0
 LATEST_WRITE_SECONDS: Final = 2 * LONGEST_DELAY_LEASES * LEASE_SECONDS
-"""So long a write, and its answer, may be under way."""
+"""How long a write, and its answer, may be under way."""
 
 MOST_SCENARIOS: Final = 5
 TWIN_SHARE: Final = 0.3
-"""How often two users do the same at the same time, in processes of their own."""
+"""How often two users do the same at the same time, in two processes."""
 
 CALLS_SHARE: Final = 0.3
-"""How often rings are messages, and some processes are there only when they are called."""
+"""How often wake-ups are messages, and some processes exist only when they are invoked."""
 
 MOST_FAILURES_TOLD: Final = 5
 
 
 class SwarmRun(Struct, frozen=True):
-    """What one seed led to."""
+    """The result of one seed."""
 
     seed: int
     scenarios: tuple[str, ...]
@@ -57,7 +57,7 @@ class SwarmRun(Struct, frozen=True):
     events: Counter[str]
     happened: Counter[Happening]
     schedule: str
-    """A digest of who attempted what and when: two seeds that agree on it have tested the same thing."""
+    """A digest of all attempts, with process and time: two seeds with the same digest have tested the same thing."""
 
     def __str__(self) -> str:
         what = f"seed {self.seed} ({', '.join(self.scenarios)}; {self.faults})"
@@ -65,7 +65,7 @@ class SwarmRun(Struct, frozen=True):
 
 
 class SwarmReport(Struct, frozen=True):
-    """What many seeds led to."""
+    """The results of many seeds."""
 
     seeds: int
     schedules: frozenset[str]
@@ -95,16 +95,16 @@ class SwarmReport(Struct, frozen=True):
         self.faults.require(minimum, *EVERY_FAULT)
 
     def require_every_happening(self, minimum: int = 1) -> None:
-        """Fail unless users and operators have done all that they can do beside it, at least so often."""
+        """Fail unless users and operators have done each of their actions at least ``minimum`` times."""
         happenings.require(minimum, self.happened)
 
 
 def run_swarm(scenarios: Sequence[Scenario], seeds: Iterable[int], *, timeline: Timeline | None = None) -> SwarmReport:
-    """Run the seeds, each of which draws some of the scenarios and what happens to them. Prints what it covered.
+    """Run the seeds. Each draws some of the scenarios and their faults. Prints what it covered.
 
-    Fails if anybody got another result than without faults, if an execution or an effect differs, if a guarantee that
+    Fails if a user got another result than without faults, if an execution or an effect differs, if a guarantee that
     ``oracles`` watches was broken, or if anything had not ended long after the faults did. The same seed gives the same
-    run; ``timeline`` is told what happens in it.
+    run; ``timeline`` gets its events.
     """
     report = run_seeds(expectations(scenarios), seeds, timeline)
     print(report)
@@ -113,7 +113,7 @@ def run_swarm(scenarios: Sequence[Scenario], seeds: Iterable[int], *, timeline: 
 
 
 class Expectation(Struct, frozen=True):
-    """What a scenario amounts to when nothing happens to it."""
+    """The outcome of a scenario without faults."""
 
     scenario: Scenario
     names: frozenset[str]
@@ -140,7 +140,7 @@ def _names(build: Build) -> frozenset[str]:
 
 
 def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None) -> SwarmReport:
-    """``run_swarm``, without a word, for scenarios that have been run undisturbed."""
+    """``run_swarm``, without output, for scenarios that have been run undisturbed."""
     return together(_report_of(run_seed(pool, seed, timeline)) for seed in seeds)
 
 
@@ -168,7 +168,7 @@ def together(reports: Iterable[SwarmReport]) -> SwarmReport:
 
 
 def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None = None) -> SwarmRun:
-    """Run one seed. A run that cannot go on at all is one that has failed."""
+    """Run one seed. A run that cannot continue at all has failed."""
 
     async def run() -> SwarmRun:
         return await _Swarm(pool, seed, timeline).run()
@@ -180,7 +180,7 @@ def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None =
 
 
 def calls_of(seed: int) -> Random | None:
-    """What draws the order of messages and who is called, in the worlds where rings are messages."""
+    """The generator for the order of messages and the invoked process, in worlds where wake-ups are messages."""
     drawn = Random(f"calls of {seed}")
     return drawn if drawn.random() < CALLS_SHARE else None
 
@@ -226,7 +226,7 @@ class _Swarm:
                 for user, expected in zip(users, doing, strict=True):
                     violations += _wrong(await user, expected)
                 await self._world.quiet()
-                await asyncio.sleep(LATEST_WRITE_SECONDS)  # what the dead have sent may still be on its way
+                await asyncio.sleep(LATEST_WRITE_SECONDS)  # writes of dead processes may still be on their way
                 await self._world.quiet()
                 await self._chaos.end()
         except TimeoutError:
@@ -272,11 +272,11 @@ class _Swarm:
             if self._chaos.clocks_are_right:
                 found += scenario.check(self._world.ledger.part(scenario.name))
         if unexpected:
-            found.append(f"nobody expected these effects: {unexpected}")
+            found.append(f"these effects were not expected: {unexpected}")
         return found
 
     async def _use(self, expected: Expectation) -> str:
-        """A user who turns to any process that runs, and to another one when it is gone."""
+        """A user that calls any running process, and another one when that is gone."""
         await asyncio.sleep(self._random.uniform(0, self._begin_within_seconds))
         while True:
             able = [process for process in self._world.processes if process.is_open]
@@ -293,7 +293,7 @@ class _Swarm:
 
 
 def _of(expected: Expectation, found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What belongs to a scenario: what it is expected to lead to, and whatever else its workflows have led to."""
+    """What belongs to a scenario: its expected outcome, and everything else that its workflows did."""
     return {
         key: value
         for key, value in found.items()
@@ -302,7 +302,7 @@ def _of(expected: Expectation, found: dict[str, Any], wanted: dict[str, Any]) ->
 
 
 def _disjoint(pool: Sequence[Expectation]) -> list[Expectation]:
-    """Those that fit into one app: no two of them use a name for different things."""
+    """The scenarios that fit into one app: no two of them use one name for different things."""
     chosen: list[Expectation] = []
     taken: set[str] = set()
     for each in pool:

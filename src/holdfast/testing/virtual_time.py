@@ -23,17 +23,17 @@ from holdfast.testing.entropy import seeded_entropy
 T = TypeVar("T")
 
 START_MS: Final = 1_767_225_600_000
-"""What a ``VirtualClock`` says when the loop begins: 2026-01-01T00:00:00Z."""
+"""The time of a ``VirtualClock`` when the loop begins: 2026-01-01T00:00:00Z."""
 
 CENTURY_SECONDS: Final = 100 * 365 * 86_400.0
-"""When virtual time has come so far, something waits for what will never happen."""
+"""At this virtual time something certainly waits for an event that never comes."""
 
 LONGEST_REPORT_TASKS: Final = 20
 MOST_STEPS_AT_ONCE: Final = 500_000
-"""So many callbacks at one instant of virtual time are a loop that never ends."""
+"""This many callbacks at one instant of virtual time are an endless loop."""
 
 Timeline = Callable[[str, str], object]
-"""Told what happens in a run, as it happens: to whom, and what."""
+"""Gets the events of a run as they happen: the process, and the event."""
 
 _logger = logging.getLogger("asyncio")
 
@@ -47,18 +47,18 @@ class OutOfTime(AssertionError):
 
 
 class Livelock(AssertionError):
-    """Callbacks run and run, and virtual time does not pass."""
+    """Callbacks run without end, and virtual time does not pass."""
 
 
 class Scope(Protocol):
-    """What callbacks and tasks belong to: one simulated process, say."""
+    """The owner of callbacks and tasks, for example one simulated process."""
 
     def admits(self, handle: VirtualHandle) -> bool:
         """Whether the callback may run now. If not, the scope drops it, or keeps it and reschedules it later."""
         ...
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """A task was made in this scope."""
+        """A task was created in this scope."""
         ...
 
 
@@ -67,7 +67,7 @@ current_scope: Final[contextvars.ContextVar[Scope | None]] = contextvars.Context
 
 
 def _in_scope(context: contextvars.Context | None) -> contextvars.Context:
-    """The context to run something in. One that says nothing of scopes, such as a fresh one, is in ours."""
+    """The context for running code. A context without a scope, such as a new one, gets ours."""
     if context is None:
         return contextvars.copy_context()
     if current_scope not in context and (scope := current_scope.get()) is not None:
@@ -76,7 +76,7 @@ def _in_scope(context: contextvars.Context | None) -> contextvars.Context:
 
 
 def outside() -> contextvars.Context:
-    """A fresh context that is in no scope."""
+    """A new context without a scope."""
     context = contextvars.Context()
     context.run(current_scope.set, None)
     return context
@@ -97,7 +97,7 @@ class VirtualHandle:
         self.context = _in_scope(context)
 
     def cancel(self) -> None:
-        """Let it never run."""
+        """Prevent it from running."""
         self._cancelled = True
 
     def cancelled(self) -> bool:
@@ -113,29 +113,29 @@ class VirtualHandle:
         self.context.run(self._callback, *self._args)
 
     def drop(self) -> None:
-        """It will never run: what failed, and would have told it so, has nobody to tell."""
+        """It will never run: a failed future whose error it would have retrieved has no other reader."""
         for each in self._args:
             if isinstance(each, asyncio.Future) and each.done() and not each.cancelled():
-                each.exception()  # else asyncio complains that nobody has asked
+                each.exception()  # else asyncio complains that it was never retrieved
 
     def describe(self) -> str:
-        """What it calls, for messages."""
+        """Its function, for messages."""
         return getattr(self._callback, "__qualname__", repr(self._callback))
 
 
 class VirtualTimeLoop(asyncio.AbstractEventLoop):
     """An event loop in virtual time.
 
-    Callbacks run first in, first out, or, with a ``seed``, in an order drawn from it. Executors run what they are
-    given at once and in place, so that blocking steps are deterministic too. There is no I/O: sockets and subprocesses
-    raise ``NotImplementedError``. When nothing is ready and no timer is left, ``Deadlock`` says who waits where.
+    Callbacks run first in, first out, or, with a ``seed``, in an order drawn from it. Executors run their work at once
+    and in place, so that blocking steps are deterministic too. There is no I/O: sockets and subprocesses raise
+    ``NotImplementedError``. When nothing is ready and no timer is left, ``Deadlock`` lists the waiting tasks.
     """
 
     def __init__(self, *, seed: int | None = None, limit_seconds: float = CENTURY_SECONDS) -> None:
         self.steps = 0
         """How many callbacks have run."""
         self.unhandled: list[dict[str, Any]] = []
-        """What was reported to the loop's exception handler."""
+        """The reports to the loop's exception handler."""
         self._random = None if seed is None else Random(seed)
         self._limit = limit_seconds
         self._now = 0.0
@@ -233,7 +233,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)  # noqa: SLF001 - documented for loop implementations
         sys.set_asyncgen_hooks(firstiter=self._first_iteration, finalizer=self._finalize)
         try:
-            # Said once and for all: what runs here is in no scope, whoever calls it back.
+            # Set once: code that runs here is in no scope, whatever calls it back.
             here = contextvars.copy_context()
             here.run(current_scope.set, None)
             task = self.create_task(future, context=here)
@@ -252,11 +252,11 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._timers.clear()
 
     def leftover_tasks(self) -> list[asyncio.Task[Any]]:
-        """The tasks of no scope that have not ended."""
+        """The unfinished tasks without a scope."""
         return [task for task in self._tasks if not task.done()]
 
     def reschedule(self, handle: VirtualHandle) -> None:
-        """Make a callback ready again that its scope has held back."""
+        """Make a callback ready again after its scope has held it back."""
         self._ready.append(handle)
 
     def _step(self) -> None:
@@ -304,7 +304,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._generators[id(generator)] = current_scope.get()
 
     def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
-        # One that a simulated process left behind is dropped as it is: the process is dead, or the run is over.
+        # A generator left by a simulated process is dropped: the process is dead, or the run is over.
         if not self._closed and self._generators.pop(id(generator), None) is None:
             self.create_task(generator.aclose())
 
@@ -319,7 +319,7 @@ def _place_of(task: asyncio.Task[Any]) -> str:
 
 
 class VirtualClock:
-    """A ``Clock`` that follows a virtual loop. ``offset_ms`` makes it wrong, as the clocks of real machines are."""
+    """A ``Clock`` that follows a virtual loop. ``offset_ms`` makes it wrong, like the clocks of real machines."""
 
     def __init__(self, loop: VirtualTimeLoop | None = None, *, offset_ms: int = 0) -> None:
         self._loop = loop
@@ -329,16 +329,16 @@ class VirtualClock:
         """Milliseconds since the Unix epoch, in virtual time."""
         if self._loop is None:
             loop = asyncio.get_running_loop()
-            assert isinstance(loop, VirtualTimeLoop), "a VirtualClock tells the time of a VirtualTimeLoop only"
+            assert isinstance(loop, VirtualTimeLoop), "a VirtualClock shows the time of a VirtualTimeLoop only"
             self._loop = loop
-        # A timer set for a whole millisecond must not be seen a fraction early, for floating point's sake.
+        # Because of floating point, a timer set for a whole millisecond could otherwise fire a fraction early.
         return START_MS + self.offset_ms + floor(self._loop.time() * 1000 + 1e-3)
 
 
 def run_virtual(
     main: Callable[[], Coroutine[Any, Any, T]], *, seed: int | None = None, limit_seconds: float = CENTURY_SECONDS
 ) -> T:
-    """Run ``main()`` in virtual time and answer its result: ``asyncio.run`` for tests that wait for hours or years.
+    """Run ``main()`` in virtual time and return its result: ``asyncio.run`` for tests that wait for hours or years.
 
     Ids and secrets come from a generator, so the same ``seed`` gives the same run; with a ``seed`` callbacks that are
     ready at the same time also run in an order drawn from it. Raises ``Deadlock`` or ``OutOfTime`` if it cannot end.
@@ -349,7 +349,7 @@ def run_virtual(
     >>> run_virtual(wait_a_year)
     31536000.0
     """
-    # What an event loop promises and this one does not implement it refuses by name, which type checkers cannot see.
+    # Unimplemented methods of event loops are refused by name, which type checkers cannot see.
     loop = VirtualTimeLoop(seed=seed, limit_seconds=limit_seconds)  # type: ignore[abstract]
     with seeded_entropy(0 if seed is None else seed):
         try:

@@ -26,13 +26,13 @@ from holdfast.testing.virtual_time import Timeline, VirtualClock, VirtualTimeLoo
 from holdfast.workflows.record import PARTITION_PREFIX
 
 User = Callable[[], Coroutine[Any, Any, Any]]
-"""What somebody does with an app from outside: starts, signals, waits. Answers what came of it."""
+"""What a user does with an app from outside: starts, signals, waits. Returns the result."""
 
 Build = Callable[[App, Ledger], User]
-"""Registers workflows and steps with an app, and answers what its user does.
+"""Registers workflows and steps with an app, and returns what its user does.
 
-It is called once for each simulated process, so that no process shares anything in memory with another. The user begins
-again after a crash: what he does must be safe to repeat, with ids of his own for executions and signals.
+It is called once for each simulated process, so that processes share nothing in memory. The user starts again after a
+crash: its actions must be safe to repeat, with fixed ids for executions and signals.
 """
 
 LOOK_SECONDS: Final = 0.5
@@ -46,7 +46,7 @@ class Database(Protocol):
         ...
 
     async def items(self) -> list[Item]:
-        """Everything that it holds."""
+        """All its items."""
         ...
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
@@ -54,15 +54,15 @@ class Database(Protocol):
         ...
 
     def violations(self) -> list[str]:
-        """What was written that must not have been."""
+        """The writes that must not have happened."""
         ...
 
     def forget(self, owner: str) -> None:
-        """The process of this name is gone, and everybody can tell."""
+        """The process of this name is gone, and all others can see that."""
         ...
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 
@@ -96,9 +96,9 @@ class MemoryDatabase:
 
 
 class World:
-    """Where a simulation happens. Make it, and use it, inside ``run_virtual``.
+    """The place of a simulation. Create it, and use it, inside ``run_virtual``.
 
-    With ``calls`` rings are messages, as on AWS, which come in an order that it draws.
+    With ``calls`` wake-ups are messages, as on AWS, in an order that it draws.
     """
 
     def __init__(
@@ -129,13 +129,13 @@ class World:
         self.database.attempted(key, process, excused=excused)
 
     async def boot(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0) -> Process:
-        """Start a process with a fresh app on the shared database. It may die while it starts."""
+        """Start a process with a new app on the shared database. It may die while it starts."""
         process = self.admit(plan, offset_ms=offset_ms)
         await process.start()
         return process
 
     async def client(self) -> Process:
-        """Start a process that works on nothing. It is none of ``processes``."""
+        """Start a process that works on nothing. It is not in ``processes``."""
         process = self.admit()
         self.processes.remove(process)
         self.clients.append(process)
@@ -144,8 +144,8 @@ class World:
         return process
 
     def admit(self, plan: FaultPlan = NO_FAULTS, *, offset_ms: int = 0, called: bool = False) -> Process:
-        """A process that has not started yet, with a fresh app on the shared database. One that is ``called`` does
-        nothing by itself.
+        """A process that has not started yet, with a new app on the shared database. A ``called`` one does nothing by
+        itself.
         """
         name = f"p{len(self.processes) + len(self.clients) + 1}"
         process = Process(name, self.loop, plan, self.counts, offset_ms=offset_ms, timeline=self._timeline)
@@ -162,22 +162,22 @@ class World:
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
         if called:
-            assert self.exchange is not None, "nobody calls anybody in this world"
+            assert self.exchange is not None, "this world has no exchange"
             process.enter = partial(Environment, process.app, process, self.exchange)
         if self._timeline is not None:
-            process.app.telemetry.subscribe(lambda event, fields: process.wire.tell(f"tells of {event} {fields}"))
+            process.app.telemetry.subscribe(lambda event, fields: process.wire.tell(f"emits {event} {fields}"))
         process.user = self._build(process.app, self.ledger)
         process.died.add_done_callback(lambda _died: self.database.forget(process.name))
         return process
 
     async def quiet(self) -> None:
-        """Wait until every execution has ended, no actor has anything to do, and whatever follows has been sent."""
+        """Wait until every execution has ended, no actor has anything to do, and all events have been sent."""
         while any(not is_quiet(item) for item in await self.database.items() if item.sort == HEAD):
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.sleep(LOOK_SECONDS)
 
     async def close(self) -> None:
-        """Bury the dead, and the living."""
+        """End all processes, dead or alive."""
         if self.exchange is not None:
             self.exchange.close()
         for process in (*self.processes, *self.clients):
@@ -185,11 +185,11 @@ class World:
         await self.database.close()
 
     def violations(self) -> list[str]:
-        """What must not have happened, so far."""
+        """The violations so far."""
         return [*self.database.violations(), *self.ledger.violations, *self._unhandled()]
 
     def _unhandled(self) -> list[str]:
-        return [f"nobody handled: {each.get('message')}: {each.get('exception')!r}" for each in self.loop.unhandled]
+        return [f"not handled: {each.get('message')}: {each.get('exception')!r}" for each in self.loop.unhandled]
 
 
 def is_execution(item: Item) -> bool:
@@ -198,5 +198,5 @@ def is_execution(item: Item) -> bool:
 
 
 def swift(limits: Limits | None = None) -> Limits:
-    """Limits for simulations: the real ones, but code may take its time, since the machine's time is not its own."""
+    """Limits for simulations: the real ones, except that code may take any time of the machine."""
     return replace(limits or Limits(), stalled_seconds=60.0, slice_seconds=60.0)

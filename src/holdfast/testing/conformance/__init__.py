@@ -6,7 +6,7 @@ A backend's test file is a subclass, and pytest does the rest::
         async def open_store(self, folder: Path) -> Store:
             return await MyStore.open(folder / "data")
 
-A store that has ``holdfast.ports.Purges`` takes ``PurgeConformance`` besides.
+A store that has ``holdfast.ports.Purges`` uses ``PurgeConformance`` too.
 
 The suite is put together from one class per verb; each test is one clause of the contract in ``holdfast.ports``. The
 last class lets Hypothesis make up histories and compares the store with the memory store. Needs ``pytest`` and

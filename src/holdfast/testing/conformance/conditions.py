@@ -1,4 +1,4 @@
-"""``Store.write``: every condition means what ``items.holds`` says, of heads and of other items."""
+"""``Store.write``: every condition means what ``items.holds`` says, for heads and for other items."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STATES: Final[tuple[Item | None, ...]] = (
     Item("p", owner="you", lease_until=500, epoch=3, expires_at=899),
     Item("p", status="done", owner=None, lease_until=501, expires_at=901),
 )
-"""What may be there when a condition is judged."""
+"""The possible items when a condition is judged."""
 
 SIMPLE: Final[tuple[Condition, ...]] = (
     Always(),

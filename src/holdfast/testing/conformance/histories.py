@@ -1,4 +1,4 @@
-"""Histories that Hypothesis makes up, played on the store and on the memory store: both must tell the same."""
+"""Histories from Hypothesis, played on the store and on the memory store: both must answer alike."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STEPS: Final = 40
 
 T = TypeVar("T")
 
-# Few of everything, so that histories keep meeting the same items.
+# Few of everything, so that histories touch the same items again and again.
 PARTITIONS: Final = st.sampled_from(["a", "a/1", "a/2", "b", "é'; --"])
 SORTS: Final = st.sampled_from([HEAD, HEAD, HEAD, "!", "j/1", "j/2", "j/10", "z"])
 NUMBERS: Final = st.integers(0, 4)
@@ -118,7 +118,7 @@ class Histories(Opened):
     """How many histories to play; more for a release."""
 
     def test_the_store_tells_the_same_as_the_memory_store(self, tmp_path: Path) -> None:
-        """Every answer, every refusal and every page, after whatever came before."""
+        """Every answer, every refusal and every page, after any earlier calls."""
         numbers = itertools.count()
 
         def new_history() -> History:
@@ -127,7 +127,7 @@ class Histories(Opened):
             return History(lambda: self.open_store(folder), leased_heads_are_due=self.leased_heads_are_due)
 
         run_state_machine_as_test(
-            # Any callable will do, as the documentation says; the annotation asks for a class.
+            # Any callable will do, as the documentation says; the annotation requires a class.
             cast("Any", new_history),
             settings=settings(
                 max_examples=self.histories,
@@ -150,7 +150,7 @@ class History(RuleBasedStateMachine):
         self.model: Store = open_memory_home().store
 
     def both(self, ask: Callable[[Store], Coroutine[Any, Any, T]]) -> tuple[T, T]:
-        """What each of the two answers."""
+        """The answers of both stores."""
         return self.runner.run(ask(self.store)), self.runner.run(ask(self.model))
 
     @rule(calls=st.lists(CALLS, min_size=1, max_size=4))
@@ -177,8 +177,8 @@ class History(RuleBasedStateMachine):
 
     @rule(before=st.integers(0, 9), limit=LIMITS)
     def due(self, before: int, limit: int) -> None:
-        """What is due, page by page, without bodies; at the same time in any order. Leased heads may be left out, if so
-        agreed.
+        """What is due, page by page, without bodies; at the same time in any order. Leased heads may be left out, if
+        that is agreed.
         """
         ours, theirs = self.both(lambda store: pages(partial(store.due, before, limit=limit)))
         ours, theirs = ([replace(head, body=b"") for head in heads] for heads in (ours, theirs))

@@ -10,7 +10,7 @@ from holdfast.testing.conformance.suite import Opened, on_store
 
 
 class PurgeConformance(Opened):
-    """Subclass it besides, if the store has ``holdfast.ports.Purges``."""
+    """Subclass it too, if the store has ``holdfast.ports.Purges``."""
 
     @on_store
     async def test_purge_deletes_what_has_expired_and_nothing_else(self, store: Store) -> None:

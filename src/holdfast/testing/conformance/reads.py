@@ -114,7 +114,7 @@ class Reading(Opened):
 
 
 class Finding(Opened):
-    """``due`` and ``scan``: heads, wherever they are."""
+    """``due`` and ``scan``: heads of all partitions."""
 
     @on_store
     async def test_due_goes_by_time(self, store: Store) -> None:
@@ -161,7 +161,7 @@ class Finding(Opened):
         assert page.cursor is not None
         seen = [head.partition for head in page.items]
         rest = {f"p{number:02}" for number in range(20)} - set(seen)
-        # What was seen is dealt with, as the sweep does: it moves out of the way.
+        # The heads seen are handled, as by the sweep: they are not due any more.
         for partition in seen:
             await store.write(Update(partition=partition, due_at=None))
         await store.write(Put(Item("later", due_at=8)), Put(Item("earlier", due_at=1)))

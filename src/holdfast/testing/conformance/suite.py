@@ -1,4 +1,4 @@
-"""What the parts of the suite share: how a test comes by its store, and two ways to look at what it does."""
+"""What the parts of the suite share: how a test gets its store, and two ways to check its answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.items import HEAD, Item
 from holdfast.ports import Page, Store
 
 SORTS: Final = (HEAD, "j/00000001")
-"""A head, and an item that is none: stores may keep them apart."""
+"""A head, and another item: stores may keep them in different places."""
 
 TIMEOUT_SECONDS: Final = 60
 """A test that takes longer waits for an answer that never comes."""
@@ -41,16 +41,16 @@ def on_store(test: Callable[[S, Store], Awaitable[None]]) -> Callable[[S, Path],
 
 
 class Opened:
-    """How the suite comes by a store, and what is not the same in every store."""
+    """How the suite gets a store, and how stores may differ."""
 
     knows_creation_order = True
     """``scan`` goes from the newest to the oldest."""
 
     leased_heads_are_due = True
-    """``due`` answers all leased heads too; if false it may leave some out, and places the others as it likes."""
+    """``due`` returns all leased heads too; if false it may leave some out, and place the others anywhere."""
 
     judged_sorts = SORTS
-    """Where conditions are judged; a store that keeps heads and other items alike may name one place, to save time."""
+    """Where conditions are tested; a store that treats heads and other items alike may name one place, to save time."""
 
     async def open_store(self, folder: Path) -> Store:
         """A new, empty store; its files, if any, go into ``folder``."""
@@ -58,7 +58,7 @@ class Opened:
 
 
 async def refusal(write: Awaitable[Sequence[Item | None]]) -> Refused:
-    """The refusal that ``write`` must end in."""
+    """The refusal in which ``write`` must end."""
     with pytest.raises(Refused) as caught:
         await write
     return caught.value
