@@ -127,7 +127,7 @@ async def test_a_lease_that_somebody_may_hold_is_in_the_way_and_says_who(tmp_pat
     async with opened(place) as home:
         await home.store.write(Put(Item("p", owner="me-17", lease_until=clock.ms + 5_000, epoch=4)))
         monkeypatch.setattr(home.doorbell, "alive", lambda owner: True)
-        with pytest.raises(InvalidState, match=r"'p' is held by me-17, for another 5\.0 s"):
+        with pytest.raises(InvalidState, match=r"'p' is leased to me-17, for 5\.0 s"):
             await export_home(home, tmp_path / "one", clock)
         assert not list(tmp_path.iterdir())
         clock.ms += 5_000
@@ -182,7 +182,7 @@ async def test_a_home_that_changes_meanwhile_gives_no_file(tmp_path, monkeypatch
 async def test_a_file_that_is_there_is_not_overwritten(tmp_path):
     (tmp_path / "one").write_text("precious")
     async with opened(Memory()) as home:
-        with pytest.raises(InvalidState, match="is there already"):
+        with pytest.raises(InvalidState, match="exists already"):
             await export_home(home, tmp_path / "one")
     assert (tmp_path / "one").read_text() == "precious"
 
@@ -230,7 +230,7 @@ async def test_a_home_that_is_not_empty_is_refused(tmp_path):
     _, path = await exported(tmp_path, 3)
     async with opened(Memory()) as home:
         await home.store.write(Put(Item("mine", "entry")))
-        with pytest.raises(InvalidState, match="is not empty: it holds 'mine'"):
+        with pytest.raises(InvalidState, match="is not empty: it has 'mine'"):
             await import_home(home, path)
         assert [item.partition async for item in everything(home)] == ["mine"]
 
@@ -295,7 +295,7 @@ async def test_how_far_it_is_is_told(tmp_path):
         await export_home(home, tmp_path / "one", tell=told.append)
     async with opened(Memory()) as home:
         await import_home(home, tmp_path / "one", tell=told.append)
-    again = Step("looked at again", 1000, 1200)
+    again = Step("checked again", 1000, 1200)
     assert told == [Step("exported", 1000), again, Step("imported", 1000, 1200), again]
 
 
@@ -381,7 +381,7 @@ async def test_what_worked_on_the_home_too_early_is_told(tmp_path):
     async with opened(Memory()) as home:
         mark = Item(IMPORT_PARTITION, status="IMPORTING", body=end.sha256.encode())
         await home.store.write(Put(mark, ABSENT), Put(Item("p001", status="RUNNING")))
-        with pytest.raises(InvalidState, match="'p001' / '@' .* is not what the file says"):
+        with pytest.raises(InvalidState, match="'p001' / '@' .* differs from the file"):
             await import_home(home, path)
 
 
@@ -391,7 +391,7 @@ async def test_what_somebody_else_adds_meanwhile_is_told(tmp_path):
     async with opened(Memory()) as home:
         mark = Item(IMPORT_PARTITION, status="IMPORTING", body=end.sha256.encode())
         await home.store.write(Put(mark, ABSENT), Put(Item("stranger")))
-        with pytest.raises(InvalidState, match="holds 7 items in 4 partitions, and the file 6 in 3"):
+        with pytest.raises(InvalidState, match="has 7 items in 4 partitions, and the file 6 in 3"):
             await import_home(home, path)
         assert await home.store.get(IMPORT_PARTITION, HEAD) is not None
 

@@ -242,7 +242,7 @@ async def test_an_export_writes_through_no_link_that_was_left_for_it(tmp_path, p
     (tmp_path / "victim").write_text("precious")
     (tmp_path / planted).symlink_to(tmp_path / aim)
     if planted == "shop.jsonl":
-        with pytest.raises(InvalidState, match="is there already"):
+        with pytest.raises(InvalidState, match="exists already"):
             await export_into(tmp_path / "shop.jsonl")
     else:
         await export_into(tmp_path / "shop.jsonl")
@@ -277,7 +277,7 @@ async def test_what_is_put_in_the_place_of_a_file_while_it_is_written_is_not_ove
     monkeypatch.setattr("holdfast.moving.writing.os.fsync", planting)
     if not links:
         monkeypatch.setattr("holdfast.moving.writing.os.link", refused)
-    with pytest.raises(InvalidState, match="is there already"):
+    with pytest.raises(InvalidState, match="exists already"):
         await export_into(path)
     assert path.is_symlink()
     assert [each.name for each in tmp_path.iterdir()] == ["shop.jsonl"]

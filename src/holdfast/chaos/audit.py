@@ -10,7 +10,7 @@ from holdfast.crew.ledger import Entry
 
 
 def problems(ordered: Mapping[str, int], ledger: Sequence[Entry], books: Mapping[str, int]) -> Iterator[str]:
-    """What does not agree. ``ordered`` is the price of each order that is to be billed; ``books`` is how often each
+    """What does not agree. ``ordered`` is the price of each order to be billed; ``books`` is how often each
     order was entered.
     """
     yield from audit.problems({order: Due(cents) for order, cents in ordered.items()}, ledger)

@@ -1,4 +1,4 @@
-"""A worker of a story, as the story sees it: a process that strikes itself at a point, and may go on after a pause."""
+"""A worker of a story, as the story sees it: a process that strikes itself at a point, and may be resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Worker(Child):
         return await self.heard(lambda said: "struck" in said)
 
     async def resume(self) -> None:
-        """SIGCONT, until it says that it goes on: a stop signal may arrive after it."""
+        """SIGCONT, until it says that it continues: a stop signal may arrive after it."""
         while not self._has_said("resumed"):
             self.send(signal.SIGCONT)
             with contextlib.suppress(TimeoutError):

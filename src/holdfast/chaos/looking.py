@@ -1,4 +1,4 @@
-"""Looking at the shop from outside, as anybody could: its books, its outbox, what was parked, and who holds what."""
+"""The shop as seen from outside: its books, its outbox, its parked events, and its leases."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LOOK_SECONDS: Final = 0.02
 
 
 class Entered(Struct, frozen=True):
-    """What the books say."""
+    """The content of the books."""
 
     entered: dict[str, int] = {}
 
 
 async def until(look: Callable[[], Awaitable[T]]) -> T:
-    """Look again and again until there is something; answers it."""
+    """Read again and again until there is a result; returns it."""
     while True:
         if found := await look():
             return found
@@ -63,12 +63,12 @@ async def is_under_way() -> bool:
 
 
 async def head_of(partition: str) -> Item:
-    """The head of an entity: whose it is, until when, and its state."""
+    """The head of an entity: its owner, its lease and its state."""
     head = await app.runtime().home.store.get(partition)
     assert head is not None
     return head
 
 
 async def parked() -> Sequence[ParkedMessage]:
-    """The events that were set aside."""
+    """The parked events."""
     return (await app.parked()).items

@@ -25,7 +25,7 @@ STORY_SECONDS: Final = 120.0
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """One thing that goes wrong. ``least_faults`` is how often it must be seen to happen, or the run proves nothing."""
+    """One thing that goes wrong. ``least_faults``: if the fault is observed less often, the run proves nothing."""
 
     name: str
     about: str
@@ -34,7 +34,7 @@ class Story(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What came of a story. ``faults`` are those that were seen to happen; without ``problems`` all is well."""
+    """The outcome of a story. ``faults`` are the observed ones; without ``problems`` all is well."""
 
     story: str
     about: str

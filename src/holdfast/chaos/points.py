@@ -37,7 +37,7 @@ CONSUMER_PREFIX: Final = f"{PARTITION_PREFIX}!"
 """Begins the partitions of the hidden actors that handle events."""
 
 SIGNAL_SECONDS: Final = 0.25
-"""A stop signal sent to oneself may take a moment to arrive."""
+"""A stop signal to the own process may take a moment to arrive."""
 
 
 Moment = Literal["before", "after"]
@@ -45,12 +45,12 @@ Action = Literal["kill", "stop"]
 
 
 class Point(StrEnum):
-    """The writes that a worker can die at, by what they mean."""
+    """The writes at which a worker can die, by their meaning."""
 
     CLAIM = "claim"
-    """A worker becomes the owner of an event: it holds it from here on."""
+    """A worker becomes the owner of an event: it has the lease from here on."""
     COMMIT = "commit"
-    """The handler has run: the mark that the event is handled, and all that the handler sent."""
+    """The handler has run: the mark that the event is handled, and everything that the handler sent."""
     DELIVERY = "delivery"
     """The relay puts events into a consumer's inbox."""
     MARK = "mark"
@@ -59,9 +59,9 @@ class Point(StrEnum):
 
 class Fault(Struct, frozen=True, kw_only=True):
     """Die (``kill``) or be stopped (``stop``) before or after the first write at one of these points, of the
-    ``number``-th entity that comes to it.
+    ``number``-th entity that reaches it.
 
-    With ``handled``, not until all that this worker has delivered has also been handled.
+    With ``handled``, not before all events that this worker has delivered have been handled.
     """
 
     at: tuple[Point, ...]
@@ -72,8 +72,8 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What a worker of a story is told: where its files are, how long its leases are, how often it tries to handle an
-    event, and what is to happen to it.
+    """The part of a worker in a story: where its files are, how long its leases are, how often it tries to handle an
+    event, and its fault.
     """
 
     folder: str = "."
@@ -93,7 +93,7 @@ def home_file(folder: Path) -> Path:
 
 
 async def open_home() -> Home:
-    """The home of this process, with the fault that is to happen to it."""
+    """The home of this process, with its fault."""
     part = own_part()
     home = await open_sqlite_home(home_file(Path(part.folder)))
     return replace(home, store=ChaosStore(home.store, part.fault))
@@ -105,7 +105,7 @@ def tell(**facts: Any) -> None:
 
 
 def point_of(writes: Sequence[Write]) -> tuple[Point, str, int] | None:
-    """Which point a call of the store's ``write`` is, for which entity, and how many events it is about."""
+    """The point of a call of the store's ``write``, its entity, and the number of its events."""
     events: list[tuple[Point, str]] = []
     for write in writes:
         match write:
@@ -129,7 +129,7 @@ def _is_message(partition: str, sort: str) -> bool:
 
 
 class ChaosStore:
-    """A store that tells what passes the named points, and at one of them lets the fault happen."""
+    """A store that reports writes at the named points, and applies the fault at one of them."""
 
     def __init__(self, store: Store, fault: Fault | None) -> None:
         self._store = store
@@ -191,7 +191,7 @@ class ChaosStore:
         try:
             answer = await self._send(writes, point)
         except Refused:
-            self._fault = fault  # nothing was written: at the next one then
+            self._fault = fault  # nothing was written: try the next write
             raise
         await self._strike(fault, point)
         return answer
@@ -203,7 +203,7 @@ class ChaosStore:
         tell(struck=name, partition=partition, count=count, action=fault.action)
         if fault.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        while self._under_way:  # stopped in a transaction we would hold the file's lock, and nobody could take over
+        while self._under_way:  # stopped in a transaction we would hold the file's lock, and no process could take over
             await asyncio.wait(self._under_way)
         os.kill(os.getpid(), signal.SIGSTOP)
         threading.Event().wait(SIGNAL_SECONDS)  # the signal is on its way: the event loop does nothing meanwhile

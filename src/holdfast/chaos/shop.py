@@ -18,20 +18,20 @@ from holdfast.crew.ledger import LEDGER_FILE, Bank
 
 LIMITS: Final = hf.Limits(
     lease_ms=own_part().lease_ms,
-    sweep_seconds=0.25,  # so often the living look whether somebody has died
+    sweep_seconds=0.25,  # how often the others check whether a process has died
     linger_seconds=0.05,
     courtesy_ms=10,
 )
 RETRY: Final = hf.Retry(max_attempts=own_part().attempts, initial="50ms", backoff=1)
 BROKEN: Final = "broken"
-"""The customer whose orders crash whoever handles them."""
+"""The customer whose orders crash their worker."""
 
 app = hf.App("chaos", home=open_home, limits=LIMITS)
 
 
 @dataclass
 class OrderPlaced:
-    """Somebody has ordered something."""
+    """A customer has ordered something."""
 
     order: str
     customer: str
@@ -46,7 +46,7 @@ class NoAddress(Exception):
 async def bill(event: OrderPlaced) -> None:
     """Charge for an order, send the invoice, and enter it into the books."""
     if event.customer == BROKEN:
-        os.kill(os.getpid(), signal.SIGKILL)  # as a bug in somebody's C library would
+        os.kill(os.getpid(), signal.SIGKILL)  # as a bug in a C library would
     info = hf.current()
     assert isinstance(info, hf.HandlerInfo)
     Bank(Path(own_part().folder) / LEDGER_FILE).charge(event.order, event.cents, info.idempotency_key)
@@ -84,7 +84,7 @@ class Books(hf.Actor, app=app):
 
 
 class Shop(hf.Actor, app=app):
-    """Takes orders, and tells everybody with its commit: events of one actor are handled in their order."""
+    """Takes orders, and publishes them with its commit: events of one actor are handled in their order."""
 
     orders: int = 0
 

@@ -21,15 +21,15 @@ from holdfast.crew.process import Said
 
 CUSTOMERS: Final = ("Ada", "Bram", "Chidi", "Dilek", "Emma")
 LONG_LEASE_MS: Final = 20_000
-"""Longer than any story: whoever takes over before it lapses has noticed a death."""
+"""Longer than any story: a worker that takes over before it lapses has noticed a death."""
 
 
 class StoryFailed(Exception):
-    """Something that the story is about did not happen; there is no point in going on."""
+    """The event of the story did not happen, so the story cannot continue."""
 
 
 class Stage:
-    """What a story has to work with."""
+    """The means of a story."""
 
     def __init__(self, folder: Path, random: Random, tell: Callable[[str], None]) -> None:
         self.random = random
@@ -46,12 +46,12 @@ class Stage:
     # ── Telling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def say(self, text: str) -> None:
-        """One line for whoever watches."""
+        """One line for the audience."""
         self.told.append(text)
         self._tell(text)
 
     def fault(self, text: str) -> None:
-        """Note a fault that was seen to happen."""
+        """Note an observed fault."""
         self.faults.append(text)
         self.say(text)
 
@@ -65,7 +65,7 @@ class Stage:
     async def worker(
         self, fault: Fault | None = None, *, lease_ms: int = LONG_LEASE_MS, attempts: int = RETRY.max_attempts
     ) -> Worker:
-        """A new worker, called A, B, C…, to which ``fault`` is going to happen."""
+        """A new worker, called A, B, C…, with its ``fault``."""
         name = chr(ord("A") + len(self._workers))
         part = Part(folder=str(self._folder), lease_ms=lease_ms, attempts=attempts, fault=fault)
         worker = await cast.at_work(name, part, cast.CODE)
@@ -82,7 +82,7 @@ class Stage:
         return order
 
     async def open(self) -> None:
-        """What is there before any story begins."""
+        """What exists before any story begins."""
         await hf.send(Books.at("shop").open)
 
     async def publish(self, count: int) -> None:
@@ -93,7 +93,7 @@ class Stage:
         self.say(f"published: {many(count, 'order')}")
 
     async def killed(self, worker: Worker, where: str) -> Said:
-        """Wait until a worker has killed itself at its point; answers what it said last."""
+        """Wait until a worker has killed itself at its point; returns its last report."""
         struck = await self._struck(worker)
         status = await worker.ended()
         self.problem(f"{worker} was to be killed, and ended with status {status}", unless=status == -SIGKILL)
@@ -101,13 +101,13 @@ class Stage:
         return struck
 
     async def stopped(self, worker: Worker, where: str) -> Said:
-        """Wait until a worker has stopped itself at its point; answers what it said last."""
+        """Wait until a worker has stopped itself at its point; returns its last report."""
         struck = await self._struck(worker)
         self.fault(f"SIGSTOP: {worker} is stopped {where}")
         return struck
 
     async def _struck(self, worker: Worker) -> Said:
-        """Its fault; or, if all has been done without it, the end of the story."""
+        """Its fault; or, if all work was done without it, the end of the story."""
         struck, quiet = asyncio.ensure_future(worker.struck()), asyncio.ensure_future(self.quiet())
         try:
             await asyncio.wait((struck, quiet), return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +121,7 @@ class Stage:
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def quiet(self) -> None:
-        """Wait until every order is in the books and nothing is on its way any more."""
+        """Wait until every order is in the books and no event is under way."""
 
         async def is_quiet() -> bool:
             return self.ordered.keys() <= (await books()).keys() and not await is_under_way()
@@ -137,7 +137,7 @@ class Stage:
         await until(are_billed)
 
     def attempts(self, order: str) -> list[Entry]:
-        """What the bank heard of an order."""
+        """The bank's entries for an order."""
         return [attempt for attempt in self.bank.entries() if attempt.order == order]
 
     async def close(self) -> None:
@@ -146,7 +146,7 @@ class Stage:
 
 
 def many(count: int, what: str) -> str:
-    """So many of something."""
+    """A count with its noun."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -156,5 +156,5 @@ def times(count: int) -> str:
 
 
 def order_of(said: Said) -> str:
-    """The order that a worker speaks of, if it is of one that was published by itself."""
+    """The order in a worker's report, if the order was published by itself."""
     return key_of(said["partition"])

@@ -1,4 +1,4 @@
-"""The shop as a worker of a story runs it, ``holdfast run holdfast.chaos.worker:app``: telling its parent more."""
+"""The shop as a worker of a story runs it, ``holdfast run holdfast.chaos.worker:app``, with more reports."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Holdfast behind the interfaces of other libraries, for programs that use those already."""
+"""Holdfast behind the interfaces of other libraries, for programs that use these libraries already."""

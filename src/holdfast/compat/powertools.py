@@ -5,7 +5,7 @@
     @idempotent(persistence_store=persistence, config=IdempotencyConfig(event_key_jmespath="order_id"))
     def handler(event, context): ...
 
-Everything else stays as Powertools has it; ``docs/idempotency.md`` says what that means.
+Everything else stays as in Powertools; ``docs/idempotency.md`` says what that means.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_ATTEMPTS: Final[dict[str, Attempt]] = {}
 
 
 class Options(Struct, frozen=True):
-    """What the records of one store object have in common."""
+    """The common data of the records of one store object."""
 
     app: Patterns
     name: str
@@ -54,8 +54,8 @@ class HoldfastPersistence(BasePersistenceLayer):
     """Keeps the records of Powertools in a Holdfast app's home. The app is open while handlers run, as by
     ``app.sync().open()`` when the module is loaded.
 
-    An attempt that was overtaken can neither overwrite nor delete the record of its heir: its end raises (inside
-    Powertools' ``IdempotencyPersistenceLayerError``). A key whose attempts died ``max_crashes`` times is parked.
+    An attempt that was overtaken can neither overwrite nor delete the record of its successor: its end raises (inside
+    Powertools' ``IdempotencyPersistenceLayerError``). A key whose attempts crashed ``max_crashes`` times is parked.
     Without a registered Lambda context a key is held for ``lease``. One object serves any number of functions, nested
     ones too, in any number of threads, each with its own config.
     """
@@ -67,7 +67,7 @@ class HoldfastPersistence(BasePersistenceLayer):
         self._options = Options(app, name, milliseconds(lease), max_crashes)
         self._records: WeakKeyDictionary[IdempotencyConfig, dict[str, Records]] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        # Powertools configures its store anew for each call and asks it again when the function has ended. By then
+        # Powertools configures its store again for each call and uses it when the function has ended. By then
         # another function may have been called, in another thread or by the first one: each call keeps its own.
         self._called: ContextVar[Records] = ContextVar("holdfast_powertools_called")
         self._begun: ContextVar[tuple[Begun, ...]] = ContextVar("holdfast_powertools_begun", default=())
@@ -82,7 +82,7 @@ class HoldfastPersistence(BasePersistenceLayer):
                 records = found[name] = Records(self._options)
                 records.configure(config, function_name, key_prefix)
         self._called.set(records)
-        self.event_key_jmespath = config.event_key_jmespath  # they show it in messages
+        self.event_key_jmespath = config.event_key_jmespath  # Powertools shows it in messages
 
     def save_inprogress(self, data: dict[str, Any], remaining_time_in_millis: int | None = None) -> None:
         records = self._called.get()
@@ -100,7 +100,7 @@ class HoldfastPersistence(BasePersistenceLayer):
         return self._called.get().get_record(data)
 
     def _end(self, data: Any) -> Records:
-        """The records of the call that began last with this very payload."""
+        """The records of the latest call with this very payload."""
         begun = self._begun.get()
         ended = next((each for each in reversed(begun) if each.data is data), None)
         if ended is None:
@@ -108,7 +108,7 @@ class HoldfastPersistence(BasePersistenceLayer):
         self._begun.set(tuple(each for each in begun if each is not ended))
         return ended.records
 
-    # What a store answers for itself: here each function's records do.
+    # Methods of a store: here each function's records have them.
 
     def _put_record(self, data_record: DataRecord) -> None:
         self._called.get().put(data_record)
@@ -153,7 +153,7 @@ class Records(BasePersistenceLayer):
         self._begun.set(self._begun.get() | {data_record.idempotency_key: found})
 
     def update(self, data_record: DataRecord) -> None:
-        """The function has answered."""
+        """The function has returned."""
         attempt = self._take(data_record.idempotency_key)
         if attempt is None:
             raise LeaseLost(
@@ -170,7 +170,7 @@ class Records(BasePersistenceLayer):
             ask(self._loop(), self._keys().failed(attempt, failure, final=False))
 
     def get(self, idempotency_key: str) -> DataRecord:
-        """What is on record."""
+        """The record."""
         place = self._place(DataRecord(idempotency_key))
         item = ask(self._loop(), idempotency.look(self._options.app.runtime(), place))
         if item is None or item.status not in {RUNNING, COMPLETED}:
@@ -193,7 +193,7 @@ class Records(BasePersistenceLayer):
         return foreign_loop(self._options.app.runtime().loop, self._options.name)
 
     def _keys(self) -> Attempts:
-        """Made when it is first needed: Powertools says only then how long an outcome counts."""
+        """Created when first needed: only then does Powertools give the window of an outcome."""
         if self._attempts is None:
             policy = Policy(
                 name=self._options.name,

@@ -1,4 +1,4 @@
-"""A bill: lines of what, how many, and at which price."""
+"""A bill: lines of item, count and price."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.cost.prices import MILLION, Price
 
 
 class Line(Struct, frozen=True):
-    """One line. ``assumed`` says that the count was not measured but taken from a stated assumption."""
+    """One line. ``assumed`` means that the count was not measured: it is a stated assumption."""
 
     what: str
     count: Decimal
@@ -20,12 +20,12 @@ class Line(Struct, frozen=True):
 
     @property
     def usd(self) -> Decimal:
-        """What the line comes to, unrounded."""
+        """The amount of the line, unrounded."""
         return self.price.of(self.count)
 
 
 class Bill(Struct, frozen=True):
-    """What something costs, once. ``over`` names the limits of the service that it would break: it could not run there.
+    """The cost of one execution. ``over`` names the limits of the service that it would exceed: it could not run there.
 
     >>> from holdfast.cost.prices import US_EAST_1
     >>> bill = Bill("a write", (line("checkpoint", 1, US_EAST_1.write_unit),))
@@ -53,12 +53,12 @@ class Bill(Struct, frozen=True):
 
 
 def line(what: str, count: Decimal | float, price: Price, *, assumed: bool = False) -> Line:
-    """A line; fractions of a count are taken as they print."""
+    """A line; fractions of a count are used as they print."""
     return Line(what, Decimal(str(count)), price, assumed)
 
 
 class Compute(Struct, frozen=True):
-    """Time in functions, which every way to do the same work needs: so many invocations of so long, with so much."""
+    """Time in functions, which every way to do the same work needs: invocations, their length and their memory."""
 
     invocations: int = 0
     milliseconds: int = 200
@@ -66,7 +66,7 @@ class Compute(Struct, frozen=True):
 
     @property
     def gb_seconds(self) -> Decimal:
-        """What is billed of it."""
+        """The billed part of it."""
         return Decimal(self.invocations * self.milliseconds * self.memory_mb) / (1000 * 1024)
 
 

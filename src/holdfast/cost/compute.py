@@ -1,4 +1,4 @@
-"""Lines for the time in functions. It is the same whoever keeps the state, so comparisons may leave it out."""
+"""Lines for the time in functions. It is the same wherever the state is kept, so comparisons may leave it out."""
 
 from __future__ import annotations
 

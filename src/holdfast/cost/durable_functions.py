@@ -1,7 +1,7 @@
 """AWS Lambda Durable Functions: operations, data written, data retained ("AWS Lambda pricing"; "Lambda quotas").
 
 What is metered as an operation: a step, 1 and 1 for each retry; a wait, 1; a callback, 3 and 1 for each retry; a map or
-parallel, 1 and 1 for each branch. The start is not counted here, in its favour: no price page that we have read says.
+parallel, 1 and 1 for each branch. The start is not counted here, in its favour: the price pages do not mention it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ KB_PER_GB: Final = 1_000_000
 DAYS_PER_MONTH: Final = 30
 
 OFFLOADS_ABOVE_KB: Final = 20
-"""From here on the data go to S3 by a serializer of one's own, and 1 KB of reference stays."""
+"""From here on the data go to S3 by a serializer of the user, and 1 KB of reference stays."""
 REFERENCE_KB: Final = 1
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What one execution does. ``written_kb`` are the results of its operations, each of them an entry."""
+    """The work of one execution. ``written_kb`` are the results of its operations, one entry each."""
 
     steps: int = 0
     retries: int = 0
@@ -78,7 +78,7 @@ def checkpoint(size_kb: int, prices: PriceList = US_EAST_1) -> Bill:
 
 
 def replay(prices: PriceList = US_EAST_1) -> Bill:
-    """Going on after a wait: the operation that was waited for. Reading the checkpoints again is not billed."""
+    """Continuing after a wait: the operation that was awaited. Reading the checkpoints again is not billed."""
     return Bill("replay", (line("Durable Functions: operation", 1, prices.durable_operation),))
 
 

@@ -1,4 +1,4 @@
-"""The same execution elsewhere: what its journal says it did, priced as other services would."""
+"""The same execution elsewhere: the work in its journal, at the prices of other services."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KB: Final = 1024
 
 
 def work_of(entries: Iterable[Entry]) -> Work:
-    """What the entries of a journal are elsewhere. A signal is a callback there; everything else that is recorded, a
+    """The entries of a journal as work elsewhere. A signal is a callback there; every other recorded operation is a
     step. Sizes are of the results, in begun kilobytes.
     """
     steps = retries = waits = callbacks = 0
@@ -45,7 +45,9 @@ def work_of(entries: Iterable[Entry]) -> Work:
 
 
 def elsewhere(work: Work, compute: Compute = NO_COMPUTE, prices: PriceList = US_EAST_1) -> Sequence[Bill]:
-    """One such execution on Durable Functions, rolled by oneself, and on Step Functions, each with the same compute."""
+    """One such execution on Durable Functions, on the user's own checkpoints, and on Step Functions, each with the same
+    compute.
+    """
     sizes = [int(size) for size in work.written_kb]
     waits = work.waits + work.callbacks
     own = roll_your_own.execution(sizes, waits=waits, prices=prices)

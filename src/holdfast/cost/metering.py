@@ -1,4 +1,4 @@
-"""What a run elsewhere would have cost on DynamoDB and S3: any home, and a meter of what AWS would have billed."""
+"""The cost of a run on DynamoDB and S3, measured elsewhere: any home, with a meter of what AWS would have billed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
 from holdfast.ports import Blobs, Home, Page, Store
 
 SCHEDULED_FROM_MS: Final = 15 * 60 * 1000
-"""What is due later than this needs a schedule: the longest delay of a message ("Amazon SQS message quotas")."""
+"""A wake-up later than this needs a schedule: the longest delay of a message ("Amazon SQS message quotas")."""
 
 TRANSACTION_TIMES: Final = 2
 """A transaction writes each item twice, and the entries of its indexes too, as DynamoDB Local reports it."""
 
 SWEEP_REQUESTS: Final = 4
 SWEEP_UNITS: Final = 0.5 * SWEEP_REQUESTS
-"""Of one look at all parts of the index that finds nothing."""
+"""Of one read of all parts of the index that finds nothing."""
 
 
 _uncounted: Final[ContextVar[bool]] = ContextVar("holdfast_uncounted", default=False)
@@ -36,7 +36,7 @@ _uncounted: Final[ContextVar[bool]] = ContextVar("holdfast_uncounted", default=F
 
 @contextmanager
 def uncounted() -> Generator[None]:
-    """Reads in this block belong to whoever watches, not to the work: they are not metered."""
+    """Reads in this block belong to the observer, not to the work: they are not metered."""
     before = _uncounted.set(True)
     try:
         yield
@@ -45,7 +45,7 @@ def uncounted() -> Generator[None]:
 
 
 class Wakes(Struct):
-    """How often functions would have been invoked, and schedules made; and how often blobs were written and read."""
+    """How often functions would have been invoked and schedules created, and how often blobs were written and read."""
 
     claims: int = 0
     schedules: int = 0
@@ -54,10 +54,11 @@ class Wakes(Struct):
 
 
 class MeteringStore:
-    """A store that counts what each request would have used on DynamoDB. Otherwise it is the one it is made of.
+    """A store that counts what each request would have used on DynamoDB. Otherwise it behaves like the store inside it.
 
-    It remembers every item it has seen, since the size of what is there decides the price: it is for short runs on
-    homes that are empty when they begin. Sweeps are metered apart, in ``sweeps``: they go by the hour, not by the work.
+    It remembers every item it has seen, since the size of the existing item decides the price: it is for short runs on
+    homes that are empty when they begin. Sweeps are metered separately, in ``sweeps``: they depend on time, not on
+    work.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -105,7 +106,7 @@ class MeteringStore:
         await self._store.close()
 
     def reset(self) -> None:
-        """Begin again at nothing, knowing what is there."""
+        """Reset the counters, and keep the known items."""
         self.meter.reset()
         self.sweeps.reset()
         for name in Wakes.__struct_fields__:
@@ -137,7 +138,7 @@ class MeteringStore:
             self._note(before, after)
             self._keep(place(write), after)
             if item is not None and len(writes) > 1:
-                self._read("GetItem", (item,))  # DynamoDB's transactions answer nothing, so the store reads it
+                self._read("GetItem", (item,))  # DynamoDB's transactions return nothing, so the store reads it
         _use(self.meter, operation, units)
 
     def _refused(self, operation: str, writes: Sequence[Write], refused: Refused) -> None:
@@ -196,9 +197,10 @@ class MeteringBlobs:
 
 
 def metered(home: Home, clock: Clock, *, inline_bytes: int | None = None) -> tuple[Home, MeteringStore]:
-    """The same home with a meter, and without what AWS's home has not, so that the engine works as it does there.
+    """The same home with a meter, without the features that the home on AWS lacks, so that the engine works as it does
+    there.
 
-    ``inline_bytes`` is the largest body, packed, that stays in its item, as on AWS if it is not given; larger ones are
+    ``inline_bytes`` is the largest body, packed, that stays in its item, by default as on AWS; larger ones are
     written to S3 as blobs.
     """
     store = MeteringStore(home.store, clock)
@@ -228,7 +230,7 @@ def _after(write: Write, before: Item | None) -> Item | None:
         case Put(item):
             return item
         case Update():
-            # Of an item that was never seen only what the write itself says is known.
+            # Of an item that was never seen only the content of the write itself is known.
             return updated(before or Item(write.partition, write.sort), write)
         case _:
             return None

@@ -1,4 +1,4 @@
-"""Holdfast on AWS: what was metered, and the assumptions beside it, as lines of a bill."""
+"""Holdfast on AWS: the metered requests, and the assumptions, as lines of a bill."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.cost.compute import compute_lines
 from holdfast.cost.prices import US_EAST_1, PriceList
 
 REQUESTS_PER_WAKE: Final = 3
-"""A message that wakes an entity is sent, received and deleted, with no other in the same batch."""
+"""A message that wakes an entity is sent, received and deleted, alone in its batch."""
 
 
 class Used(Struct, frozen=True, kw_only=True):
-    """What so many repetitions of one piece of work used together. ``wakes``: how often an entity was taken up."""
+    """The total usage of ``runs`` repetitions of one piece of work. ``wakes``: how often an entity was woken."""
 
     runs: int
     usage: Usage

@@ -1,6 +1,6 @@
-"""The price list: US dollars, one region, one date. Look up your own before you decide on anything.
+"""The price list: US dollars, one region, one date. Look up your own prices before you decide.
 
-A price change is a change of this module and of its date, and of nothing else.
+After a price change only this module and its date change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MILLION: Final = 1_000_000
 
 
 class Price(Struct, frozen=True):
-    """So many dollars for so many of a unit, and the title of the page that says so."""
+    """The dollars for a number of units, and the title of the page with the price."""
 
     unit: str
     usd: Decimal
@@ -22,7 +22,7 @@ class Price(Struct, frozen=True):
     page: str
 
     def of(self, count: Decimal | int) -> Decimal:
-        """What so many cost."""
+        """The cost of this many."""
         return self.usd * count / self.quantity
 
 

@@ -1,7 +1,7 @@
 """Rolling your own: a queue, a function, checkpoints in a table, large bodies in a bucket.
 
-A checkpoint takes a lease on the step, writes its metadata, and puts off the message's return; a replay receives the
-message, reads the metadata of all checkpoints with one query, and the bodies that are in the bucket one by one.
+A checkpoint takes a lease on the step, writes its metadata, and postpones the message's return. A replay receives the
+message, reads the metadata of all checkpoints with one query, and then the bodies in the bucket one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OFFLOADS_ABOVE_KB: Final = 8
 """A larger body goes to S3: from 9 KB on that is cheaper than writing it to the table."""
 
 REFERENCE_BYTES: Final = 256
-"""What is read of a checkpoint whose body is in S3, at most: the published replays of 16 checkpoints need one read unit
+"""The most that is read of a checkpoint whose body is in S3: the published replays of 16 checkpoints need one read unit
 of 4 KB for all of them."""
 
 KB: Final = 1024
@@ -41,7 +41,7 @@ def checkpoint(size_kb: int, prices: PriceList = US_EAST_1) -> Bill:
 
 
 def replay(sizes_kb: Sequence[int], prices: PriceList = US_EAST_1) -> Bill:
-    """Going on after a wait, with checkpoints of these sizes behind."""
+    """Continuing after a wait, with earlier checkpoints of these sizes."""
     offloaded = sum(size > OFFLOADS_ABOVE_KB for size in sizes_kb)
     metadata_kb = Decimal(offloaded * REFERENCE_BYTES) / KB
     metadata_kb += sum(size for size in sizes_kb if size <= OFFLOADS_ABOVE_KB)
@@ -84,11 +84,13 @@ def actor_call(size_kb: int = 1, prices: PriceList = US_EAST_1) -> Bill:
 
 
 OUTBOX_HOP_UNITS: Final = 12
-"""Outbox row in a transaction, marked when it is published; inbox row claimed, and marked when it is done."""
+"""Outbox row in a transaction, marked when it is published; inbox row claimed, then marked when it is done."""
 
 
 def message_hop(prices: PriceList = US_EAST_1) -> Bill:
-    """A message as it is commonly published: a table of outgoing ones, one of incoming ones, and a bus between."""
+    """A message as it is commonly published: a table of outgoing ones, a table of incoming ones, and a bus between
+    them.
+    """
     return Bill(
         "outbox, bus, inbox",
         (

@@ -15,7 +15,7 @@ from holdfast.cost.prices import US_EAST_1, PriceList
 START_AND_END_TRANSITIONS: Final = 2
 MOST_EVENTS: Final = 25_000
 EVENTS_PER_STATE: Final = 5
-"""Entered, scheduled, started, succeeded, exited: what a task leaves in the history."""
+"""The events of a task in the history: entered, scheduled, started, succeeded, exited."""
 MOST_PAYLOAD_KB: Final = 256
 EXPRESS_SECONDS: Final = 300
 EXPRESS_MEMORY_STEP_MB: Final = 64
@@ -24,7 +24,7 @@ EXPRESS_MEMORY_STEP_MB: Final = 64
 def standard(
     states: int, *, retries: int = 0, payload_kb: int = 0, compute: Compute = NO_COMPUTE, prices: PriceList = US_EAST_1
 ) -> Bill:
-    """One execution of a standard workflow that passes through so many states; start and end are transitions too."""
+    """One execution of a standard workflow through a number of states; start and end are transitions too."""
     transitions = states + retries + START_AND_END_TRANSITIONS
     events = EVENTS_PER_STATE * (states + retries)
     return Bill(

@@ -1,4 +1,4 @@
-"""Two published tables of what rolling one's own costs, computed again from the formulas they rest on."""
+"""Two published tables of the cost of one's own checkpoints, computed again from their formulas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.cost import durable_functions, roll_your_own
 COUNTS: Final = (1, 2, 3, 4, 8, 16)
 
 PRINTED_OTHERWISE: Final = {("16 KB+", "8"): Decimal("3.735")}
-"""Cells that are printed with another figure than follows from the formulas: 0.40 + 0.125 + 8 × 0.40 is 3.725."""
+"""Cells whose printed figure does not follow from the formulas: 0.40 + 0.125 + 8 × 0.40 is 3.725."""
 
 
 class Table(Struct, frozen=True):

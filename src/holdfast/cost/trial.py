@@ -1,4 +1,4 @@
-"""A trial: an app's own code on a home in memory, metered as if it were the one on AWS."""
+"""A trial: an app's own code on a home in memory, metered as if it were on AWS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from holdfast.kernel.host import Limits
 from holdfast.ports import Home
 
 PAUSE_SECONDS: Final = 60.0
-"""Between two repetitions, so that each begins and ends by itself, as it would among a million that are far apart."""
+"""The pause between two repetitions, so that each begins and ends by itself, like one of a million that are far apart.
+"""
 
 
 async def try_out(
@@ -28,11 +29,11 @@ async def try_out(
     inline_bytes: int | None = None,
     limits: Limits | None = None,
 ) -> Used:
-    """Do ``work(0)``, ``work(1)``… one after the other on a new home in memory, and answer what that used.
+    """Do ``work(0)``, ``work(1)``… one after the other on a new home in memory, and return the usage.
 
-    The app must not be open. Its steps are run for real. The first ``warm_up`` ones are not counted. The pauses pass on
-    the running loop: in virtual time they cost nothing, elsewhere set ``pause_seconds``. What ``work``
-    looks up itself is counted, unless it is in ``metering.uncounted``.
+    The app must not be open. Its steps run for real. The first ``warm_up`` repetitions are not counted. The pauses pass
+    on the running loop: in virtual time they cost nothing, elsewhere set ``pause_seconds``. What ``work``
+    reads itself is counted, unless it does so in ``metering.uncounted``.
     """
     opened: list[MeteringStore] = []
 

@@ -1,4 +1,4 @@
-"""The bank's ledger, compared with what each order was to cost."""
+"""The bank's ledger, compared with the cost of each order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Due(Struct, frozen=True):
 
 
 def entries_by_order(ledger: Sequence[Entry], what: str) -> defaultdict[str, list[Entry]]:
-    """The entries of one kind."""
+    """The entries of one kind, by their order."""
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in ledger:
         if entry.what == what:

@@ -1,6 +1,6 @@
 """The outside world: a bank whose ledger is a file. It accepts each idempotency key once, and notes every attempt.
 
-Holdfast knows nothing of it, and nothing that happens to a worker takes a line back.
+It is independent of Holdfast, and no crash of a worker removes an entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLOSED: Final = "closed"
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One line of the ledger: at what time (milliseconds), by which process, and what came of it."""
+    """One line of the ledger: its time (milliseconds), its process, and the outcome."""
 
     at: int
     what: str
@@ -40,7 +40,9 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Bank:
-    """The bank, as any process sees it that can open its ledger. Every entry is on the disk when a method returns."""
+    """The bank. Any process that can open the ledger sees the same one. Every entry is on the disk when a method
+    returns.
+    """
 
     def __init__(self, ledger: Path) -> None:
         self._ledger = ledger
@@ -54,7 +56,7 @@ class Bank:
             return [*self._entries]
 
     def charge(self, order: str, cents: int, key: str) -> Entry:
-        """Charge once for this key, however often it is asked. An order that is closed takes no new charge."""
+        """Charge once for this key, however often it is requested. A closed order takes no new charge."""
         with self._locked() as ledger:
             payments = {each.key: each.payment for each in self._entries if each.what == ACCEPTED}
             if key in payments:
@@ -64,7 +66,7 @@ class Bank:
             return self._write(ledger, ACCEPTED, order, cents, key, f"pay-{len(payments) + 1:05}")
 
     def refund(self, order: str) -> int:
-        """Give back all that an order has paid, once, and close it to late charges. Answers the cents."""
+        """Give back all that an order has paid, once, and close it to late charges. Returns the cents."""
         with self._locked() as ledger:
             entries = [each for each in self._entries if each.order == order]
             refunded = {each.payment for each in entries if each.what == REFUND}
@@ -76,7 +78,7 @@ class Bank:
             return sum(each.cents for each in kept)
 
     def note(self, what: str, order: str, cents: int, key: str) -> None:
-        """Note an attempt to charge that comes to nothing, and why."""
+        """Note a failed attempt to charge, and why."""
         with self._locked() as ledger:
             self._write(ledger, what, order, cents, key)
 
@@ -85,7 +87,7 @@ class Bank:
 
     @contextmanager
     def _locked(self) -> Generator[BinaryIO]:
-        """The ledger, for us alone, when all that is in it has been read."""
+        """The locked ledger, after all its entries have been read."""
         with self._ledger.open("ab+") as ledger:
             fcntl.flock(ledger, fcntl.LOCK_EX)
             ledger.seek(self._bytes_read)

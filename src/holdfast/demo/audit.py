@@ -1,7 +1,7 @@
 """The books of a demonstration, compared: what the shop says, what the bank wrote down, and what is on the shelf.
 
-Nothing here trusts the run. It reads what is on the disk afterwards, so it can be asked again about a folder that was
-kept, and about one that somebody has tampered with.
+Nothing here trusts the run. It reads what is on the disk afterwards, so it can be repeated on a folder that was
+kept, and on one that was tampered with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHARGES: Final[dict[str, Charge]] = {
 }
 
 REJECTIONS: Final = frozenset({InvalidCart.__name__, OutOfStock.__name__})
-"""The errors of orders that took nothing, so that there is nothing to undo."""
+"""The errors of orders without an effect, so that there is nothing to undo."""
 
 READ_TABLES: Final = {
     "sales": "SELECT order_id, payment FROM sales",
@@ -122,7 +122,7 @@ def _read_tables(sql: hf.SqlCursor) -> tuple[tuple[()], Tables]:
 
 
 class _Books:
-    """Everything that was written down, and what is wrong with it."""
+    """All the books, and what is wrong with them."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Books:
         self.problems += problems(due, self.ledger)
 
     def check_sales(self) -> None:
-        """The shop's own table has each confirmed order exactly once, with the payment the bank made."""
+        """The shop's own table has each confirmed order exactly once, with the bank's payment."""
         wanted = Counter(
             (id, entry.payment)
             for id, outcome in self.outcomes.items()
@@ -176,7 +176,7 @@ class _Books:
             self._say(id, f"{payment} is missing from the table of sales")
 
     def check_stock(self) -> None:
-        """What is free and what confirmed orders have reserved is all there was, line by line."""
+        """The free goods and those that confirmed orders have reserved are all the goods, line by line."""
         wanted = Counter(
             (id, line.sku, line.quantity)
             for id, order in self.orders.items()
@@ -219,7 +219,7 @@ class _Books:
 
 
 def _reason(recorded: Recorded) -> str:
-    """The class of error that an order ended in; of one that came from elsewhere, its name there."""
+    """The class of the error in which an order ended; for an error from outside, its name there."""
     error = recorded.record.error
     assert error is not None
     name = _class_name(error.type)

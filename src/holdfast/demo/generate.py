@@ -1,7 +1,7 @@
 """Makes the demonstration's orders: ``python -m holdfast.demo.generate 300 > orders.jsonl``, the same every time.
 
-Of every twenty orders about four have a card or a service that makes trouble, one or two cannot be delivered, and some
-make no sense. Which ones, and everything else about them, comes from a generator with a fixed seed.
+Of every twenty orders about four have a card or a service with problems, one or two cannot be delivered, and some are
+invalid. A generator with a fixed seed decides which ones, and everything else about them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPENING: Final = datetime(2025, 11, 3, 8, 0, tzinfo=UTC)
 BLOCK: Final = 20
 
 SPECIAL: Final = ("VASE-CRYSTAL", "LAMP-RETRO")
-"""The vase breaks when it is packed, and the lamp is not made any more."""
+"""The vase breaks when it is packed, and the lamp is sold out."""
 
 TROUBLE: Final = ("slow", "slow", "flaky", "declined")
 MORE_TROUBLE: Final = (("hang", "invalid"), ("damaged", "declined"), ("sold out", "invalid"))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 ADDRESS: Final = "127.0.0.1"
 ANSWER_SECONDS: Final = 5.0
-"""How long a client waits for an answer at the most. Steps have shorter time-outs of their own."""
+"""The longest that a client waits for an answer. Steps have shorter time-outs of their own."""
 
 Answer = tuple[int, dict[str, Any]]
 Handle = Callable[[str, dict[str, Any]], Answer]
@@ -32,7 +32,7 @@ class HttpRefused(Exception):
 
 
 def post(url: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Send ``data`` and answer what comes back. Raises ``HttpRefused``, or ``OSError`` if nobody answers."""
+    """Send ``data`` and return the answer. Raises ``HttpRefused``, or ``OSError`` if there is none."""
     if not url.startswith(f"http://{ADDRESS}:"):
         raise ValueError(f"{url} is not on this machine")
     body = json.dumps(data).encode()
@@ -67,7 +67,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed while it waited is no news here."""
+        """Ignore it: a client may be killed while it waits."""
 
 
 def _handler_of(handle: Handle) -> type[BaseHTTPRequestHandler]:

@@ -16,7 +16,7 @@ START_SECONDS: Final = 30.0
 
 @asynccontextmanager
 async def outside_world(folder: Path, home_url: str) -> AsyncGenerator[dict[str, str]]:
-    """Both services, up while this lasts. Answers the environment variables by which the shop finds them."""
+    """Both services, up while this lasts. Yields the environment variables by which the shop finds them."""
     services = (
         ("SHOP_PAYMENTS_URL", "payments", str(folder / LEDGER_FILE)),
         ("SHOP_WAREHOUSE_URL", "warehouse", home_url),

@@ -8,7 +8,7 @@ from typing import Final
 
 BAR_CELLS: Final = 30
 STEPS: Final = 4
-"""Without a terminal, so many lines of progress."""
+"""Without a terminal, how many lines of progress are printed."""
 
 
 class Progress:

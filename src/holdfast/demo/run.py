@@ -1,4 +1,6 @@
-"""One run of the demonstration: the world is set up, orders come in, workers are killed, and all is waited for."""
+"""One run of the demonstration: the world is set up, orders come in, workers are killed, and the end of all orders is
+awaited.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,11 @@ PATIENCE_SECONDS: Final = 100.0
 TICK_SECONDS: Final = 0.1
 SOLD_OUT: Final = "LAMP-RETRO"
 SPARE: Final = 10
-"""So many more of everything than is ordered."""
+"""How many more of everything than is ordered."""
 
 
 class Kill(Struct, frozen=True):
-    """One ``kill -9``: of which process, what it was working on, and which one took its place."""
+    """One ``kill -9``: its process, the orders it worked on, and the process that replaced it."""
 
     pid: int
     orders: list[str]
@@ -45,17 +47,17 @@ class Kill(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """What happened, as far as only the run can know; the rest is for the audit."""
+    """The events that only the run knows; the audit has the rest."""
 
     kills: list[Kill]
     elapsed_seconds: float
 
 
 class Watcher(Protocol):
-    """Whoever is told how it goes."""
+    """Gets the progress of a run."""
 
     def progress(self, ended: int, orders: int, outcomes: Counter[str]) -> None:
-        """So many orders have ended."""
+        """A number of orders have ended."""
         ...
 
     def tell(self, text: str) -> None:
@@ -64,14 +66,14 @@ class Watcher(Protocol):
 
 
 def sample_orders(count: int) -> list[str]:
-    """The first ``count`` orders, one line of JSON each: those of the data file, and more of the kind if need be."""
+    """The first ``count`` orders, one line of JSON each: those of the data file, and more of the kind if necessary."""
     lines = Path(__file__).with_name(ORDERS_FILE).read_text(encoding="utf-8").splitlines()[:count]
     more = islice(generate.orders(), len(lines), count)
     return [*lines, *(generate.as_line(order) for order in more)]
 
 
 async def run(folder: Path, count: int, watcher: Watcher) -> Run:
-    """Check out so many orders in ``folder``, which holds the books afterwards."""
+    """Check out ``count`` orders in ``folder``, which holds the books afterwards."""
     lines = sample_orders(count)
     (folder / ORDERS_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
     orders = [msgspec.json.decode(line, type=Order) for line in lines]
@@ -88,7 +90,7 @@ async def run(folder: Path, count: int, watcher: Watcher) -> Run:
 
 
 async def _stock_up(orders: Sequence[Order]) -> None:
-    """Enough of everything, but for the lamp, which is not made any more."""
+    """Enough of everything, except the lamp, which is sold out."""
     wanted: Counter[str] = Counter()
     for order in orders:
         for line in order.lines:
@@ -178,7 +180,7 @@ class _Day:
             self._watcher.tell(f"process {successor} has taken its place")
 
     async def _busiest(self) -> tuple[int, list[str]] | None:
-        """The worker that is in the middle of most orders, as the leases in the store say; none if all have ended."""
+        """The worker that works on most orders, by the leases in the store; ``None`` if all have ended."""
         while self._ended < len(self._orders):
             page = await app.runtime().home.store.scan(PARTITION_PREFIX, status=RUNNING, limit=1000)
             hands: dict[int, list[str]] = {}

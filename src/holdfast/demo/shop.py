@@ -40,7 +40,7 @@ LARGEST_QUANTITY: Final = 20
 
 @dataclass
 class Line:
-    """So many of one thing, at a price per piece."""
+    """A quantity of one article, at a price per piece."""
 
     sku: str
     quantity: int
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass
 class Order:
-    """What a customer sent. Nothing in it is true until it has been checked."""
+    """What a customer sent. It is not trusted until it has been checked."""
 
     id: str
     customer: str
@@ -61,7 +61,7 @@ class Order:
 
 @dataclass
 class Parcel:
-    """What the warehouse answers."""
+    """The warehouse's answer."""
 
     tracking: str
 
@@ -77,15 +77,15 @@ class Receipt:
 
 
 class InvalidCart(hf.Terminal):
-    """The order makes no sense. Trying again would not help."""
+    """The order is invalid. Trying again would not help."""
 
 
 class OutOfStock(hf.Terminal):
-    """There is not enough of something."""
+    """There is not enough of an article."""
 
 
 class CardDeclined(hf.Terminal):
-    """The bank said no."""
+    """The bank refused."""
 
 
 # ── The shop's own tables, in the same file as its workflows ────────────────────────────────────────────────────────
@@ -108,7 +108,7 @@ SELL: Final = "INSERT INTO sales VALUES (?, ?, ?)"
 
 @app.step(raises=(InvalidCart,))
 def validate_cart(order: Order) -> int:
-    """Check the cart against the catalogue; answer what it costs."""
+    """Check the cart against the catalogue; return its price."""
     if not order.lines:
         raise InvalidCart("the cart is empty")
     for line in order.lines:
@@ -156,7 +156,7 @@ def take_payment(order: str, card: str, cents: int) -> str:
 
 @take_payment.undo(ambiguous=True)
 def refund(payment: str | None) -> int:
-    """Give the money back. Without a ``payment`` we never heard whether one was made; the service knows."""
+    """Give the money back. Without a ``payment`` it is unknown whether one was made; the service knows."""
     order = hf.current().id
     answer = post(os.environ["SHOP_PAYMENTS_URL"] + "/refund", {"order": order, "payment": payment})
     return int(answer["refunded_cents"])
@@ -164,7 +164,7 @@ def refund(payment: str | None) -> int:
 
 @app.step(retry=hf.Retry(max_attempts=5, initial="200ms"))
 def ask_warehouse(order: str, skus: list[str], token: str) -> None:
-    """Ask for a parcel. The warehouse answers later, to whoever the token belongs."""
+    """Ask for a parcel. The warehouse answers later, by the token."""
     post(os.environ["SHOP_WAREHOUSE_URL"] + "/pick", {"order": order, "skus": skus, "token": token})
 
 
@@ -179,7 +179,7 @@ def confirm(sql: hf.SqlCursor, order: str, payment: str, tracking: str) -> None:
 
 @app.workflow
 async def checkout(order: Order) -> Receipt:
-    """Validate, reserve, charge, ship, confirm; or, if that cannot be, leave nothing behind."""
+    """Validate, reserve, charge, ship, confirm; or, if that fails, leave nothing behind."""
     total = await validate_cart(order)
     async with hf.saga():
         await reserve_inventory(order.id, order.lines)

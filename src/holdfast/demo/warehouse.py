@@ -28,7 +28,7 @@ class Warehouse:
         self._run = run
 
     def handle(self, _path: str, data: dict[str, Any]) -> Answer:
-        """One request: take it on, and answer the token later."""
+        """One request: accept it, and answer the token later."""
         order, token = data["order"], data["token"]
         callback = self._app.callback(token)
         if BREAKS_EASILY in data["skus"]:

@@ -42,7 +42,7 @@ class Workers:
         return frozenset(ready) - self._killed
 
     async def kill(self, pid: int) -> int:
-        """``kill -9``, which gives it no chance to say anything. Answers the process that has taken its place."""
+        """``kill -9``, which gives it no chance to say anything. Returns the process that has taken its place."""
         before = self.pids
         os.kill(pid, signal.SIGKILL)
         self._killed.add(pid)

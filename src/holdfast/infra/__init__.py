@@ -1,6 +1,6 @@
 """The infrastructure of a home on AWS: one description, as a template of CloudFormation and as a construct of CDK.
 
-``template`` answers plain data and needs nothing. ``DurableFabric`` is the same for CDK; it is loaded when it is asked
+``template`` returns plain data and needs nothing. ``DurableFabric`` is the same for CDK; it is loaded when it is asked
 for, and needs the extra ``cdk``.
 """
 

@@ -1,6 +1,6 @@
 """The template as a construct of AWS CDK: resource for resource the same, so that the two cannot drift apart.
 
-It needs the extra ``cdk``, whose types are not looked at: nothing else in Holdfast depends on it.
+It needs the extra ``cdk``, whose types are not checked: nothing else in Holdfast depends on it.
 """
 
 # aws-cdk-lib is large and may be absent where this is checked.
@@ -24,7 +24,7 @@ except ImportError:
     raise ConfigurationError("DurableFabric needs AWS CDK: pip install '.[cdk]' in a checkout of Holdfast") from None
 
 LAMBDAS_OWN_TIMEOUT_SECONDS: Final = 3
-"""What Lambda gives a function that says nothing."""
+"""Lambda's default for a function."""
 
 
 POLICIES: Final = {
@@ -40,10 +40,10 @@ class DurableFabric(Construct):
         DurableFabric(stack, "Shop", prefix="shop", code="build", timeout_seconds=30)
         DurableFabric(stack, "Shop", prefix="shop", function=my_function)
 
-    code         a folder or zip file, of which the construct makes a function
+    code         a folder or zip file, from which the construct makes a function
     function     or a function of yours: it gets the worker's policy, ``HOLDFAST_URL``, the alias ``live``, and may
                  call its own versions
-    bucket, key, alarm_topic  yours, in place of what would be made, of AWS's own keys, and of no notice
+    bucket, key, alarm_topic  yours, in place of a new bucket, of AWS's own keys, and of no notice
     options      those of ``holdfast.infra.Fabric`` and, with ``code``, of ``holdfast.infra.Function``
 
     ``resources`` has each resource by its name in the template; ``home_url`` is what ``HOLDFAST_URL`` says. Raises
@@ -65,10 +65,10 @@ class DurableFabric(Construct):
     ) -> None:
         super().__init__(scope, id)
         if code is not None and function is not None:
-            raise ConfigurationError("give code, from which a function is made, or a function, but not both")
+            raise ConfigurationError("give either code, from which a function is made, or a function")
         of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
         if of_function and code is None:
-            raise ConfigurationError(f"{', '.join(of_function)}: your function says so itself; leave it out here")
+            raise ConfigurationError(f"{', '.join(of_function)}: set it on your own function; leave it out here")
         self.resources: dict[str, Any] = {}
         self.fabric = Fabric(
             prefix=prefix,
@@ -87,11 +87,11 @@ class DurableFabric(Construct):
             self._let_call_itself(function)
 
     def add_client(self, function: Any) -> None:
-        """Let another function start, call, send and signal, and tell it the home by ``HOLDFAST_URL``."""
+        """Let another function start, call, send and signal, and give it the home in ``HOLDFAST_URL``."""
         self._employ(function, "ClientPolicy")
 
     def add_reader(self, role: Any) -> None:
-        """Let a role look, and change nothing."""
+        """Let a role read, and change nothing."""
         role.add_managed_policy(self._policy("ReaderPolicy", role))
 
     # ── The function ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +114,7 @@ class DurableFabric(Construct):
         function.add_environment("HOLDFAST_URL", self.home_url)
 
     def _let_call_itself(self, function: Any) -> None:
-        """Its old versions, for the executions that are pinned to them; and in circles, as it rings for itself."""
+        """Its old versions, for the executions that are pinned to them; and recursive calls: it wakes itself."""
         calls = aws_iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[f"{function.function_arn}:*"])
         # Not in the role's own policy: the function comes after that one, and this one after the function.
         aws_iam.Policy(self, "CallVersions", roles=[function.role], statements=[calls])
@@ -128,7 +128,7 @@ class DurableFabric(Construct):
     # ── The resources ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make(self, name: str) -> Any:
-        """The resource of this name, made after those it refers to."""
+        """The resource of this name, created after those to which it refers."""
         if name not in self.resources:
             described = self._described[name]
             properties = self._translated(described["Properties"])
@@ -142,7 +142,7 @@ class DurableFabric(Construct):
         return self.resources[name]
 
     def _translated(self, value: Any) -> Any:
-        """A value of the template, with what CDK calls the resources."""
+        """A value of the template, with CDK's names of the resources."""
         match value:
             case {"Ref": str(name)} if name in self._described:
                 return self._make(name).ref

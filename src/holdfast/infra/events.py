@@ -1,4 +1,4 @@
-"""What happens at a time, or because something else happened: the bus, the Scheduler's group, the sweep."""
+"""What runs at a time, or after an event: the bus, the Scheduler's group, the sweep."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from holdfast.infra.options import Fabric
 from holdfast.infra.permissions import scheduler_role
 
 SWEEP_EVERY: Final = "rate(1 minute)"
-"""The finest that EventBridge has. A lost hint is repaired so late."""
+"""The shortest interval of EventBridge. A lost hint is repaired after this time."""
 
 
 def bus_and_schedules(fabric: Fabric) -> Resources:
-    """The bus that events of the app are published on, and the group that its schedules are in."""
+    """The bus for the app's events, and the group of its schedules."""
     name = base(fabric.prefix)
     return {
         "Bus": resource("AWS::Events::EventBus", {"Name": name, "KmsKeyIdentifier": fabric.key_arn}),
@@ -25,7 +25,7 @@ def bus_and_schedules(fabric: Fabric) -> Resources:
 
 
 def event_rules(fabric: Fabric) -> Resources:
-    """The rules that bring events of buses into the doorbell's queue; see ``queues`` for who lets them."""
+    """The rules that bring events of buses into the doorbell's queue; ``queues`` has their permission."""
     own = base(fabric.prefix)
     made: Resources = {}
     for each in fabric.event_rules:
@@ -47,7 +47,7 @@ def event_rules(fabric: Fabric) -> Resources:
 
 
 def sweep(fabric: Fabric, target: Any) -> Resources:
-    """The rule that lets the function look for what nobody rang for. If a sweep fails, the next one comes."""
+    """The rule that makes the function sweep, to find work without a wake-up. If a sweep fails, the next one comes."""
     rule = {
         "Name": f"{base(fabric.prefix)}-sweep",
         "Description": "Finds what is due and what the dead have left behind",

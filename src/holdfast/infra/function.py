@@ -1,4 +1,4 @@
-"""The function, its versions, and what calls it."""
+"""The function, its versions, and its event sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.messaging.outbox import ENTRY_PREFIX
 Resolve = Callable[[Any], Any]
 
 NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurrentExecutions"})
-"""Properties that are the function's alone. (Its code is known by its digest.)"""
+"""Properties of the function alone. (Its code is known by its digest.)"""
 
 NEWS: Final[tuple[Properties, ...]] = (
     {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}, {"prefix": ENTRY_PREFIX}]}}}},
@@ -31,8 +31,8 @@ NEWS: Final[tuple[Properties, ...]] = (
         }
     },
 )
-"""Messages, events, and heads that are due and nobody's: what ``runtime.shapes`` looks at. The rest is not called for,
-and costs nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
+"""Messages, events, and heads that are due and have no owner: what ``runtime.shapes`` handles. Lambda is not invoked
+for the rest, which costs nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
 
 STREAM_TRIES: Final = 3
 STREAM_AGE_SECONDS: Final = 300
@@ -53,7 +53,7 @@ def home_url(fabric: Fabric) -> Properties:
 
 
 def function(fabric: Fabric, resolve: Resolve) -> Resources:
-    """Whatever there is because somebody works: nothing at all if nobody does."""
+    """The resources of a worker: none if there is no function."""
     match fabric.function:
         case None:
             return {}
@@ -78,14 +78,14 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
         "MemorySize": made.memory_mb,
         "Timeout": made.timeout_seconds,
         "ReservedConcurrentExecutions": made.reserved_concurrency,
-        "RecursiveLoop": "Allow",  # it rings for itself, on purpose; else Lambda stops a chain after some 16 rings
+        "RecursiveLoop": "Allow",  # it wakes itself, on purpose; else Lambda stops a chain after some 16 messages
         "Role": attribute("FunctionRole", "Arn"),
         "Environment": {"Variables": {**made.environment, "HOLDFAST_URL": home_url(fabric)}},
         "LoggingConfig": {"LogGroup": ref("FunctionLog")},
     }
-    # A version is a photograph: unless the name of the resource changes with what is on it, CloudFormation keeps the
-    # old one, and `live` would go on with old code. Lambda refuses a second photograph of the same, so nothing else
-    # may change the name.
+    # A version is a snapshot: unless the name of the resource changes with its content, CloudFormation keeps the old
+    # one, and `live` would continue with old code. Lambda refuses a second snapshot of the same content, so nothing
+    # else may change the name.
     seen = {name: value for name, value in properties.items() if name not in NOT_OF_A_VERSION}
     version = f"FunctionVersion{digest_of([resolve(seen), made.code.digest])}"
     return {
@@ -98,7 +98,7 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
             Policies=inline("log", [allow("Log", ("logs:CreateLogStream", "logs:PutLogEvents"), _log_arn(name))]),
         ),
         "Function": resource("AWS::Lambda::Function", properties),
-        # Executions that are pinned to an old version need its code for as long as they live.
+        # Executions that are pinned to an old version need its code as long as they live.
         version: resource("AWS::Lambda::Version", {"FunctionName": ref("Function")}, kept=True),
         "FunctionLive": resource(
             "AWS::Lambda::Alias",
@@ -121,11 +121,11 @@ def _log_arn(name: str) -> dict[str, Any]:
 
 
 def _callers(fabric: Fabric, target: Any) -> Resources:
-    """The sweep, and the queues. A batch answers which of its messages failed, so that the others are done."""
+    """The sweep, and the queues. The answer to a batch names the failed messages, so that the others are done."""
     made = sweep(fabric, target)
     for name in which(fabric):
         at_once = {"MaximumConcurrency": fabric.most_at_once} if fabric.most_at_once and name == DOORBELL else None
-        # A FIFO queue knows no window, and at most ten messages at once.
+        # A FIFO queue has no window, and at most ten messages at once.
         size, window = (
             (fabric.batch_size, fabric.batch_window_seconds) if name == DOORBELL else (min(fabric.batch_size, 10), None)
         )
@@ -144,7 +144,7 @@ def _callers(fabric: Fabric, target: Any) -> Resources:
 
 
 def _stream(target: Any) -> Resources:
-    """What is new in the table, and work for somebody. Only hints: none is tried for long, the sweep finds the rest."""
+    """New work in the table. These are only hints: none is tried for long, the sweep finds the rest."""
     properties = {
         "EventSourceArn": attribute("Table", "StreamArn"),
         "FunctionName": target,

@@ -1,6 +1,6 @@
-"""The functions of CloudFormation that the template uses, and the shape of what it is made of.
+"""The functions of CloudFormation that the template uses, and the types of its parts.
 
-``Fn::Sub`` holds nothing but pseudo parameters (``${AWS::Region}``), never a resource: the CDK construct, which gives
+``Fn::Sub`` has only pseudo parameters (``${AWS::Region}``), never a resource: the CDK construct, which gives
 resources other names, passes it through.
 """
 
@@ -16,7 +16,7 @@ REGION: Final = {"Ref": "AWS::Region"}
 
 
 def ref(logical_id: str) -> Properties:
-    """A resource of the template, as CloudFormation answers ``Ref``."""
+    """A resource of the template, as CloudFormation resolves ``Ref``."""
     return {"Ref": logical_id}
 
 
@@ -31,12 +31,12 @@ def here(text: str) -> Properties:
 
 
 def joined(*parts: Any) -> Properties:
-    """One text out of several, some of which CloudFormation will know."""
+    """One text made of several, some of which only CloudFormation knows."""
     return {"Fn::Join": ["", list(parts)]}
 
 
 def arn(service: str, what: str) -> Properties:
-    """The ARN of something of this account and region.
+    """The ARN of a resource of this account and region.
 
     >>> arn("dynamodb", "table/shop-holdfast")
     {'Fn::Sub': 'arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/shop-holdfast'}
@@ -45,18 +45,21 @@ def arn(service: str, what: str) -> Properties:
 
 
 KEPT: Final = "RetainExceptOnCreate"
-"""Deleting the stack leaves it there; a stack that could not be made takes it away again, so that the next one can."""
+"""Deleting the stack keeps it; if the creation of a stack fails, it is removed again, so that the next attempt can
+succeed.
+"""
 
 KEPT_ALWAYS: Final = "Retain"
-"""For what is guarded against deletion, so that nobody could take it back ("DeletionPolicy attribute")."""
+"""For resources guarded against deletion, which could not be removed again ("DeletionPolicy attribute")."""
 
 
 def resource(
     type: str, properties: Properties, *, kept: bool = False, policy: str = KEPT, after: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """One resource, without the properties that are ``None``, made after those it must come after without naming them.
+    """One resource, without the properties that are ``None``. ``after`` names resources on which it depends without a
+    reference.
 
-    ``kept``: deleting the stack leaves it there, because of what it holds.
+    ``kept``: deleting the stack keeps it, because of its content.
     """
     made: dict[str, Any] = {"Type": type}
     if after:
@@ -69,4 +72,4 @@ def resource(
 
 
 HOLD_DATA: Final = frozenset({"AWS::DynamoDB::Table", "AWS::Logs::LogGroup", "AWS::S3::Bucket", "AWS::SQS::Queue"})
-"""Of these the template says what becomes of them, whatever CloudFormation does by itself."""
+"""The template sets the deletion policy of these, whatever CloudFormation's default is."""

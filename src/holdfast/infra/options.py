@@ -1,4 +1,4 @@
-"""What may be chosen about the infrastructure of a home."""
+"""The options of the infrastructure of a home."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from holdfast.infra.intrinsics import here
 
 PREFIX: Final = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]|[a-z]")
 TENANT: Final = re.compile(r"[A-Za-z0-9_-]+/")
-"""Nothing in it means more than itself in a condition of IAM."""
+"""It has no wildcard of a condition of IAM."""
 
-"""Of twenty characters: a bucket has a name of at most 63, and account and region are in it."""
+"""Of twenty characters: a bucket's name has at most 63, and contains account and region."""
 
 BUS: Final = re.compile(r"[/.\-_A-Za-z0-9:]{1,1600}")
 """A name or an ARN ("PutRule", EventBridge API reference)."""
@@ -60,7 +60,7 @@ LOG_DAYS: Final = (
 
 LARGEST_BATCH: Final = 10_000
 LARGEST_BATCH_AT_ONCE: Final = 10
-"""More than this in one batch wants a window ("Using Lambda with Amazon SQS", developer guide)."""
+"""A larger batch requires a window ("Using Lambda with Amazon SQS", developer guide)."""
 
 
 class LocalCode(Struct, frozen=True):
@@ -71,7 +71,7 @@ class LocalCode(Struct, frozen=True):
 
 
 class UploadedCode(Struct, frozen=True):
-    """A zip file in a bucket, under a key that no other code will ever have. Both may be what CDK resolves later."""
+    """A zip file in a bucket, under a key that no other code will ever have. CDK may resolve both later."""
 
     bucket: str
     key: str
@@ -79,9 +79,9 @@ class UploadedCode(Struct, frozen=True):
 
 
 class Function(Struct, frozen=True, kw_only=True):
-    """The function that the template makes: it takes rings and ordered messages, sweeps, and answers calls.
+    """The function of the template: it handles wake-ups and ordered messages, sweeps, and answers calls.
 
-    Raises ``ConfigurationError`` for a number of ``log_days`` that CloudWatch does not know.
+    Raises ``ConfigurationError`` for a number of ``log_days`` that CloudWatch does not support.
     """
 
     code: LocalCode | UploadedCode
@@ -98,13 +98,13 @@ class Function(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.log_days not in LOG_DAYS:
             days = ", ".join(str(each) for each in LOG_DAYS)
-            raise ConfigurationError(f"logs cannot be kept for {self.log_days} days; they can for: {days}")
+            raise ConfigurationError(f"log_days must be one of {days}, got {self.log_days}")
 
 
 class Existing(Struct, frozen=True, kw_only=True):
-    """A function that is made elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
+    """A function that is created elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
 
-    Whoever made it attaches the worker's policy to its role, lets it invoke its own versions and itself in circles
+    Its creator attaches the worker's policy to its role, lets it invoke its own versions and itself recursively
     (``RecursiveLoop``), and sets ``HOLDFAST_URL``. ``DurableFabric`` does all of it.
     """
 
@@ -114,10 +114,11 @@ class Existing(Struct, frozen=True, kw_only=True):
 
 
 class EventRule(Struct, frozen=True):
-    """Which events of a bus the consumers here get: ``pattern`` is one of EventBridge's, and should name their sources.
+    """Which events of a bus the consumers here get: ``pattern`` is a pattern of EventBridge that should name their
+    sources.
 
-    ``bus`` is its name or ARN. The events come by the doorbell's queue, which keeps them until they are taken. Raises
-    ``ConfigurationError`` for what EventBridge would refuse at first sight.
+    ``bus`` is its name or ARN. The events come through the doorbell's queue, which keeps them until they are handled.
+    Raises ``ConfigurationError`` for what EventBridge would obviously refuse.
 
     >>> EventRule("shop-holdfast", {"source": ["holdfast.shop"], "detail-type": ["OrderPlaced"]}).bus
     'shop-holdfast'
@@ -128,15 +129,15 @@ class EventRule(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not BUS.fullmatch(self.bus):
-            raise ConfigurationError(f"{self.bus!r} names no bus: take its name, or its ARN")
+            raise ConfigurationError(f"{self.bus!r} names no bus: use its name, or its ARN")
         if not self.pattern or not all(_chooses(each) for each in self.pattern.values()):
-            raise ConfigurationError(f"a pattern says with lists which values it is for, and {self.pattern} does not")
+            raise ConfigurationError(f"a pattern must list the values that it accepts, and {self.pattern} does not")
         if len(json.dumps(self.pattern)) > LONGEST_PATTERN:
-            raise ConfigurationError(f"the pattern of a rule is longer than {LONGEST_PATTERN} characters")
+            raise ConfigurationError(f"the pattern of a rule must have at most {LONGEST_PATTERN} characters")
 
     @property
     def digest(self) -> str:
-        """What tells it from others: a rule with another bus is another rule, which takes its place."""
+        """Its identity: a rule for another bus is another rule, which replaces it."""
         return digest_of([self.bus, self.pattern])
 
 
@@ -154,19 +155,19 @@ class Fabric(Struct, frozen=True, kw_only=True):
     """Everything that a home on AWS needs. Raises ``ConfigurationError`` for what AWS would refuse.
 
     prefix            names everything; see ``backends.aws.names``
-    function          the worker; without, there is the data, the queues and the policies, and nobody to work
-    own_table         the table is there already, made by ``create_table`` or another stack
-    own_bucket        a bucket that is there already
-    key_arn           encrypt with this key of KMS, instead of those that AWS keeps for each service
-    stream            the table's stream rings too: at once, for writers who died before they could ring
-    ordered           the ordered queue, a source into actors; an idle one costs a little
-    batch_size        how many messages one invocation takes at most
+    function          the worker; without it there are the data, the queues and the policies, but no worker
+    own_table         the table exists already, created by ``create_table`` or another stack
+    own_bucket        a bucket that exists already
+    key_arn           encrypt with this KMS key, instead of AWS's own keys for each service
+    stream            the table's stream sends wake-ups too: at once, in case a writer died before it could
+    ordered           the ordered queue, which feeds actors; an idle one costs a little
+    batch_size        the most messages per invocation
     batch_window_seconds  how long to wait for more of them
-    most_at_once      how many invocations the doorbell may cause at the same time
-    event_rules       which events of buses come to the consumers of the function
-    alarm_topic_arn   where alarms go; without, they only show
-    tenants           prefixes of ids and keys; of each a policy is made that reads what begins so, and nothing else
-    keep_data         deleting the stack leaves table, bucket and queues of dead letters there
+    most_at_once      the most concurrent invocations for the doorbell
+    event_rules       which events of buses the consumers of the function get
+    alarm_topic_arn   where alarms go; without it they are only shown
+    tenants           prefixes of ids and keys; each gets a policy that reads only what begins with it
+    keep_data         deleting the stack keeps table, bucket and queues of dead letters
 
     >>> Fabric(prefix="shop").visibility_seconds
     360
@@ -190,22 +191,22 @@ class Fabric(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not PREFIX.fullmatch(self.prefix):
             raise ConfigurationError(
-                f"the prefix {self.prefix!r} does not fit the names of AWS: begin with a small letter, and take at "
-                "most 20 small letters, digits and hyphens in all"
+                f"the prefix {self.prefix!r} does not fit the names of AWS: begin with a small letter, and use at "
+                "most 20 small letters, digits and hyphens"
             )
         if self.stream and (self.own_table or self.function is None):
             raise ConfigurationError(
-                "the stream is of a table that is made here, and for a function: leave out own_table (--own-table), "
+                "the stream needs a table of this template, and a function: leave out own_table (--own-table), "
                 "and give the function (--code)"
             )
         if self.event_rules and self.function is None:
             raise ConfigurationError(
-                "rules bring events to a function, and there is none: give it too, or leave them out"
+                "rules bring events to a function, but there is none: give it too, or leave them out"
             )
         for tenant in self.tenants:
             if not TENANT.fullmatch(tenant):
                 raise ConfigurationError(
-                    f"the tenant {tenant!r} is no prefix of ids: write letters, digits, - and _, and / at its end, "
+                    f"the tenant {tenant!r} is not a prefix of ids: write letters, digits, - and _, and / at its end, "
                     "such as acme/"
                 )
         for what, value, least, most in (
@@ -215,7 +216,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
             ("most_at_once", self.most_at_once or 2, 2, 1000),
         ):
             if not least <= value <= most:
-                raise ConfigurationError(f"{what} is between {least} and {most}, not {value}")
+                raise ConfigurationError(f"{what} must be between {least} and {most}, got {value}")
 
     @property
     def timeout_seconds(self) -> int:
@@ -224,7 +225,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
 
     @property
     def visibility_seconds(self) -> int:
-        """How long a message that was received stays hidden: long enough for six tries of the function."""
+        """How long a message that was received stays hidden: long enough for six attempts of the function."""
         return VISIBILITY_PER_TIMEOUT * self.timeout_seconds + self.batch_window_seconds
 
     @property
@@ -248,7 +249,7 @@ def local_code(path: Path) -> LocalCode:
 
 
 def uploaded_code(url: str) -> UploadedCode:
-    """The code at ``s3://bucket/key``. Its key is taken for its digest. Raises ``ConfigurationError``."""
+    """The code at ``s3://bucket/key``. Its key is used as its digest. Raises ``ConfigurationError``."""
     bucket, _, key = url.removeprefix("s3://").partition("/")
     if not bucket or not key:
         raise ConfigurationError(f"{url!r} names no object: write s3://bucket/key")
@@ -256,5 +257,5 @@ def uploaded_code(url: str) -> UploadedCode:
 
 
 def digest_of(value: Any) -> str:
-    """Forty bits of what the value is as JSON: enough to tell versions of one function apart."""
+    """Forty bits of the digest of the value as JSON: enough to distinguish versions of one function."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,9 +1,9 @@
-"""Who may do what: exact actions on exact resources, as policies that roles are given.
+"""The permissions: exact actions on exact resources, as policies for roles.
 
 =========  ==========================================================================================================
-worker     takes messages and does the work
-client     starts, calls, sends, signals and asks; never takes a message off a queue
-reader     looks: dashboards, and people who should change nothing
+worker     receives messages and does the work
+client     starts, calls, sends, signals and reads; never receives a message of a queue
+reader     reads: for dashboards, and for people who should change nothing
 =========  ==========================================================================================================
 """
 
@@ -34,11 +34,11 @@ FOLLOW: Final = (
     "dynamodb:GetShardIterator",
     "dynamodb:ListStreams",
 )
-"""What Lambda asks in the function's name ("IAM policy to allow a Lambda function to access DynamoDB stream records",
-DynamoDB developer guide)."""
+"""What Lambda requests in the function's name ("IAM policy to allow a Lambda function to access DynamoDB stream
+records", DynamoDB developer guide)."""
 
 SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
-"""The first to learn the ARN by which a schedule calls the queue."""
+"""The first finds the ARN by which a schedule calls the queue."""
 
 RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
 ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
@@ -46,10 +46,10 @@ SCHEDULE: Final = ("scheduler:CreateSchedule",)
 """A schedule is made once, and the Scheduler deletes it when it has fired."""
 
 SEAL: Final = ("kms:Decrypt", "kms:GenerateDataKey")
-"""What whoever sends to an encrypted queue, or puts into an encrypted bucket, asks of its key."""
+"""The actions on the key for sending to an encrypted queue, or writing into an encrypted bucket."""
 
 SEAL_ROWS: Final = (*SEAL, "kms:DescribeKey", "kms:Encrypt")
-"""And DynamoDB, in the name of whoever writes ("Authorizing use of your KMS key", DynamoDB developer guide)."""
+"""And those of DynamoDB, in the name of the writer ("Authorizing use of your KMS key", DynamoDB developer guide)."""
 
 BROAD: Final = {
     "BucketPolicy": "refuses whatever anybody does without TLS: a denial must name everybody and everything",
@@ -58,7 +58,7 @@ BROAD: Final = {
     "OrderedPolicy": "the same",
     "OrderedDeadPolicy": "the same",
 }
-"""The resources of the template whose policies say ``*``, and why. There are no others: a test looks."""
+"""The resources of the template whose policies say ``*``, and why. A test checks that there are no others."""
 
 
 def policies(fabric: Fabric) -> Resources:
@@ -106,7 +106,7 @@ def client(fabric: Fabric) -> list[Statement]:
 
 
 def reader(fabric: Fabric) -> list[Statement]:
-    """What somebody may do who looks."""
+    """What a reader may do."""
     queues = [queue_arn(fabric, name, dead=dead) for name in which(fabric) for dead in (False, True)]
     return [
         *_table(fabric, READ),
@@ -118,9 +118,9 @@ def reader(fabric: Fabric) -> list[Statement]:
 
 
 def tenant_reader(fabric: Fabric, tenant: str) -> list[Statement]:
-    """What somebody may do who looks at one tenant's executions and actors ("Using IAM policy conditions for
-    fine-grained access control", DynamoDB developer guide). Scans and indexes go across all tenants, so they are left
-    out; so is the bucket of large values, whose objects are named by their content.
+    """What a reader of one tenant's executions and actors may do ("Using IAM policy conditions for fine-grained access
+    control", DynamoDB developer guide). Scans and indexes cover all tenants, so they are left out; so is the bucket of
+    large values, whose objects are named by their content.
     """
     own = [f"{WORKFLOWS}*{SEPARATOR}{tenant}*", f"{ACTORS}*{SEPARATOR}{tenant}*"]
     condition = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": own}, "Null": {"dynamodb:LeadingKeys": "false"}}
@@ -137,7 +137,7 @@ def allow(sid: str, actions: tuple[str, ...], *resources: Any, condition: dict[s
 
 
 def role(service: str, *, condition: dict[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
-    """A role that a service of AWS may take on."""
+    """A role that a service of AWS may assume."""
     trust: Statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     if condition is not None:
         trust["Condition"] = condition
@@ -146,12 +146,12 @@ def role(service: str, *, condition: dict[str, Any] | None = None, **properties:
 
 
 def inline(name: str, statements: list[Statement]) -> list[dict[str, Any]]:
-    """The ``Policies`` of a role that nobody else shares."""
+    """The ``Policies`` of a role that no other principal shares."""
     return [{"PolicyName": name, "PolicyDocument": {"Version": "2012-10-17", "Statement": statements}}]
 
 
 def scheduler_role(fabric: Fabric) -> Resources:
-    """The role by which the Scheduler rings the doorbell: nothing else, and for schedules of this home only."""
+    """The role by which the Scheduler sends wake-ups: nothing else, and for schedules of this home only."""
     group = arn("scheduler", f"schedule-group/{base(fabric.prefix)}")
     own = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId"), "aws:SourceArn": group}}
     statements = [
@@ -172,7 +172,7 @@ def _table(fabric: Fabric, actions: tuple[str, ...]) -> list[Statement]:
 
 
 def _schedules(fabric: Fabric) -> list[Statement]:
-    """Those of this home's group, each ringing by this home's role and no other."""
+    """Schedules of this home's group, each with this home's role and no other."""
     to_the_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
     schedules = arn("scheduler", f"schedule/{base(fabric.prefix)}/*")
     return [
@@ -182,10 +182,10 @@ def _schedules(fabric: Fabric) -> list[Statement]:
 
 
 def _versions(fabric: Fabric) -> list[Statement]:
-    """Calling old versions of the function, for the executions that are pinned to them.
+    """Invoking old versions of the function, for the executions that are pinned to them.
 
-    Their numbers are made later, hence the star behind the last colon: without a qualifier the function is not meant.
-    Of a function that is made elsewhere whoever makes it says so: here it would refer to what refers to this.
+    Their numbers are assigned later, hence the star behind the last colon: it does not match the function without a
+    qualifier. A function that is created elsewhere gets this there: here the reference would be circular.
     """
     if not isinstance(fabric.function, Function):
         return []

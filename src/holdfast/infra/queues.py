@@ -1,4 +1,4 @@
-"""The doorbell and the ordered source, each with a queue for what could not be taken."""
+"""The doorbell and the ordered source, each with a queue for messages that could not be handled."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from holdfast.infra.intrinsics import Properties, Resources, arn, attribute, ref
 from holdfast.infra.options import Fabric
 
 LONGEST_DAYS_SECONDS: Final = 14 * 86_400
-"""The longest that SQS keeps a message."""
+"""The longest time that SQS keeps a message."""
 
 LOGICAL_IDS: Final = {DOORBELL: "Doorbell", ORDERED: "Ordered"}
 
 RECEIVES: Final = {DOORBELL: 10, ORDERED: 100}
-"""After so many tries a message is set aside. Setting an ordered one aside lets those behind it overtake it, so it has
-many more; both have at least the five that Lambda wants ("Using Lambda with Amazon SQS", developer guide)."""
+"""After this many attempts a message is moved to the dead letters. Later messages then overtake an ordered one, so it
+gets many more; both get at least the five that Lambda requires ("Using Lambda with Amazon SQS", developer guide)."""
 
 
 def which(fabric: Fabric) -> tuple[str, ...]:
-    """The queues that there are."""
+    """The queues."""
     return (DOORBELL, ORDERED) if fabric.ordered else (DOORBELL,)
 
 
@@ -28,7 +28,7 @@ def queues(fabric: Fabric) -> Resources:
     made: Resources = {}
     for name in which(fabric):
         logical_id = LOGICAL_IDS[name]
-        kept = fabric.keep_data and name == ORDERED  # a lost ring is repaired, a lost message is not
+        kept = fabric.keep_data and name == ORDERED  # a lost wake-up is repaired, a lost message is not
         shared = _encryption(fabric) | (_ordering() if name == ORDERED else {})
         made[f"{logical_id}Dead"] = resource(
             "AWS::SQS::Queue",
@@ -66,9 +66,9 @@ def _encryption(fabric: Fabric) -> Properties:
 
 
 def _ordering() -> Properties:
-    """Order within a group, which is an actor, and nothing between groups: so the queue grows with their number.
+    """Order within a group, which is an actor, and none between groups: so the queue scales with their number.
 
-    Senders give each message an id of its own; equal content may well be two messages.
+    Senders give each message an id of its own; equal content may be two messages.
     """
     return {
         "FifoQueue": True,
@@ -87,7 +87,7 @@ def _policy(fabric: Fabric, name: str, logical_id: str, queue: dict[str, Any]) -
 
 
 def _admission(fabric: Fabric, queue: dict[str, Any]) -> dict[str, Any]:
-    """EventBridge may bring what our rules choose, and what it cannot deliver of that."""
+    """EventBridge may send the events of our rules, and those that it cannot deliver."""
     rules = [attribute(f"EventRule{each.digest}", "Arn") for each in fabric.event_rules]
     return {
         "Sid": "TakeEventsOfRules",

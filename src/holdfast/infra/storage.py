@@ -1,4 +1,4 @@
-"""Where data lies: the table, and the bucket of large values."""
+"""The storage: the table, and the bucket of large values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UPLOAD_DAYS: Final = 1
 
 
 def table(fabric: Fabric) -> Resources:
-    """The table, exactly as ``create_table`` makes it, encrypted and guarded against deletion by mistake."""
+    """The table, exactly as ``create_table`` creates it, encrypted and guarded against deletion by mistake."""
     if fabric.own_table:
         return {}
     properties: dict[str, Any] = table_definition(base(fabric.prefix)) | {
@@ -37,7 +37,7 @@ def table_arn(fabric: Fabric) -> dict[str, Any]:
 
 
 def stream_arn(fabric: Fabric) -> dict[str, Any]:
-    """Its stream, for policies; its name is a time that is not known before."""
+    """Its stream, for policies; its name is a time that is not known beforehand."""
     return arn("dynamodb", f"table/{base(fabric.prefix)}/stream/*")
 
 
@@ -52,9 +52,9 @@ def indexes(fabric: Fabric) -> list[str]:
 
 
 def bucket(fabric: Fabric) -> Resources:
-    """The bucket: private, encrypted, reached by TLS only.
+    """The bucket: private, encrypted, accessible by TLS only.
 
-    Versions that were replaced or deleted stay as long as the table can be restored to a time when it named them.
+    Replaced or deleted versions stay as long as the table can be restored to a time when it named them.
     """
     if fabric.own_bucket is not None:
         return {}

@@ -16,9 +16,9 @@ from holdfast.infra.watching import alarms, dashboard, filters
 
 
 def template(fabric: Fabric, resolve: Resolve = lambda value: value) -> dict[str, Any]:
-    """The whole template: ``json.dumps`` of it is what CloudFormation takes.
+    """The whole template: ``json.dumps`` of it is the input of CloudFormation.
 
-    ``resolve`` turns what another tool, such as CDK, has put into the options into what will be deployed. Raises
+    ``resolve`` replaces placeholders of another tool, such as CDK, in the options by the deployed values. Raises
     ``ConfigurationError``.
 
     >>> sorted(template(Fabric(prefix="shop"))["Outputs"])[:3]
@@ -49,7 +49,7 @@ def resources(fabric: Fabric, resolve: Resolve = lambda value: value) -> Resourc
 
 
 def outputs(fabric: Fabric) -> dict[str, Any]:
-    """What others want to know of it."""
+    """The outputs of the stack."""
     found: dict[str, Any] = {
         "HomeUrl": home_url(fabric),
         "Table": base(fabric.prefix),

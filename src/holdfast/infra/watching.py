@@ -1,4 +1,4 @@
-"""What is watched: alarms for what a person must look at, and a dashboard for whoever does."""
+"""Monitoring: alarms for what needs a person, and a dashboard."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from holdfast.infra.queues import LOGICAL_IDS, which
 from holdfast.infra.storage import indexes
 
 LATE_SECONDS: Final = 120
-"""The sweep comes every 60: what is due for twice as long is not being taken."""
+"""The sweep runs every 60: work that is due for twice as long is not being handled."""
 
 OLD_RING_SECONDS: Final = 1800
-"""A ring may lie for fifteen minutes because it was sent with a delay."""
+"""A wake-up may wait for fifteen minutes because it was sent with a delay."""
 
 OLD_MESSAGE_SECONDS: Final = 300
 OLD_RECORD_MS: Final = 60_000
 
 
 class Metric(Struct, frozen=True):
-    """A metric of CloudWatch: whose, which, and of what."""
+    """A metric of CloudWatch: namespace, name and dimensions."""
 
     namespace: str
     name: str
@@ -34,9 +34,9 @@ class Metric(Struct, frozen=True):
 
 
 class Alarm(Struct, frozen=True):
-    """Rings when a metric is at or above ``from_value`` in each period of ``minutes``.
+    """Goes off when a metric is at or above ``from_value`` in each period of ``minutes``.
 
-    ``below``: when it is less than that instead, or nothing is heard.
+    ``below``: when it is less than that instead, or missing.
     """
 
     about: str
@@ -48,7 +48,7 @@ class Alarm(Struct, frozen=True):
 
 
 class Counted(Struct, frozen=True):
-    """An event of telemetry that is counted in the log of the function, and what it means to a person."""
+    """An event of telemetry that is counted in the log of the function, and its meaning for a person."""
 
     event: str
     about: str
@@ -57,23 +57,23 @@ class Counted(Struct, frozen=True):
 
 
 COUNTED: Final = {
-    "Parked": Counted("parked", "A message has failed for good and was set aside: holdfast dlq ls"),
+    "Parked": Counted("parked", "A message has failed for good and was parked: holdfast dlq ls"),
     "Halted": Counted("halted", "An actor has halted at a message that fails for good: holdfast dlq ls"),
-    "EventsUnfit": Counted("event_unfit", "The bus will never take an event, which was set aside: holdfast outbox ls"),
+    "EventsUnfit": Counted("event_unfit", "The bus will never accept an event: see holdfast outbox ls"),
     # It is tried less and less often, at last every five minutes.
     "BusFailed": Counted(
-        "bus_failed", "The bus takes no events again and again; look into the log", minutes=20, period_minutes=10
+        "bus_failed", "The bus refuses events again and again; see the log", minutes=20, period_minutes=10
     ),
-    "TurnsFailed": Counted("turn_failed", "Turns fail again and again; look into the log", minutes=3),
+    "TurnsFailed": Counted("turn_failed", "Turns fail again and again; see the log", minutes=3),
 }
 """The metrics that are counted in the log, by their names."""
 
 ADDED: Final = (metrics.TAKEN_OVER, metrics.FENCED, metrics.RINGS_FAILED)
-"""What lines of metrics tell of workers and functions, for the dashboard."""
+"""The metrics of workers and functions in the log, for the dashboard."""
 
 
 def alarms(fabric: Fabric) -> Resources:
-    """One alarm for each thing that does not mend itself, or should have."""
+    """One alarm for each condition that does not repair itself, or should have."""
     return {f"{name}Alarm": _alarm(fabric, alarm) for name, alarm in _alarms(fabric).items()}
 
 
@@ -87,7 +87,7 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
         old = OLD_RING_SECONDS if queue == names.DOORBELL else OLD_MESSAGE_SECONDS
         dead = _queue(fabric, queue, "ApproximateNumberOfMessagesVisible", dead=True)
         age = _queue(fabric, queue, "ApproximateAgeOfOldestMessage")
-        found[f"{logical_id}Dead"] = Alarm(f"The {queue} queue has dead letters: look at them, then redrive", dead)
+        found[f"{logical_id}Dead"] = Alarm(f"The {queue} queue has dead letters: inspect them, then redrive", dead)
         found[f"{logical_id}Old"] = Alarm(f"The {queue} queue is not being emptied", age, from_value=old, minutes=3)
     if fabric.function is None:
         return found
@@ -103,7 +103,7 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
         found[name] = Alarm(of.about, metric, minutes=of.minutes, period_minutes=of.period_minutes)
     return found | {
         "Late": Alarm(
-            "Something is due and nobody takes it",
+            "Work is due and is not being done",
             own_metric(fabric, metrics.OLDEST_DUE_SECONDS),
             from_value=LATE_SECONDS,
             minutes=3,
@@ -124,12 +124,12 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
 
 
 def own_metric(fabric: Fabric, name: str) -> Metric:
-    """A state that sweeps tell of, in the log of whatever function it is."""
+    """A state that sweeps report, in the log of any function."""
     return Metric(names.metrics(fabric.prefix), name, {}, "Maximum")
 
 
 def _added(fabric: Fabric, name: str) -> Metric:
-    """What has happened, added up over all lines."""
+    """Counted events, summed over all lines."""
     return Metric(names.metrics(fabric.prefix), name, {})
 
 
@@ -141,7 +141,7 @@ def counted(fabric: Fabric) -> dict[str, Metric]:
 
 
 def filters(fabric: Fabric) -> Resources:
-    """What counts them: the lines that ``holdfast.telemetry`` writes."""
+    """The filters that count them, in the lines of ``holdfast.telemetry``."""
     return {
         f"{name}Filter": resource(
             "AWS::Logs::MetricFilter",
@@ -172,7 +172,7 @@ def _table(fabric: Fabric, name: str, *, index: str | None = None) -> Metric:
 
 
 def _throttles(fabric: Fabric) -> dict[str, Metric]:
-    """Of the table and of each index: an index that turns a write away turns away the write of the table."""
+    """Of the table and of each index: an index that turns a write away turns the table's write away too."""
     of_indexes = {
         f"Index{index.title()}": _table(fabric, "WriteThrottleEvents", index=index) for index in indexes(fabric)
     }
@@ -209,11 +209,11 @@ WIDTH: Final = 12
 HEIGHT: Final = 6
 
 HERE: Final = "(this region)"
-"""Stands for the region until CloudFormation knows it."""
+"""Replaces the region until CloudFormation knows it."""
 
 
 def dashboard(fabric: Fabric) -> Resources:
-    """One page: is anything late, does anything fail, what is it doing, what does it cost."""
+    """One page: delays, failures, activity and cost."""
     charts: list[tuple[str, tuple[Metric, ...]]] = [
         ("How late (seconds)", (own_metric(fabric, metrics.OLDEST_DUE_SECONDS), *_ages(fabric))),
         (

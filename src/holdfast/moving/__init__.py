@@ -1,13 +1,13 @@
-"""Moving house: everything of one home into a file, and from there into another, while nothing runs on either.
+"""Moving house: all of one home into a file, and from there into another, while nothing runs on either.
 
 ``records``    the file: lines of JSON, with a version in the first and a checksum in the last
 ``writing``    such a file
-``reading``    one, and whether it is whole
-``inventory``  everything a home holds, and whether it holds still
-``progress``   how far a move is
+``reading``    such a file, and the check that it is complete
+``inventory``  all items of a home, and whether it is at rest
+``progress``   the progress of a move
 ``export``     from a home into a file
 ``importing``  from a file into an empty home
-``sealing``    everything a home holds, sealed anew where it is
+``sealing``    all items of a home, sealed again in place
 """
 
 from __future__ import annotations

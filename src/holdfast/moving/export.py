@@ -35,22 +35,22 @@ ITEMS_PER_BREATH: Final = 500
 async def export_home(
     home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold, envelope: Envelope | None = None
 ) -> Moved:
-    """Write everything that ``home`` holds into a new file, and answer how much that was. The home stays as it is.
+    """Write all of ``home`` into a new file, and return the counts. The home stays as it is.
 
-    Everything is carried as it is: executions, actors, timers, messages, events that wait, what the state patterns
-    keep, and the blobs they refer to. Epochs stay, so that they never go backwards (G3); the leases of the dead end, so
-    that a worker on the new home takes over as from any dead process. The salt of the home goes along: what is
-    open keeps its keys (G10).
+    Everything is carried unchanged: executions, actors, timers, messages, waiting events, the data of the state
+    patterns, and the blobs to which they refer. Epochs stay, so that they never go backwards (G3). The leases of dead
+    processes end, so that a worker on the new home takes over as from any dead process. The salt of the home is carried
+    too: open executions keep their keys (G10).
 
     Raises ``InvalidState`` if another process has the home open, or holds a lease and may be alive, and if the home
-    changed meanwhile; then there is no file. A blob that is missing or damaged is named in ``left_behind``, and so is
-    what lies in the same place and is not Holdfast's. ``tell`` hears how far it is. With an ``envelope``, such as
-    ``app.envelope``, the whole file is sealed.
+    changed meanwhile; then there is no file. ``left_behind`` names blobs that are missing or damaged, and data in the
+    same place that are not Holdfast's. ``tell`` gets the progress. With an ``envelope``, such as ``app.envelope``, the
+    whole file is sealed.
     """
     clock = clock or SystemClock()
     check_nobody_is_there(home)
     if await home.store.get(IMPORT_PARTITION, HEAD) is not None:
-        raise InvalidState(f"an import into {home.url} was interrupted: repeat it, before anything is exported")
+        raise InvalidState(f"an import into {home.url} was interrupted: repeat it before you export")
     now_ms = clock.now_ms()
     with RecordWriter(path, envelope) as writer:
         writer.begin(Header(FORMAT, home.url, now_ms, home.salt or await kept_salt(home.store)))
@@ -63,7 +63,7 @@ async def export_home(
             progress.note(taken.items)
         check_nobody_is_there(home)
         counts = taken.stock(export.blobs).counts
-        found = await take_stock(home, Progress(tell, "looked at again", counts.items))
+        found = await take_stock(home, Progress(tell, "checked again", counts.items))
         if not found.is_same(taken.stock(), clock.now_ms()):
             raise InvalidState(
                 f"{home.url} was changed while it was exported, so no file was written. Stop every worker and client "
@@ -74,7 +74,7 @@ async def export_home(
 
 
 class _Export:
-    """Items on their way into the file, each behind the blob it refers to."""
+    """Items on their way into the file, each behind the blob to which it refers."""
 
     def __init__(self, home: Home, writer: RecordWriter, now_ms: int) -> None:
         self.left_behind: list[str] = []
@@ -99,7 +99,7 @@ class _Export:
         try:
             return kept_in(item.body) or reference_in(item.body)
         except StoreUnusable as error:
-            self.left_behind.append(f"{error} ({item.partition!r} / {item.sort!r} is carried as it is)")
+            self.left_behind.append(f"{error} ({item.partition!r} / {item.sort!r} is carried unchanged)")
             return None
 
     async def _blob(self, reference: Reference, item: Item) -> None:
@@ -108,7 +108,7 @@ class _Export:
             self.left_behind.append(f"blob {reference.digest} of {item.partition!r}: the home has no place for blobs")
             return
         try:
-            if not await _is_sealed(reference, blobs):  # else only its owner's key can tell whether it is whole
+            if not await _is_sealed(reference, blobs):  # else only its owner's key can verify it
                 async for _ in stream(reference, blobs):
                     pass
         except StoreUnusable as error:
@@ -131,9 +131,9 @@ async def _is_sealed(reference: Reference, blobs: Blobs) -> bool:
 
 
 def _let_go(item: Item, now_ms: int) -> Item:
-    """The item with its lease, if there is one, at an end.
+    """The item, with its lease ended if it has one.
 
-    It keeps its owner's name: to take over from somebody is not the same as to find something free (DESIGN idea 5).
+    It keeps its owner's name: a takeover is not the same as a claim of a free entity (DESIGN idea 5).
     """
     if item.lease_until is None or item.lease_until < now_ms:
         return item

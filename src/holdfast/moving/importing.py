@@ -31,7 +31,7 @@ from holdfast.ports import Home
 IMPORTING: Final = "IMPORTING"
 
 BATCH_ITEMS: Final = 200
-"""So many items are written side by side."""
+"""How many items are written concurrently."""
 
 BATCH_BYTES: Final = 8 * 2**20
 
@@ -39,23 +39,24 @@ BATCH_BYTES: Final = 8 * 2**20
 async def import_home(
     home: Home, path: Path, clock: Clock | None = None, tell: Tell = untold, envelope: Envelope | None = None
 ) -> Moved:
-    """Write everything of a file that ``export_home`` made into ``home``, and answer how much that was.
+    """Write a file of ``export_home`` into ``home``, and return the counts.
 
-    The file is read and checked as a whole before anything is written. Every item is written only where nothing is, so
-    an import that was interrupted is repeated, with the same file; until it is done, nothing may work on the home. The
-    home takes over the salt of the one that was exported, so that what is open keeps its keys (G10).
+    The whole file is read and checked before anything is written. Every item is written only if it does not exist, so
+    an interrupted import is repeated with the same file; until it has finished, nothing may work on the home. The home
+    takes over the salt of the exported one, so that open executions keep their keys (G10).
 
-    Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, or holds what this home cannot;
-    and ``InvalidState`` for a home that is not empty, that somebody has open, or that somebody else writes to
-    meanwhile. ``tell`` hears how far it is. A home that holds what the file does already is left as it is. A file that
-    is sealed needs the ``envelope`` of the app that exported it, ``app.envelope``.
+    Raises ``InvalidInput`` for a file that is damaged, cut off or of another version, or has items that this home
+    cannot store; and ``InvalidState`` for a home that is not empty, that another process has open or writes to
+    meanwhile.
+    ``tell`` gets the progress. A home that already has the file's content is left as it is. A sealed file needs the
+    ``envelope`` of the app that exported it, ``app.envelope``.
     """
     clock = clock or SystemClock()
     file = Filed(path, envelope)
     end = file.verify(inventory_of(home).check_fits)
     if end.counts.blobs and home.blobs is None:
         raise ConfigurationError(
-            f"the file has {end.counts.blobs} blobs, and the home {home.url} no place for them. On AWS name a bucket: "
+            f"the file has {end.counts.blobs} blobs, but {home.url} has no place for them. On AWS name a bucket: "
             "?bucket=… in its URL"
         )
     check_nobody_is_there(home)
@@ -63,12 +64,12 @@ async def import_home(
         return Moved(end.counts)
     await _begin(home, end)
     carried = await _Import(home, file, clock).run(Progress(tell, "imported", end.counts.items))
-    found = await take_stock(home, Progress(tell, "looked at again", end.counts.items))
+    found = await take_stock(home, Progress(tell, "checked again", end.counts.items))
     if not found.is_same(carried, clock.now_ms()):
         raise InvalidState(
-            f"{home.url} holds {found.counts.items:,} items in {found.counts.partitions:,} partitions, and the file "
-            f"{end.counts.items:,} in {end.counts.partitions:,}, and they are not the same: somebody else wrote to it. "
-            "Do not use it; import into another, with nothing at work on it"
+            f"{home.url} has {found.counts.items:,} items in {found.counts.partitions:,} partitions, and the file "
+            f"{end.counts.items:,} in {end.counts.partitions:,}, and they differ: another process wrote to it. "
+            "Do not use it; import into another home, with nothing at work on it"
         )
     if salt := file.header().salt:
         await inventory_of(home).adopt(salt)
@@ -86,7 +87,7 @@ class _Import:
         self._pieces: list[bytes] = []
 
     async def run(self, progress: Progress) -> Stock:
-        """Write all of it; answers what there is now, unless somebody else writes there too."""
+        """Write all of it; returns what the home has then, unless another process writes there too."""
         taker = StockTaker()
         for batch in _batches(self._file):
             blobs = [blob for record in batch if isinstance(record, BlobPiece) and (blob := self._whole(record))]
@@ -112,9 +113,9 @@ class _Import:
 
 
 async def _is_done(home: Home, file: Filed, clock: Clock) -> bool:
-    """Whether the home holds what the file does: the last answer of an import before was lost.
+    """Whether the home has the file's content: the last answer of an earlier import was lost.
 
-    Raises ``InvalidState`` for one that holds something else, and is not marked as being imported into.
+    Raises ``InvalidState`` for a home that has other content, and is not marked as being imported into.
     """
     if await home.store.get(IMPORT_PARTITION, HEAD) is not None:
         return False
@@ -127,7 +128,7 @@ async def _is_done(home: Home, file: Filed, clock: Clock) -> bool:
     found = await take_stock(home, Progress(untold, ""), at_most=filed.items)
     if found.is_same(filed.stock(), clock.now_ms()):
         return True
-    raise InvalidState(f"{home.url} is not empty: it holds {first!r}. Import into a home that nothing has worked on")
+    raise InvalidState(f"{home.url} is not empty: it has {first!r}. Import into a new home")
 
 
 async def _first_partition(home: Home) -> str | None:
@@ -158,8 +159,8 @@ async def _store(home: Home, item: Item) -> None:
         await write_for_caller(home.store, Put(item, ABSENT), ours=lambda there: there == item)
     except Refused as refused:
         raise InvalidState(
-            f"{item.partition!r} / {item.sort!r} in {home.url} is not what the file says: something has worked on the "
-            "home before the import was done. Import into another home, with nothing at work on it"
+            f"{item.partition!r} / {item.sort!r} in {home.url} differs from the file: a process worked on it before "
+            "the import had finished. Import into another home, with nothing at work on it"
         ) from refused
 
 

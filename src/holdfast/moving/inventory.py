@@ -1,4 +1,4 @@
-"""Everything a home holds, one partition after the other; and whether anybody is at work on it."""
+"""All items of a home, one partition after the other; and whether a process is at work on it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from holdfast.moving.records import Counts
 from holdfast.ports import SALT_PARTITION, Home, Inventory, Page
 
 IMPORT_PARTITION: Final = "import#"
-"""Its head is there while an import is under way; its body is the checksum of the file."""
+"""Its head exists while an import is under way; its body is the checksum of the file."""
 
 NAMED: Final = 5
-"""So many of what is in the way are named in an error."""
+"""How many obstacles an error names."""
 
 READ_AHEAD: Final = 16
-"""So many partitions are asked for at once, because elsewhere a question is a journey."""
+"""How many partitions are read at once, because each read may be a round trip."""
 
 MINUTE_MS: Final = 60_000
 
 
 class Stock(Struct, frozen=True):
-    """How much a home holds, and a fingerprint of it, in whatever order it was met: a sum of the items' own.
+    """How much a home holds, and a fingerprint of it, independent of the order: a sum over the items.
 
-    Items that expire are summed up by the minute in which they do (``fading``), because a store may delete them at any
-    time after that.
+    Expiring items are summed by the minute of their expiry (``fading``), because a store may delete them at any time
+    after that.
     """
 
     counts: Counts
@@ -42,22 +42,22 @@ class Stock(Struct, frozen=True):
     fading: dict[int, int]
 
     def is_same(self, other: Stock, now_ms: int) -> bool:
-        """Whether both are of the same items, those left aside that have expired by now."""
+        """Whether both are of the same items, apart from those that have expired by now."""
         mine, theirs = ({t: s for t, s in each.fading.items() if t > now_ms // MINUTE_MS} for each in (self, other))
         return self.lasting == other.lasting and mine == theirs
 
 
 def inventory_of(home: Home) -> Inventory:
-    """The list of what a home holds. Raises ``ConfigurationError`` where there is none."""
+    """The inventory of a home. Raises ``ConfigurationError`` where there is none."""
     if home.inventory is None:
-        raise ConfigurationError(f"the home {home.url} cannot list everything it holds, so it cannot be moved yet")
+        raise ConfigurationError(f"the home {home.url} cannot list all its items, so it cannot be moved yet")
     return home.inventory
 
 
 async def everything(home: Home) -> AsyncGenerator[Item]:
     """All items, as they are stored, a partition at a time, oldest first where the home knows the order.
 
-    The salt, where it is an item, is not one of them: each home has had one before it is moved into.
+    The salt, where it is an item, is not among them: each home has its own before the import.
     """
     inventory, cursor = inventory_of(home), None
     while True:
@@ -99,7 +99,7 @@ async def _page(home: Home, partition: str, after: str | None) -> Page:
 
 
 class StockTaker:
-    """Takes stock of items as they pass. Blobs are counted by whoever moves them."""
+    """Counts items as they pass. The code that moves blobs counts those."""
 
     def __init__(self) -> None:
         self._partition: str | None = None
@@ -129,7 +129,7 @@ class StockTaker:
 
 
 async def take_stock(home: Home, progress: Progress, *, at_most: int | None = None) -> Stock:
-    """What a home holds now, unfinished imports left out; not much more than ``at_most`` items are looked at."""
+    """What a home has now, without unfinished imports; not much more than ``at_most`` items are read."""
     taker, found = StockTaker(), everything(home)
     async with aclosing(found):
         async for item in found:
@@ -152,11 +152,11 @@ def check_nobody_is_there(home: Home) -> None:
 
 
 def check_not_held(home: Home, item: Item, now_ms: int) -> None:
-    """Raise ``InvalidState`` that says who, if somebody who may be alive holds this item."""
+    """Raise ``InvalidState``, which names the owner, if an owner that may be alive holds this item."""
     if item.owner is None or item.lease_until is None:
         return
     if item.lease_until > now_ms and home.doorbell.alive(item.owner):
         raise InvalidState(
-            f"{item.partition!r} is held by {item.owner}, for another {(item.lease_until - now_ms) / 1000:.1f} s. Stop "
-            "every worker and client first; if it is dead, wait until then"
+            f"{item.partition!r} is leased to {item.owner}, for {(item.lease_until - now_ms) / 1000:.1f} s more. Stop "
+            "every worker and client first; if the owner is dead, wait until then"
         )

@@ -1,4 +1,4 @@
-"""How far a move is, for whoever waits for it."""
+"""The progress of a move."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from msgspec import Struct
 
 EVERY: Final = 1000
-"""After so many items it is told."""
+"""The progress is reported each time after this many items."""
 
 
 class Step(Struct, frozen=True):
-    """What is being done, and how many items have been dealt with, of so many if that is known."""
+    """The present activity, and how many items are done, of how many if that is known."""
 
     doing: str
     items: int
@@ -23,7 +23,7 @@ Tell = Callable[[Step], object]
 
 
 class Progress:
-    """Tells of one part of a move."""
+    """Reports the progress of one part of a move."""
 
     def __init__(self, tell: Tell, doing: str, of: int | None = None) -> None:
         self._tell = tell
@@ -31,10 +31,10 @@ class Progress:
         self._of = of
 
     def note(self, items: int) -> None:
-        """So many by now."""
+        """The number done by now."""
         if items % EVERY == 0:
             self._tell(Step(self._doing, items, self._of))
 
 
 def untold(_step: Step) -> None:
-    """Nobody waits."""
+    """Report nothing."""

@@ -1,4 +1,4 @@
-"""Reading the file of an export, and finding out whether it is whole."""
+"""Reading the file of an export, and checking that it is complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holdfast.moving.records import (
 )
 
 LONGEST_LINE_BYTES: Final = 256 * 2**20
-"""A longer line is no record of ours; it would only fill the memory."""
+"""A longer line is not one of our records; it would only fill the memory."""
 
 
 class Filed(Struct, frozen=True):
@@ -42,9 +42,9 @@ class Filed(Struct, frozen=True):
     def records(self) -> Iterator[Record]:
         """Its records, each checked by itself; the last is the end. See ``verify`` for the whole.
 
-        Raises ``InvalidInput`` for what is no record, for a version that this release does not know, for a file that
-        ends too soon or goes on after its end, and for one that is sealed and does not open; ``StoreUnusable`` for one
-        that is not sealed if the envelope takes nothing else.
+        Raises ``InvalidInput`` for a line that is not a record, for a version that this release does not know, for a
+        file that ends too soon or continues after its end, and for a sealed one that does not open; ``StoreUnusable``
+        for one that is not sealed if the envelope accepts only sealed ones.
         """
         sha256, counts = hashlib.sha256(), Counts()
         seen: str | None = None
@@ -73,8 +73,8 @@ class Filed(Struct, frozen=True):
             )
 
     def verify(self, check: Callable[[Item], object] = lambda _item: None) -> End:
-        """Read the file from its first byte to its last, and answer its end. Raises ``InvalidInput`` if it is damaged,
-        and whatever ``check`` raises of an item.
+        """Read the file from its first byte to its last, and return its end. Raises ``InvalidInput`` if it is damaged,
+        and whatever ``check`` raises for an item.
         """
         last: Record | None = None
         for record in self.records():
@@ -85,13 +85,13 @@ class Filed(Struct, frozen=True):
         return last
 
     def header(self) -> Header:
-        """What the file is. Raises ``InvalidInput`` if it is none of ours."""
+        """The header of the file. Raises ``InvalidInput`` if it is not one of ours."""
         first = next(self.records())
         assert isinstance(first, Header)  # else it was refused
         return first
 
     def _numbered(self) -> Iterator[tuple[int, bytes, Record | None]]:
-        """Each line with its number and its record. The first line of a sealed file only says that it is one."""
+        """Each line with its number and its record. The first line of a sealed file only says that it is sealed."""
         header: Header | None = None
         for number, line in _lines(self.path):
             record = self._record(number, line, header)
@@ -133,7 +133,7 @@ class Filed(Struct, frozen=True):
 
     def _damaged(self, number: int, why: str) -> InvalidInput:
         return InvalidInput(
-            f"{self.path} is damaged, or no export of Holdfast: line {number}: {why}. Copy or export it again"
+            f"{self.path} is damaged, or not an export of Holdfast: line {number}: {why}. Copy or export it again"
         )
 
 

@@ -1,14 +1,14 @@
-"""The file: one record a line, as JSON. The first says what it is, the last how much there is, and its checksum.
+"""The file: one record a line, as JSON. The first describes the file, the last has the counts and the checksum.
 
     {"kind":"header","format":1,"home":"sqlite:///shop.db","exported_at":1767225600000}
     {"kind":"blob","digest":"9f86…","data":"…","last":true}
     {"kind":"item","partition":"wf#checkout#order-17","sort":"@",…,"body":"…"}
     {"kind":"end","counts":{"partitions":1,"items":1,"blobs":1},"sha256":"…"}
 
-Bytes are in base64. A blob comes before the first item that refers to it, in pieces. What is in a file was meant for
-one home, secrets and callbacks included: it is readable by its owner alone.
+Bytes are in base64. A blob comes before the first item that refers to it, in pieces. The content of a file was meant
+for one home, secrets and callbacks included: it is readable by its owner alone.
 
-A file that is sealed (format 2) begins with a header that says so, and how it is called; every further line is one of
+A sealed file (format 2) begins with a header that says so and has the file's name; every further line is one of
 these records, sealed for this file and its place in it:
 
     {"kind":"header","format":2,"home":"sqlite:///shop.db","exported_at":1767225600000,"sealed":"0af1…"}
@@ -25,10 +25,10 @@ from msgspec import Struct
 from holdfast.items import HEAD, Item
 
 FORMAT: Final = 1
-"""Raised when a reader of today could not read, or would misread, what is written then."""
+"""Raised when a reader of today could not read, or would misread, a later file."""
 
 SEALED_FORMAT: Final = 2
-"""That of a file that is sealed."""
+"""The format of a sealed file."""
 
 PIECE_BYTES: Final = 1024 * 1024
 
@@ -42,15 +42,15 @@ class Counts(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """What was moved, and what was not: one line for each thing that was left behind."""
+    """What was moved, and what was not: one line for each item that was left behind."""
 
     counts: Counts
     left_behind: tuple[str, ...] = ()
 
 
 class Header(Struct, frozen=True, tag_field="kind", tag="header"):
-    """What the file is. ``exported_at`` is in milliseconds; ``home`` is for people. ``salt`` is that of the home, if it
-    had one; ``sealed`` the name for which everything behind the header is sealed, if it is.
+    """The description of the file. ``exported_at`` is in milliseconds; ``home`` is for people. ``salt`` is the home's,
+    if it had one; ``sealed`` is the name for which everything behind the header is sealed, if it is.
     """
 
     format: int
@@ -119,5 +119,5 @@ def decode(line: bytes) -> Record:
 
 
 def place_in_file(sealed: str, line: int) -> str:
-    """For which place a record is sealed: its line in the file of this name."""
+    """The place for which a record is sealed: its line in the file of this name."""
     return f"\nexport\n{sealed}\n{line}"

@@ -1,4 +1,4 @@
-"""Sealing everything that a home holds already: what is from before the seal, and what an older key has sealed."""
+"""Sealing the existing items of a home: those from before the seal, and those that an older key has sealed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from holdfast.references import Reference, keeper, kept_in, reference_in
 
 
 async def seal_home(home: Home, envelope: Envelope, clock: Clock | None = None, tell: Tell = untold) -> Moved:
-    """Seal every value of ``home``, and answer how much was written anew. It may be repeated, and is the same then.
+    """Seal every value of ``home``, and return how much was written. It may be repeated, with the same result.
 
-    The first key of the seal seals, whatever key did before; but blobs of a user's own that are sealed stay as they
-    are. What does not open, or is missing, is named in ``left_behind`` and stays as it is. Raises ``InvalidState`` if
-    another process has the home open, or holds a lease and may be alive, and if it changes meanwhile. ``tell`` hears
-    how far it is. Bytes that are not used any more may stay in the store's files for a while: an export leaves them
-    behind.
+    The first key of the seal is used, whatever key was used before; but sealed blobs of the user stay as they are.
+    ``left_behind`` names what does not open, or is missing; it stays as it is. Raises ``InvalidState`` if another
+    process has the home open, or holds a lease and may be alive, and if the home changes meanwhile. ``tell`` gets the
+    progress. Bytes that are not used any more may stay in the store's files for a while: an export leaves them behind.
     """
     clock = clock or SystemClock()
     check_nobody_is_there(home)
@@ -49,7 +48,7 @@ class _Sealing:
         self._clock = clock
 
     async def item(self, item: Item) -> None:
-        """Write what an item holds anew."""
+        """Write the values of an item again."""
         if not item.body:
             return
         try:
@@ -68,7 +67,7 @@ class _Sealing:
 
     async def _body(self, item: Item) -> bytes:
         kept = kept_in(item.body)
-        if kept is None and item.partition.startswith(PARTITION_PREFIX):  # as an earlier release has kept it
+        if kept is None and item.partition.startswith(PARTITION_PREFIX):  # as an earlier release stored it
             kept = reference_in(item.body)
         if kept is not None:
             return await self._kept(item, kept)
@@ -78,7 +77,7 @@ class _Sealing:
         return whole.body
 
     async def _kept(self, item: Item, kept: Reference) -> bytes:
-        """A blob of a user's own, whose digest is in the key of what keeps it."""
+        """A blob of the user, whose digest is in the key of the item that refers to it."""
         blobs, digest = self._home.blobs, item.partition.removeprefix(PARTITION_PREFIX)
         data = b"" if blobs is None else b"".join([piece async for piece in blobs.read(digest)])
         if blobs is None or not data:

@@ -29,11 +29,11 @@ from holdfast.moving.records import (
 
 
 class RecordWriter:
-    """Writes a file that nobody sees before it is whole: ``with RecordWriter(path) as writer``. With an ``envelope``
-    all of it is sealed but what the file is.
+    """Writes a file that is invisible before it is complete: ``with RecordWriter(path) as writer``. With an
+    ``envelope`` all of it except the header is sealed.
 
-    It takes no file for its own that somebody else has put there, nor one behind a link. Raises ``InvalidState`` if the
-    file is there, and ``InvalidInput`` if it cannot be made or written. Left without ``finish``, nothing stays.
+    It uses no file that another process has put there, nor one behind a link. Raises ``InvalidState`` if the file
+    exists, and ``InvalidInput`` if it cannot be created or written. Without ``finish`` nothing stays.
     """
 
     def __init__(self, path: Path, envelope: Envelope | None = None) -> None:
@@ -55,7 +55,7 @@ class RecordWriter:
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # what is left in its buffer belongs to a file that is thrown away, or is written
+        with suppress(OSError):  # the rest of its buffer belongs to a file that is discarded, or is written
             self._file.close()
         with suppress(FileNotFoundError):
             self._part.unlink()
@@ -100,7 +100,7 @@ class RecordWriter:
             self._file.write(line)
 
     def _is_there(self) -> InvalidState:
-        return InvalidState(f"{self._path} is there already; name another file, or remove it")
+        return InvalidState(f"{self._path} exists already; name another file, or remove it")
 
     @contextmanager
     def _writing(self) -> Generator[None]:
@@ -108,6 +108,6 @@ class RecordWriter:
             yield
         except OSError as error:
             raise InvalidInput(
-                f"{self._path} cannot be written: {error.strerror or error}. Name a file in a folder that is there, "
+                f"{self._path} cannot be written: {error.strerror or error}. Name a file in a folder that exists, "
                 "that can be written and has room, and export again"
             ) from error

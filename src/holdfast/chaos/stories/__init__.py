@@ -1,4 +1,4 @@
-"""The eight stories. Each lets one thing go wrong in real processes, and says what happened."""
+"""The eight stories. Each lets one thing go wrong in real processes, and reports what happened."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STORIES: Final = (
     ),
     Story(
         name="redrive-after-a-manual-fix",
-        about="An event fails after the charge and is parked. A person mends the cause; nobody is charged twice.",
+        about="An event fails after the charge and is parked. A person fixes the cause; no customer is charged twice.",
         play=redrive_after_a_manual_fix,
     ),
     Story(

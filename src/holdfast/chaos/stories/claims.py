@@ -1,4 +1,4 @@
-"""Workers that die, hang or come back while an event is in their hands."""
+"""Workers that die, hang or come back while they hold an event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SHORT_LEASE_MS: Final = 1_200
 
 
 async def stuck_claim(stage: Stage) -> None:
-    """Once the death of the first worker is noticed, and once it only hangs, which nobody can tell from being slow."""
+    """Once the death of the first worker is noticed, and once it only hangs, which cannot be distinguished from being
+    slow.
+    """
     await _take_over(stage, dies=True)
     await _take_over(stage, dies=False)
 
@@ -71,7 +73,7 @@ async def crash_between_effect_and_mark(stage: Stage) -> None:
 
 
 async def zombie_after_a_pause(stage: Stage) -> None:
-    """The first worker has charged and is stopped for longer than its lease. Then it wants to note that."""
+    """The first worker has charged and is stopped for longer than its lease. Then it tries to record that."""
     first = await stage.worker(_fault(stage, Point.COMMIT, "before", "stop"), lease_ms=SHORT_LEASE_MS)
     await stage.publish(ORDERS)
     struck = await stage.stopped(first, "when it has charged and not noted it")
@@ -92,7 +94,7 @@ async def zombie_after_a_pause(stage: Stage) -> None:
 
 
 def _fault(stage: Stage, point: Point, moment: Moment, action: Action) -> Fault:
-    """It happens to one of the orders, which one is left to chance."""
+    """A fault at one of the orders, chosen at random."""
     number = stage.random.randint(1, ORDERS)
     return Fault(at=(point,), moment=moment, action=action, number=number)
 

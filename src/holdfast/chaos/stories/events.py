@@ -1,4 +1,4 @@
-"""Events that are delivered twice, fail, or kill whoever handles them."""
+"""Events that are delivered twice, fail, or kill their worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.crew.ledger import ACCEPTED, REPEAT
 
 ORDERS: Final = 3
 MOST_DEATHS: Final = 2 * DEATHS_PER_ATTEMPT
-"""A message that has killed so many workers was not found."""
+"""A message that has killed this many workers was not found."""
 
 
 async def crash_between_publish_and_mark(stage: Stage) -> None:
@@ -28,7 +28,7 @@ async def crash_between_publish_and_mark(stage: Stage) -> None:
 
 
 async def _die_between(stage: Stage) -> None:
-    # After whichever of the two comes first: if it were the mark, the events would be gone.
+    # After the first of the two: if it were the mark, the events would be gone.
     fault = Fault(at=(Point.DELIVERY, Point.MARK), moment="after", action="kill")
     first = await stage.worker(fault)
     await stage.publish(ORDERS)
@@ -86,7 +86,7 @@ async def duplicate_delivery(stage: Stage) -> None:
 
 
 async def redrive_after_a_manual_fix(stage: Stage) -> None:
-    """The first of an actor's events fails; those behind it do not wait for the person who mends it."""
+    """The first of an actor's events fails; those behind it do not wait for its repair."""
     customer = "Gwen"
     broken, *others = [stage.new_order(customer), *(stage.new_order() for _ in range(ORDERS - 1))]
     first = await stage.worker()
@@ -145,7 +145,7 @@ async def poison_message(stage: Stage) -> None:
 
 
 async def _parks(worker: Worker) -> bool:
-    """Whether a worker parks something, or ends before."""
+    """Whether a worker parks a message before it ends."""
     try:
         await worker.heard(lambda said: said.get("event") == "parked")
     except hf.ConfigurationError:
