@@ -123,7 +123,7 @@ async def test_one_that_is_stored_anew_while_it_is_read_is_never_mixed(open_blob
     pieces = blobs.read(digest)
     assert len(await anext(pieces)) == PIECE_BYTES
     await put(blobs, data, tomorrow() + KEPT_MS)
-    with pytest.raises(StoreUnavailable, match="stored anew"):
+    with pytest.raises(StoreUnavailable, match="stored again"):
         await anext(pieces)
     blobs.close()
 

@@ -193,7 +193,7 @@ async def test_a_lease_that_somebody_may_hold_is_in_the_way(place: Table, tmp_pa
     clock = Clock()
     async with opened(place) as home:
         await home.store.write(Put(Item("p", owner="env-17", lease_until=clock.ms + 5_000, epoch=4)))
-        with pytest.raises(InvalidState, match=r"'p' is held by env-17, for another 5\.0 s"):
+        with pytest.raises(InvalidState, match=r"'p' is leased to env-17, for 5\.0 s"):
             await export_home(home, tmp_path / "one", clock)
     assert not list(tmp_path.iterdir())
 

@@ -34,7 +34,7 @@ class Connection:
         except ValueError:
             # The URL parser's message may quote the password.
             raise ConfigurationError(
-                f"{told_url(url)!r} is not the URL of a Redis; write redis://host:6379/0"
+                f"{told_url(url)!r} names no Redis; write redis://host:6379/0"
             ) from None
 
     def script(self, text: str) -> AsyncScript:
