@@ -24,6 +24,8 @@ PLACES = {
     "key": "k",
     "method": "total",
     "event": "Placed",
+    "place": "p",
+    "message": "m",
     "token": "hf1.x.y",
 }
 
@@ -63,7 +65,12 @@ def test_only_callbacks_and_health_are_open():
 
 
 def test_nothing_is_changed_by_get():
-    assert all((route.method == "GET") == (route.right is hf.Right.READ) for route in ROUTES if route.right)
+    assert all((route.method == "GET") == _only_looks(route) for route in ROUTES if route.right)
+    assert not any(route.action for route in ROUTES if route.method == "GET")
+
+
+def _only_looks(route):
+    return route.right is hf.Right.READ or (route.right is hf.Right.CONTROL and not route.action)
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.right], ids=str)
@@ -98,6 +105,18 @@ MATRIX = {
     ("POST", "/v1/actors/Nobody/k/total"): "write",
     ("POST", "/v1/events/Placed"): "write",
     ("DELETE", "/v1/workflows/approval/a"): "control",
+    ("GET", "/v1/actors"): "control",
+    ("GET", "/v1/actors/Cart"): "control",
+    ("GET", "/v1/actors/Cart/k"): "control",
+    ("DELETE", "/v1/actors/Cart/k"): "control",
+    ("POST", "/v1/actors/Cart/k/halted/resume"): "control",
+    ("POST", "/v1/actors/Cart/k/halted/park"): "control",
+    ("POST", "/v1/actors/Cart/k/parked/p/unpark"): "control",
+    ("DELETE", "/v1/actors/Cart/k/parked/p"): "control",
+    ("GET", "/v1/dlq"): "control",
+    ("GET", "/v1/dlq/m"): "control",
+    ("POST", "/v1/dlq/m/redrive"): "control",
+    ("DELETE", "/v1/dlq/m"): "control",
     **{("POST", f"/v1/workflows/approval/a/{action}"): "control" for action in CONTROLS},
 }
 ROLES = [frozenset(rights) for count in range(4) for rights in combinations(hf.Right, count)]

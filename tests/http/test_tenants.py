@@ -20,6 +20,7 @@ THEIRS = {
     "key": "beta%2Fcart",
     "method": "total",
     "event": "Placed",
+    "place": "p",
 }
 PLACED = [route for route in ROUTES if route.right and ("{id}" in route.path or "{key}" in route.path)]
 UNPLACED = {
@@ -27,8 +28,14 @@ UNPLACED = {
     "GET /v1/workflows/{workflow}",
     "POST /v1/workflows/{workflow}",
     "POST /v1/events/{event}",
+    "GET /v1/actors",
+    "GET /v1/actors/{actor}",
+    "GET /v1/dlq",
+    "GET /v1/dlq/{message}",
+    "POST /v1/dlq/{message}/redrive",
+    "DELETE /v1/dlq/{message}",
 }
-"""Routes without an id in the path: each has a test of its own below."""
+"""Routes without an id in the path: each has a test of its own below, or in ``test_repairs``."""
 
 
 def test_no_other_route_is_without_an_id():

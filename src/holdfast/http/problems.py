@@ -48,6 +48,7 @@ from holdfast.errors import (
     UnknownName,
     WaitTimeout,
 )
+from holdfast.failure import ErrorRegistry
 from holdfast.http.messages import Response, json_response
 from holdfast.texts import frames_of
 from holdfast.workflows.operations.callback import masked
@@ -140,3 +141,9 @@ def problem_of(error: HoldfastError, what: object = "a request") -> Problem:
     again = status == 503 or isinstance(error, Busy | LeaseLost | MailboxFull)
     headers = (("retry-after", str(after)),) if again else ()
     return Problem(status, error.code, hidden or str(error), *headers)
+
+
+def told_error(type: str, text: str, declared: ErrorRegistry) -> str:
+    """An error of user code that was recorded, for an outside caller: what it says only if the app has declared it."""
+    name = type.rpartition(".")[2]
+    return masked(f"{name}: {text}") if type in OWN_WORDS or declared.declares(type) else name

@@ -11,7 +11,17 @@ from msgspec.structs import replace
 
 from holdfast.commands import NAMED, Command
 from holdfast.commands.actor import Call as CallMethod
-from holdfast.commands.actor import RequestStatus, Send
+from holdfast.commands.actor import (
+    DeleteActor,
+    Discard,
+    ListActors,
+    Park,
+    RequestStatus,
+    ResumeActor,
+    Send,
+    ShowActor,
+    Unpark,
+)
 from holdfast.commands.callback import Complete, Fail, Heartbeat
 from holdfast.commands.execution import (
     Cancel,
@@ -30,9 +40,9 @@ from holdfast.commands.execution import (
     Status,
     Terminate,
 )
-from holdfast.commands.message import Publish
+from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
 from holdfast.commands.right import Right
-from holdfast.http import actors, callbacks, events, executions
+from holdfast.http import actors, callbacks, events, executions, repairs
 from holdfast.http.api import Call, Handler, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
@@ -95,6 +105,8 @@ def _route(method: str, path: str, command: type[Command[Any]], handle: Handler)
 
 _EXECUTION: Final = "/v1/workflows/{workflow}/{id}"
 _METHOD: Final = "/v1/actors/{actor}/{key}/{method}"
+_ACTOR: Final = "/v1/actors/{actor}/{key}"
+_PARKED: Final = "/v1/dlq/{message}"
 _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
@@ -123,6 +135,18 @@ ROUTES: Final = (
     replace(_route("POST", _METHOD, CallMethod, actors.call_method), ask=actors.right_of, waits=True),
     _route("POST", f"{_METHOD}/send", Send, actors.send),
     _route("GET", "/v1/actors/{actor}/{key}/requests/{id}", RequestStatus, actors.request_status),
+    _route("GET", "/v1/actors", ListActors, repairs.list_actors),
+    _route("GET", "/v1/actors/{actor}", ListActors, repairs.list_actors),
+    _route("GET", _ACTOR, ShowActor, repairs.show_actor),
+    replace(_route("DELETE", _ACTOR, DeleteActor, repairs.delete_actor), waits=True),
+    _route("POST", f"{_ACTOR}/halted/resume", ResumeActor, repairs.repair(ResumeActor)),
+    _route("POST", f"{_ACTOR}/halted/park", Park, repairs.repair(Park)),
+    _route("POST", f"{_ACTOR}/parked/{{place}}/unpark", Unpark, repairs.unpark),
+    _route("DELETE", f"{_ACTOR}/parked/{{place}}", Discard, repairs.discard),
+    _route("GET", "/v1/dlq", ListParked, repairs.list_parked),
+    _route("GET", _PARKED, ShowParked, repairs.show_parked),
+    _route("POST", f"{_PARKED}/redrive", Redrive, repairs.redrive),
+    _route("DELETE", _PARKED, DropParked, repairs.drop_parked),
     _route("POST", "/v1/events/{event}", Publish, events.publish),
 )
 

@@ -19,11 +19,10 @@ from holdfast.client import StatusPage
 from holdfast.commands import COMMANDS, Command, Commanded, perform
 from holdfast.commands.actor import Call, Sent
 from holdfast.commands.execution import OnExecution, Result, Start
+from holdfast.commands.shown import shown
 from holdfast.items import Item
 from holdfast.ports import Ring
-from holdfast.secret import redacted
 from holdfast.workflows.awaiting import head_of
-from holdfast.workflows.operations.callback import masked
 from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
 from holdfast.workflows.status import status_of
 
@@ -81,13 +80,13 @@ async def finish(command: Command[Any], answer: Any, app: Commanded) -> Any:
             return _standing(await head_of(app.runtime(), answer.partition) if isinstance(command, Start) else answer)
         case Raw():
             value = json.loads(bytes(answer))
-            return value if isinstance(command, Call) else _plain(value)
+            return value if isinstance(command, Call) else shown(value)
         case Sent(id):
             return {"id": id}
         case StatusPage(executions, cursor):
-            return {"executions": [_plain(each) for each in executions], "cursor": cursor}
+            return {"executions": [shown(each) for each in executions], "cursor": cursor}
         case _:
-            return _plain(answer)
+            return shown(answer)
 
 
 def _standing(head: Item) -> dict[str, Any]:
@@ -98,8 +97,3 @@ def _standing(head: Item) -> dict[str, Any]:
         told["blocked"] = status.blocked
     result = decode_result(head.body).result
     return told if result == NO_VALUE else told | {"result": json.loads(bytes(result))}
-
-
-def _plain(answer: Any) -> Any:
-    """What is looked at: without secrets, and without the tokens of callbacks."""
-    return json.loads(masked(json.dumps(redacted(msgspec.to_builtins(answer)))))
