@@ -9,7 +9,7 @@ from typing import Any, Final
 from holdfast.actors.turn import commit
 from holdfast.actors.turn import reply as replies
 from holdfast.actors.turn import stages as turn
-from holdfast.actors.turn.version import Performed
+from holdfast.actors.turn.entity import Performed
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import points
 from holdfast.chaos.worker import app

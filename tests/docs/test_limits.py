@@ -21,7 +21,7 @@ SIZE = re.compile(
 )
 
 INTERNAL = {
-    "actors.calling.warm.LARGEST_WARM_BYTES": "what is kept in memory",
+    "actors.calling.optimistic.LARGEST_WARM_BYTES": "what is kept in memory",
     "backends.aws.blobs.INLINE_BYTES": "where a blob is kept",
     "backends.aws.layout.LARGEST_COMPRESSED_BYTES": "larger bodies go in uncompressed, and so to the blobs",
     "backends.aws.layout.LARGEST_ITEM_BYTES": "what a page of DynamoDB holds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec import UNSET, Raw, Struct
@@ -55,6 +56,10 @@ class Instance:
 
     _state: Any
     _turn: Any
+
+
+state_of: Final[Callable[[Instance], Any]] = attrgetter("_state")
+"""The state of an actor in memory: the fields of an actor are its users', its state is ours."""
 
 
 class Method(Struct, frozen=True):
@@ -164,11 +169,6 @@ class Kind:
         code = method.function(actor, *positional, **named)
         turn.run = run = Limited(code, f"{self.name}.{method.name}", seconds, late, leave)
         return run
-
-
-def state_of(actor: Any) -> Any:
-    """The state of an actor in memory."""
-    return actor._state  # noqa: SLF001 - fields of an actor are its users', its state is ours
 
 
 def kind_named(kinds: Mapping[str, Kind], actor: str) -> Kind:

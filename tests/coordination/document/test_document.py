@@ -458,7 +458,7 @@ def test_declaring_documents_twice_or_without_a_name_is_refused(memory_world):
     with pytest.raises(hf.ConfigurationError, match="name="):
         app.documents(dict[str, int])
     app.documents(Order, name="archive", ttl="1h")
-    with pytest.raises(hf.ConfigurationError, match="say which"):
+    with pytest.raises(hf.ConfigurationError, match="choose one"):
         app.document(Order, "a")
     with pytest.raises(hf.ConfigurationError, match="upcasters"):
         app.documents(int, upcasters={2: dict})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.calling.warm import warm_of
-from holdfast.actors.mailbox.delivery import Delivery, Replied
 from holdfast.actors.mailbox.post import tell
+from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.model import Actors
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.turn.commit import is_message_to
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 
 MOST_RUNS: Final = 5
 """After so many runs that others overtook, the call queues for the lease like any other: none starves."""
+
+
+MOST_WARM: Final = 1_000
+LARGEST_WARM_BYTES: Final = 16 * 1024
+"""Together 16 MB at most."""
 
 
 async def call_optimistically(address: Address, request: Call, runtime: Runtime) -> Replied | None:
@@ -162,3 +167,35 @@ def _commit(actor: Resident, head: Item | None, rung: int, runtime: Runtime) -> 
         add_epoch=1,
         add_revision=rung,
     )
+
+
+# ── What this process has left ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Warm:
+    """The heads of optimistic actors as this process has left them: a guess at what is there, which saves the read.
+
+    It is never an answer by itself: the condition of the write that is made of it, or a read, must prove it right.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: OrderedDict[str, Item] = OrderedDict()
+
+    def take(self, partition: str) -> Item | None:
+        """What was left there, once."""
+        return self._heads.pop(partition, None)
+
+    def leave(self, head: Item) -> None:
+        """It was just written."""
+        if len(head.body) > LARGEST_WARM_BYTES:
+            return
+        self._heads[head.partition] = head
+        if len(self._heads) > MOST_WARM:
+            self._heads.popitem(last=False)
+
+
+def warm_of(runtime: Runtime) -> Warm:
+    """Those of an open app."""
+    return runtime.kept.get(Warm, Warm)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.actors.calling.by_mail import call_by_mail, take_back
 from holdfast.actors.calling.cycles import refuse_cycle, waiting_for
 from holdfast.actors.calling.optimistic import call_optimistically
-from holdfast.actors.mailbox.delivery import Delivery, Outcome, Replied
+from holdfast.actors.mailbox.queue import Delivery, Outcome, Replied
 from holdfast.actors.record import Call, Reply, describe_partition
 from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from holdfast.actors import record
-from holdfast.actors.mailbox.backlogs import backlogs_of
 from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_TRIES: Final = 10
+MOST_BACKLOGS: Final = 10_000
 
 
 async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
@@ -93,6 +94,13 @@ async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:
     return True
 
 
+def _is(there: Item | None, put: Put) -> bool:
+    return there is not None and there.sort == put.item.sort and there.sort != HEAD
+
+
+# ── Room in the mailbox ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
 async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
     if backlogs_of(runtime).take(partition):
         return
@@ -107,5 +115,30 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
     backlogs_of(runtime).learn(partition, room - 1)
 
 
-def _is(there: Item | None, put: Put) -> bool:
-    return there is not None and there.sort == put.item.sort and there.sort != HEAD
+class Backlogs:
+    """How many more messages this process may send to an actor before it has to count those that wait there."""
+
+    __slots__ = ("_room",)
+
+    def __init__(self) -> None:
+        self._room: OrderedDict[str, int] = OrderedDict()
+
+    def take(self, partition: str) -> bool:
+        """Use up one place; false if it is not known whether there is one."""
+        room = self._room.get(partition, 0)
+        if room <= 0:
+            return False
+        self._room[partition] = room - 1
+        return True
+
+    def learn(self, partition: str, room: int) -> None:
+        """There is room for this number of messages."""
+        self._room[partition] = room
+        self._room.move_to_end(partition)
+        if len(self._room) > MOST_BACKLOGS:
+            self._room.popitem(last=False)
+
+
+def backlogs_of(runtime: Runtime) -> Backlogs:
+    """Those of an open app."""
+    return runtime.kept.get(Backlogs, Backlogs)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.delivery import ELSEWHERE
 from holdfast.actors.mailbox.post import ring
+from holdfast.actors.mailbox.queue import ELSEWHERE
 from holdfast.actors.record import (
     DELETED,
     PARTITION_PREFIX,
@@ -23,8 +23,7 @@ from holdfast.actors.record import (
     encode_record,
     next_timer,
 )
-from holdfast.actors.turn.entity import Resident
-from holdfast.actors.turn.version import Finished, Version
+from holdfast.actors.turn.entity import Finished, Resident, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable

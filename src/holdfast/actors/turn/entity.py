@@ -1,14 +1,15 @@
-"""An actor in memory: its state, what waits for it, and what has run and is not yet durable."""
+"""An actor between two calls, what one call makes of it, and the actor in memory: what waits, and what has run."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, TypeGuard
 
-from holdfast.actors.mailbox.delivery import Delivery
-from holdfast.actors.mailbox.queue import Queue
-from holdfast.actors.record import Reply, decode_call, key_of, timer_place
-from holdfast.actors.turn.version import Finished, Performed, Version
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.actors.mailbox.queue import Delivery, Outcome, Queue, Replied
+from holdfast.actors.record import ActorRecord, Call, Reply, decode_call, key_of, timer_place
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.entity import Entity
@@ -18,8 +19,56 @@ if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
 
 
+class Version(Struct, frozen=True):
+    """The actor between two calls: its record and its state as it is stored. Both change together or not at all."""
+
+    record: ActorRecord
+    state: bytes
+    deleted: bool = False
+
+    def without_trouble(self, place: str) -> Version:
+        """The same without the attempts of a message or timer: it is over."""
+        trouble = self.record.trouble
+        if place not in trouble:
+            return self
+        others = {name: each for name, each in trouble.items() if name != place}
+        return replace(self, record=replace(self.record, trouble=others))
+
+
+class Finished(Struct, frozen=True):
+    """A delivery that has run: the actor after it, what else is to be written for it, and who is woken then.
+
+    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable.
+    """
+
+    delivery: Delivery
+    outcome: Outcome
+    version: Version
+    writes: tuple[Write, ...] = ()
+    rings: tuple[str, ...] = ()
+    reply: Reply | None = None
+
+
+class Performed(Struct, frozen=True):
+    """What a delivery leaves behind: the actor after it, and what is to be committed for it, in this order.
+
+    ``instance`` is the actor in memory, if it is as ``version`` says. ``again`` is the delivery if it is to be tried
+    once more.
+    """
+
+    version: Version
+    finished: tuple[Finished, ...] = ()
+    instance: Instance | None = None
+    again: Delivery | None = None
+
+
+def carried(call: Call, version: Version, writes: tuple[Write, ...] = ()) -> Finished:
+    """What is to be committed for a call and answers no caller."""
+    return Finished(Delivery(call), Replied(), version, writes)
+
+
 class Resident(Entity):
-    """One actor that this process has in memory.
+    """One actor that this process has in memory; a ``passing`` one is only there for a while.
 
     ``version`` is the actor after all that has run, ``committed`` as it is durable; ``instance`` is what methods run
     on, if it is as ``version`` says, and ``view`` what readers read. ``finished`` is what is still to be committed;
@@ -35,6 +84,7 @@ class Resident(Entity):
         "instance",
         "kind",
         "left_at",
+        "passing",
         "promised",
         "queue",
         "redo",
@@ -50,6 +100,7 @@ class Resident(Entity):
     def __init__(self, partition: str, model: Model, kind: Kind) -> None:
         super().__init__(partition, model)
         self.kind = kind
+        self.passing = kind.passing(key_of(partition))
         self.queue = Queue()
         self.instance: Instance | None = None
         self.version: Version | None = None
@@ -64,15 +115,6 @@ class Resident(Entity):
         self.suspects: set[str] = set()
         self.redo = self.writing = self.hot = self.gathers = False
         self.left_at = 0
-
-    @property
-    def key(self) -> str:
-        return key_of(self.partition)
-
-    @property
-    def passing(self) -> bool:
-        """Whether it is only there for a while."""
-        return self.kind.passing(self.key)
 
     @property
     def place(self) -> tuple[str, str]:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.delivery import Delivery, Replied
 from holdfast.actors.mailbox.parked import mark_of, parking
+from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import Call, Trouble
 from holdfast.actors.timers import after_firing
+from holdfast.actors.turn.entity import Finished, Performed, Resident, Version, carried
 from holdfast.actors.turn.reply import Place, answered, let_go, receipt
-from holdfast.actors.turn.version import Finished, Performed, Version, carried
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Kind
-    from holdfast.actors.turn.entity import Resident
     from holdfast.kernel.runtime import Runtime
 
 DEATHS_PER_ATTEMPT: Final = 4

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.delivery import Delivery, Replied
+from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import NOT_BEGUN, ActorRecord, Call, timer_place
 from holdfast.actors.timers import after_firing, settings_replaced
+from holdfast.actors.turn.entity import Performed, Resident, Version, carried
 from holdfast.actors.turn.failure import failed, released
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
 from holdfast.actors.turn.reply import answered, remembered, repeated
 from holdfast.actors.turn.scope import Turn
-from holdfast.actors.turn.version import Performed, Version, carried
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
@@ -25,7 +25,6 @@ from holdfast.kernel.model import LeftBehind
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance
-    from holdfast.actors.turn.entity import Resident
     from holdfast.kernel.runtime import Runtime
 
 DELETE_METHOD: Final = "!delete"

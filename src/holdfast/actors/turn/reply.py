@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from holdfast.actors.mailbox.delivery import Delivery, Replied
 from holdfast.actors.mailbox.parked import lies_parked
+from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import (
     REPLY_PREFIX,
     ActorRecord,
@@ -19,14 +19,13 @@ from holdfast.actors.record import (
     encode,
     fingerprint_of,
 )
-from holdfast.actors.turn.version import Finished, Performed, Version
+from holdfast.actors.turn.entity import Finished, Performed, Resident, Version
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Update, Write, parts_of
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
-    from holdfast.actors.turn.entity import Resident
     from holdfast.kernel.runtime import Runtime
     from holdfast.ports import Home, Store
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.delivery import ELSEWHERE, Delivery
 from holdfast.actors.mailbox.post import halted
+from holdfast.actors.mailbox.queue import ELSEWHERE, Delivery
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
@@ -27,10 +27,9 @@ from holdfast.actors.record import (
     decode_record,
 )
 from holdfast.actors.turn.commit import Rest, begin_commit, commit, commit_under_way
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import Resident, Version
 from holdfast.actors.turn.failure import begun, deadly
 from holdfast.actors.turn.perform import run_one
-from holdfast.actors.turn.version import Version
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
 from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
@@ -261,10 +260,10 @@ def patience_seconds(actor: Resident, host: Host) -> float:
 
 async def rest_at_once(actor: Resident, host: Host) -> Rest | None:
     """How to leave the actor with the commit of what has run, if nothing waits and it is not to be kept."""
-    if actor.has_news or actor.queue.mail or actor.halting or actor.redo or host.draining or not actor.finished:
+    if patience_seconds(actor, host) or not actor.finished or actor.redo or actor.halting or host.draining:
         return None
     due = actor.next_due()
-    if patience_seconds(actor, host) or (due is not None and due <= host.clock.now_ms()):
+    if actor.has_news or actor.queue.mail or (due is not None and due <= host.clock.now_ms()):
         return None
     writes = (place(write) for each in actor.finished for write in each.writes)
     if actor.passing and any(sort.startswith(PARKED_PREFIX) for _, sort in writes):
