@@ -33,9 +33,7 @@ class Connection:
             )
         except ValueError:
             # The URL parser's message may quote the password.
-            raise ConfigurationError(
-                f"{told_url(url)!r} names no Redis; write redis://host:6379/0"
-            ) from None
+            raise ConfigurationError(f"{told_url(url)!r} names no Redis; write redis://host:6379/0") from None
 
     def script(self, text: str) -> AsyncScript:
         """A script to ``run``. Redis keeps it under its digest, and gets it again if it was evicted."""
