@@ -74,7 +74,7 @@ ALLOWED: dict[str, int] = {
     "src/holdfast/messaging": 22,
     "src/holdfast/moving": 0,
     "src/holdfast/patterns": 0,
-    "src/holdfast/replay": 55,
+    "src/holdfast/replay": 46,
     "src/holdfast/runtime": 22,
     "src/holdfast/workflows": 67,
 }

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.items import HEAD, Update
+from holdfast.items import HEAD, Item, Put, Update
 from holdfast.kernel.later import Calls
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
@@ -282,5 +282,22 @@ def test_an_execution_that_is_retried_while_its_end_is_being_written():
     async def main() -> None:
         async with open_setting(a_failing_workflow) as setting:
             await setting.until(lambda: setting.head.status == "COMPLETED")
+
+    run_virtual(main)
+
+
+def test_a_head_that_was_set_back_is_left_alone_until_it_is_looked_at_again():
+    """Its journal has a newer writer, so each turn is fenced; without a wake-up none follows at once."""
+
+    async def main() -> None:
+        async with open_setting(a_workflow, linger_seconds=0.0, near_seconds=0.0) as setting:
+            await setting.until_released()
+            await setting.store.write(
+                Put(Item(setting.partition, f"j#{0:06d}#{0:010d}", owner=OTHER, epoch=1_000, body=b"[]")),
+                Update(partition=setting.partition, add_revision=1, add_epoch=1),
+            )
+            await setting.wake()
+            await asyncio.sleep(1)
+            assert setting.app.telemetry.counts["fenced"] == 1
 
     run_virtual(main)

@@ -17,7 +17,8 @@ class Entity:
     ``due_at`` is when the head has somebody look, in milliseconds; who rings makes it now. As long as we hold the
     lease it is never later than what was accepted: who dies is found by it (G1).
 
-    ``unread``: the head or the inbox may hold something new. ``confirmed``: a claim has just shown the head. ``lost``:
+    ``unread``: the head or the inbox may hold something new. ``missed``: a wake-up has come, and what it was for may
+    have come after all that its turn has asked the store for. ``confirmed``: a claim has just shown the head. ``lost``:
     the lease is not ours any more. ``fresh``: it was created here just now. ``taken_over``: its last owner did not
     release it, and may still be awake. ``died``: that was another process, which must be dead.
     """
@@ -34,6 +35,7 @@ class Entity:
         "held",
         "lease_until",
         "lost",
+        "missed",
         "model",
         "partition",
         "revision",
@@ -46,7 +48,8 @@ class Entity:
         self.partition = partition
         self.model = model
         self.head: Item | None = None
-        self.held = self.lost = self.fresh = self.taken_over = self.died = self.unread = self.confirmed = False
+        self.held = self.lost = self.fresh = self.taken_over = self.died = False
+        self.unread = self.missed = self.confirmed = False
         self.epoch = 0
         self.due_at: int | None = None
         self.lease_until = 0
@@ -94,7 +97,7 @@ class Entity:
 
     def look(self) -> None:
         """The inbox or the head may hold something new."""
-        self.unread = True
+        self.missed = self.unread = True
         self.wake()
 
     def lose(self) -> None:

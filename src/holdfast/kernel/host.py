@@ -206,8 +206,9 @@ class Host:
         self._turns.discard(turn)
         entity.turn = None
         self.line.leave(entity.partition)
-        if entity.has_news and not entity.held:  # it came when the turn had read, or written, all it was going to
-            entity.unread = False
+        in_memory = self.entities.get(entity.partition) is entity
+        if not entity.held and (entity.missed or (in_memory and entity.has_news)):
+            entity.missed = entity.unread = False
             self._check_again(entity.partition)
         if self._waiting and len(self._turns) < self.limits.running:
             self.look(self._waiting.popitem(last=False)[0])
@@ -229,7 +230,7 @@ class Host:
             oldest, _ = self._suspended.popitem(last=False)
             self.telemetry.emit("evicted", partition=oldest)
             evicted = self.entities[oldest]
-            evicted.unread = evicted.has_news  # its turn, if this is its turn, has not ended
+            evicted.missed = evicted.missed or evicted.has_news  # for the end of its turn, if this is its turn
             self.forget(evicted)
 
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
@@ -258,8 +259,8 @@ class Host:
         task.add_done_callback(self._posts.discard)
 
     def forget(self, entity: Entity) -> None:
-        """Drop an entity from memory, and let those who wait for it look elsewhere. A wake-up that came in its turn
-        is kept for the end of the turn.
+        """Drop an entity from memory, and let those who wait for it look elsewhere. If its turn has missed a wake-up,
+        it is checked again at the end of the turn.
         """
         self._drop(entity)
         self.watchers.tell(entity.partition, None)
@@ -275,7 +276,7 @@ class Host:
         told = repr(error) if isinstance(error, StoreError) else frames_of(error)
         self.telemetry.emit("turn_failed", partition=entity.partition, error=told)
         self.forget(entity)
-        entity.unread = False  # no earlier than the next try
+        entity.missed = False  # no earlier than the next try
         if not self.draining:
             soon = self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000)
             self.later.failed(self, entity.partition, soon if again_at is None else again_at)
@@ -314,7 +315,7 @@ class Host:
             if entity.turn is not None:
                 self.later.failed(self, entity.partition, 0)
             self.forget(entity)
-            entity.unread = False
+            entity.missed = False
         self.later.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()

@@ -37,7 +37,7 @@ BLOCKED_RECHECK_MS: Final = 60_000
 async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
     """Try to become the owner. What another process holds is looked at again when its lease ends."""
     now = host.clock.now_ms()
-    entity.unread = False  # the claim shows what has come by now; what comes from here on may be later than its answer
+    entity.missed = entity.unread = False  # the claim shows what has come by now, and perhaps nothing that comes later
     outcome = await claim_lease(
         host.home.store,
         entity.partition,
@@ -93,9 +93,7 @@ async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
     if idle.busy:
         await entity.woken(None if host.draining else near)
         return True
-    if idle.leaving:  # what only this process knows of does not keep it: it is sent elsewhere
-        return entity.unread or entity.lost or entity.broken is not None
-    linger = idle.linger_seconds
+    linger = host.patience_seconds(near) if idle.linger_seconds is None else idle.linger_seconds
     if await entity.woken(linger if near is None else min(near, linger)) or entity.lost:
         return True
     return near is not None and near <= linger
@@ -154,7 +152,7 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
     )
     while True:
         ensure_ours(entity)
-        entity.unread = False  # the write is refused if something has come by now; what comes later may come after it
+        entity.missed = entity.unread = False  # the write is refused if something has come by now
         told = [write for _, message in posts for write in message]
         try:
             if await release(entity, update, *one_per_place((*others, *told)), host=host) is None:

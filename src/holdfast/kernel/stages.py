@@ -23,15 +23,14 @@ class Again(Struct, frozen=True, gc=False):
 
 
 class Idle(Struct, frozen=True, gc=False):
-    """There is nothing to do before ``due_at`` (milliseconds); the lease is kept for ``linger_seconds`` in case
-    something comes. ``busy``: effects or writes are under way, and the entity is not released before they end.
-    ``leaving``: it is released as soon as it can be.
+    """There is nothing to do before ``due_at`` (milliseconds). The lease is kept for ``linger_seconds``, or for as long
+    as the host has patience, in case something comes. ``busy``: effects or writes are under way, and the entity is not
+    released before they end.
     """
 
     due_at: int | None
-    linger_seconds: float
+    linger_seconds: float | None = None
     busy: bool = False
-    leaving: bool = False
 
 
 class Rest(Struct, frozen=True, gc=False):
@@ -51,6 +50,7 @@ class Ended(Struct, frozen=True, gc=False):
 
 
 AGAIN: Final = Again()
+LEAVING: Final = Idle(None, 0.0)
 
 Left = Rest | Ended
 """How an entity is left by a turn."""

@@ -24,8 +24,8 @@ E = TypeVar("E", bound=Entity)
 async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
     """Work on one entity until it waits for something far away, has ended, or belongs to another process.
 
-    A wake-up may come at any moment of it. It stays in ``entity.unread`` until a later read or conditional write has
-    covered it; if none has, the host begins another turn after this one.
+    A wake-up may come at any moment of it. It is ``entity.missed`` until the turn asks the store for something that
+    shows what it was for; if the turn ends before, the host begins another one.
     """
     try:
         if not (entity.held or await own(entity, stages, host)):
@@ -56,7 +56,7 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
 
 async def own(entity: E, stages: Stages[E], host: Host) -> bool:
     """Become the owner, if this process is the one to be and no other one is. If not, the entity leaves memory."""
-    entity.unread = False  # all that has come by now is seen by what is read from here on
+    entity.missed = False  # what is read from here on shows all that has come by now
     if await stages.may_claim(entity, host):
         match await claim(entity, host, claimable=stages.claimable, running=stages.running):
             case Claimed() as claimed:
@@ -73,13 +73,13 @@ async def receive(entity: E, stages: Stages[E], host: Host) -> None:
     ensure_ours(entity)
     shown, entity.confirmed = entity.confirmed, False
     if entity.unread:
-        entity.unread = False
+        entity.missed = entity.unread = False
         await stages.receive(entity, None if shown else await check(entity, host), host)
 
 
 async def fail(entity: E, error: Exception, stages: Stages[E], host: Host) -> None:
     """The turn cannot go on: leave the entity as its model does, if it is still ours to leave."""
-    entity.unread = False  # all that has come by now waits until the entity is looked at again
+    entity.missed = False  # what has come by now waits until the entity is looked at again
     try:
         await stages.failed(entity, error, host)
     except Fenced:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.coordination.lease import Fenced
-from holdfast.errors import StoreError
 from holdfast.kernel import ownership
 from holdfast.kernel.line import pause_seconds
 from holdfast.kernel.tally import PARKED_DUE_AT
@@ -69,17 +67,11 @@ async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
     """
     journal = entity.journal
     update = ownership.released(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
-    try:
-        if journal is None or entity.head is None:
-            await host.home.store.write(update)
-        else:
-            reason = str(deadly)
-            update = replace(update, body=entity.programs.parked_body(entity.head, reason))
-            await journal.park(host.clock.now_ms(), update)
-            host.telemetry.emit("execution_parked", partition=entity.partition, reason=reason)
-    except Fenced:
-        host.telemetry.emit("fenced", partition=entity.partition)
-    except StoreError as error:
-        host.failed(entity, error)
-        return
+    if journal is None or entity.head is None:
+        await host.home.store.write(update)
+    else:
+        reason = str(deadly)
+        update = replace(update, body=entity.programs.parked_body(entity.head, reason))
+        await journal.park(host.clock.now_ms(), update)
+        host.telemetry.emit("execution_parked", partition=entity.partition, reason=reason)
     host.forget(entity)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from holdfast.coordination.lease import Fenced
-from holdfast.errors import Refused, StoreError
+from holdfast.errors import Refused
 from holdfast.items import Item
 from holdfast.kernel import ownership
 from holdfast.kernel.model import Blocked
@@ -38,7 +38,6 @@ async def handed_over(entity: Journaled, host: Host) -> bool:
     versions = host.home.versions
     if versions is None or entity.loaded or not entity.programs.pins(entity.partition):
         return False
-    entity.unread = False  # the version that is called sees all that was rung for by now
     head = await host.home.store.get(entity.partition)
     if head is None or head.status not in entity.programs.claimable or _is_held(head, host):
         return False
@@ -51,7 +50,6 @@ async def handed_over(entity: Journaled, host: Host) -> bool:
         if entity.uncallable is not None:
             return False
         host.telemetry.emit("handed_over", partition=entity.partition, version=blocked.published)
-        host.forget(entity)
         return True
     return False
 
@@ -73,11 +71,10 @@ async def release(entity: Journaled, host: Host) -> None:
             update,
             ours=lambda there: there is not None and there.owner is None and there.epoch == entity.epoch,
         )
-    except Refused:
-        host.forget(entity)  # it has a newer owner, who sees everything
-    else:
-        host.forget(entity)
-        host.look(entity.partition)
+    except Refused as refused:
+        raise Fenced(f"{entity.partition}: {refused}") from None
+    entity.look()
+    host.forget(entity)
 
 
 async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -> None:
@@ -86,15 +83,8 @@ async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -
         await release(entity, host)
         return
     reason = f"{blocked}. {entity.uncallable or ''}".rstrip(" .")
-    try:
-        await _keep_what_happened(entity)
-    except Fenced:
-        host.telemetry.emit("fenced", partition=entity.partition)
-        host.forget(entity)
-    except StoreError as error:
-        host.failed(entity, error)
-    else:
-        await block_journaled(entity, reason, host)
+    await _keep_what_happened(entity)
+    await block_journaled(entity, reason, host)
 
 
 async def _keep_what_happened(entity: Journaled) -> None:

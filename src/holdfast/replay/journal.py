@@ -185,11 +185,6 @@ class Journal:
         except Refused as refused:
             raise Fenced(f"{self._partition}: {refused}") from None
 
-    def take(self) -> list[Entry]:
-        """The recorded entries, for a writer that makes them durable in another way."""
-        entries, self.buffer = self.buffer, []
-        return entries
-
     def segment(self, entries: Sequence[Entry]) -> Put:
         """The write that appends ``entries`` at the next place; ``advance`` once it is applied."""
         item = Item(

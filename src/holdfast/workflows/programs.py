@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from holdfast.coordination.inbox import Sender
 from holdfast.items import Item
 from holdfast.kernel.model import Blocked
+from holdfast.kernel.turn import run_turn
 from holdfast.replay.journaled import Journaled
 from holdfast.replay.program import Deadly
-from holdfast.replay.turn import turn
+from holdfast.replay.stages import Replaying
 from holdfast.workflows import record as records
 from holdfast.workflows.attending import attend
 from holdfast.workflows.execution import Execution
@@ -48,7 +49,7 @@ class Workflows(Struct, frozen=True):
         return Journaled(partition, self)
 
     def turn(self, entity: Journaled, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, host)
+        return run_turn(entity, Replaying(self), host)
 
     def pins(self, partition: str) -> bool:
         workflow: Workflow[..., Any] = self.registry.workflow(records.workflow_of(partition))

@@ -223,13 +223,12 @@ class Resident(Entity):
 
     def forget(self) -> None:
         super().forget()
-        unread = self.unread
         if self.committing is not None:
             self.committing.cancel()
         self.committed = None
         self.reset()
         self.view = None
-        self.unread = unread
+        self.unread = False
         self.queue.send_away(() if self.running is None else (self.running,))
 
     def interrupt(self) -> None:

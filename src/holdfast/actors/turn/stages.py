@@ -78,7 +78,7 @@ async def turn(actor: Resident, runtime: Runtime, host: Host) -> None:
             raise
         await fenced(actor, host)  # `lose` has cancelled whatever ran
     except Blocked as blocked:
-        actor.unread = False  # all that has come by now waits until it is looked at again
+        actor.missed = False  # what has come by now waits until it is looked at again
         await block(actor, str(blocked), host)
     except StoreError as error:
         await commit_under_way(actor)
@@ -161,7 +161,7 @@ async def receive(actor: Resident, host: Host) -> None:
     confirmed, actor.confirmed = actor.confirmed, False
     if not actor.unread:
         return
-    actor.unread = False
+    actor.missed = actor.unread = False
     actor.queue.looks += 1
     if not confirmed:
         head = await host.home.store.get(actor.partition)
