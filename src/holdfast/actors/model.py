@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from holdfast.actors import record
 from holdfast.actors.turn.entity import Resident
-from holdfast.actors.turn.stages import turn
+from holdfast.actors.turn.stages import ActorStages
 from holdfast.kernel.runtime import Runtime
+from holdfast.kernel.turn import run_turn
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -32,4 +33,4 @@ class Actors(Struct, frozen=True):
         return Resident(partition, self, self.runtime.registry.actors[record.actor_of(partition)])
 
     def turn(self, entity: Resident, host: Host) -> Coroutine[Any, Any, None]:
-        return turn(entity, self.runtime, host)
+        return run_turn(entity, ActorStages(self.runtime), host)

@@ -89,6 +89,10 @@ class Entity:
         self.held = False
         self.broken = self.head = None
 
+    def unload(self) -> None:
+        """Drop what the store has told: it may have changed. What waits for the entity in this process stays."""
+        self.forget()
+
     def interrupt(self) -> None:
         """Stop what is under way, so that another process can take it up."""
         raise NotImplementedError

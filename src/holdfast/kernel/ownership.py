@@ -62,7 +62,7 @@ def take(entity: Entity, claimed: Claimed) -> None:
     """Note what a claim says. What is in memory stays valid if no other process was in between."""
     head = claimed.item
     if claimed.takeover or head.epoch != entity.epoch + 1:
-        entity.forget()
+        entity.unload()
         entity.taken_over, entity.died = claimed.takeover, claimed.died
     entity.hold(head)
 
@@ -83,7 +83,6 @@ async def check(entity: Entity, host: Host) -> Item:
     head = await host.home.store.get(entity.partition)
     if head is None or head.epoch != entity.epoch:
         raise Fenced(f"{entity.partition} has a newer owner")
-    entity.revision = head.revision
     return head
 
 

@@ -55,7 +55,14 @@ LEAVING: Final = Idle(None, 0.0)
 Left = Rest | Ended
 """How an entity is left by a turn."""
 
-Next = Again | Idle | Left
+
+class Released(Struct, frozen=True, gc=False):
+    """The entity waits, and the last write of the stage has released it already."""
+
+    rest: Rest
+
+
+Next = Again | Idle | Left | Released
 """What a turn does once it has run what there was."""
 
 
@@ -76,8 +83,10 @@ class Stages(Protocol[E_contra]):
         """Whether this process is the one to work on it, and now."""
         ...
 
-    async def refused(self, entity: E_contra, claim: Held | Closed, host: Host, /) -> None:
-        """The claim was refused: do what is to be done about it without owning it."""
+    async def refused(self, entity: E_contra, claim: Held | Closed, host: Host, /) -> Item | None:
+        """The claim was refused: do what is to be done about it. Answers the head if that has created it, with our
+        lease in it.
+        """
         ...
 
     async def load(self, entity: E_contra, host: Host, /) -> None:
@@ -98,6 +107,10 @@ class Stages(Protocol[E_contra]):
 
     def left(self, entity: E_contra, left: Left, host: Host, /) -> None:
         """It is released, as ``left`` says."""
+        ...
+
+    async def fenced(self, entity: E_contra, /) -> None:
+        """It has a newer owner, and is to be forgotten: wait for the writes whose outcome is to be known before."""
         ...
 
     async def failed(self, entity: E_contra, error: Exception, host: Host, /) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.coordination.lease import Claimed, Fenced
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.ownership import check, claim, ensure_ours, leave, take, wait
-from holdfast.kernel.stages import Again, Idle
+from holdfast.kernel.stages import Again, Idle, Released
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -41,6 +41,9 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
                     if await wait(entity, idle, host):
                         continue
                     left = await stages.rest(entity, host)
+                case Released(rest):
+                    stages.left(entity, rest, host)
+                    return
                 case left:
                     pass
             if await leave(entity, left, host):
@@ -49,7 +52,7 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
     except (Fenced, asyncio.CancelledError) as error:
         if not (isinstance(error, Fenced) or entity.lost):  # that it is lost may have cancelled what ran
             raise
-        give_way(entity, host)
+        await give_way(entity, stages, host)
     except Exception as error:  # noqa: BLE001 - what becomes of the entity is the same whatever has failed
         await fail(entity, error, stages, host)
 
@@ -63,7 +66,9 @@ async def own(entity: E, stages: Stages[E], host: Host) -> bool:
                 take(entity, claimed)
                 return True
             case refused:
-                await stages.refused(entity, refused, host)
+                if (created := await stages.refused(entity, refused, host)) is not None:
+                    take(entity, Claimed(created, takeover=False))
+                    return True
     host.forget(entity)
     return False
 
@@ -72,9 +77,13 @@ async def receive(entity: E, stages: Stages[E], host: Host) -> None:
     """After a wake-up, look at the head and at what has come. The head first: what comes later moves it on again."""
     ensure_ours(entity)
     shown, entity.confirmed = entity.confirmed, False
-    if entity.unread:
-        entity.missed = entity.unread = False
-        await stages.receive(entity, None if shown else await check(entity, host), host)
+    if not entity.unread:
+        return
+    entity.missed = entity.unread = False
+    head = None if shown else await check(entity, host)
+    if head is not None:
+        entity.revision = head.revision
+    await stages.receive(entity, head, host)
 
 
 async def fail(entity: E, error: Exception, stages: Stages[E], host: Host) -> None:
@@ -83,10 +92,11 @@ async def fail(entity: E, error: Exception, stages: Stages[E], host: Host) -> No
     try:
         await stages.failed(entity, error, host)
     except Fenced:
-        give_way(entity, host)
+        await give_way(entity, stages, host)
 
 
-def give_way(entity: Entity, host: Host) -> None:
+async def give_way(entity: E, stages: Stages[E], host: Host) -> None:
     """The entity has a newer owner: forget it."""
+    await stages.fenced(entity)
     host.telemetry.emit("fenced", partition=entity.partition)
     host.forget(entity)

@@ -106,8 +106,9 @@ class Relaying(Struct, frozen=True, kw_only=True):
         host.look_at(entity.partition, self.patience.until_ms)
         return False
 
-    async def refused(self, _entity: Relay, _claim: Held | Closed, _host: Host, /) -> None:
+    async def refused(self, _entity: Relay, _claim: Held | Closed, _host: Host, /) -> Item | None:
         """See ``Stages``."""
+        return None
 
     async def load(self, entity: Any, _host: Host, /) -> None:
         """See ``Stages``. There is nothing to load: what is in the queue now is looked at next."""
@@ -128,6 +129,9 @@ class Relaying(Struct, frozen=True, kw_only=True):
     def left(self, entity: Relay, left: Left, host: Host, /) -> None:
         """See ``Stages``."""
         settled(entity, left, host)
+
+    async def fenced(self, _entity: Relay, /) -> None:
+        """See ``Stages``."""
 
     async def failed(self, entity: Relay, error: Exception, host: Host, /) -> None:
         """See ``Stages``. Whether it was the store or we: it comes again, and is not to be tried each moment."""

@@ -54,10 +54,11 @@ class Replaying(Struct, frozen=True, gc=False):
         """See ``Stages``: false if another version of the code was called for it."""
         return not await handover.handed_over(entity, host)
 
-    async def refused(self, _entity: Journaled, claim: Held | Closed, host: Host, /) -> None:
+    async def refused(self, _entity: Journaled, claim: Held | Closed, host: Host, /) -> Item | None:
         """See ``Stages``."""
         if isinstance(claim, Closed) and claim.item is not None:
             await self.programs.attend(claim.item, host)
+        return None
 
     async def load(self, entity: Journaled, host: Host, /) -> None:
         """See ``Stages``: read the journal, once, and replay it. After a takeover it is fenced first: the last owner
@@ -141,6 +142,9 @@ class Replaying(Struct, frozen=True, gc=False):
         if isinstance(left, Rest) and entity.program is not None:
             entity.program.saved()
         settled(entity, left, host)
+
+    async def fenced(self, _entity: Journaled, /) -> None:
+        """See ``Stages``. A flush is given up: nothing depends on it, and it might try for ever."""
 
     async def failed(self, entity: Journaled, error: Exception, host: Host, /) -> None:
         """See ``Stages``."""

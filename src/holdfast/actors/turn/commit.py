@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.post import ring
@@ -29,7 +29,8 @@ from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.host import announce
-from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from holdfast.kernel.ownership import check
+from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, sit_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,18 +38,11 @@ if TYPE_CHECKING:
     from holdfast.items import Bounds, Write
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
+    from holdfast.kernel.stages import Rest
 
 
 GATHERING_SECONDS: Final = 0.05
 """Some five requests of DynamoDB, or twenty messages."""
-
-
-class Rest(Struct, frozen=True):
-    """How an actor is left by an owner that lets go of it."""
-
-    status: str
-    due_at: int | None
-    expires_at: int | None
 
 
 async def commit(actor: Resident, runtime: Runtime, host: Host, rest: Rest | None = None) -> None:
@@ -248,16 +242,7 @@ async def _confirm(actor: Resident, host: Host) -> None:
     """
     if host.clock.now_ms() < actor.lease_until:
         return
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            head = await host.home.store.get(actor.partition)
-            break
-        except StoreUnavailable:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-    if head is None or head.epoch != actor.epoch:
-        raise Fenced(f"{actor.partition} has a newer owner")
+    await sit_out(lambda: check(actor, host), lambda _error: None)
 
 
 def is_message_to(partition: str, write: Write) -> bool:

@@ -221,12 +221,15 @@ class Resident(Entity):
         if self.running is not None and self.turn is not None:
             self.turn.cancel()
 
+    def unload(self) -> None:
+        self.committed = None
+        self.reset()
+
     def forget(self) -> None:
         super().forget()
         if self.committing is not None:
             self.committing.cancel()
-        self.committed = None
-        self.reset()
+        self.unload()
         self.view = None
         self.unread = False
         self.queue.send_away(() if self.running is None else (self.running,))

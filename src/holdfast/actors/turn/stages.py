@@ -1,8 +1,8 @@
-"""The turn of an actor: ``claim → load → receive → run → commit → settle``, top to bottom.
+"""The stages of a turn of an actor: it is loaded from its state, and what its calls leave behind is committed.
 
 What runs is not yet durable; commits follow behind, each for all that has run meanwhile, and nothing leaves before
 its commit (G7). Every commit depends on our epoch and moves it on, so one that is sent again, or comes late, is
-refused; whoever has lost the lease finds out at his next one (G3).
+refused; a worker that has lost the lease learns of it by its next one (G3).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.post import halted
@@ -26,111 +27,120 @@ from holdfast.actors.record import (
     ActorRecord,
     decode_record,
 )
-from holdfast.actors.turn.commit import Rest, begin_commit, commit, commit_under_way
+from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.turn.entity import Resident, Version
 from holdfast.actors.turn.failure import begun, deadly
 from holdfast.actors.turn.perform import run_one
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
-from holdfast.coordination.lease import Claimed, Closed, Fenced, Held
-from holdfast.errors import Refused, StoreError
-from holdfast.items import (
-    ABSENT,
-    Item,
-    Put,
-    Update,
-    place,
-)
-from holdfast.kernel import ownership
+from holdfast.coordination.lease import Closed, Held
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, Item, Put, place
+from holdfast.kernel.host import settled
 from holdfast.kernel.model import Blocked, LeftBehind
 from holdfast.kernel.ownership import block
+from holdfast.kernel.runtime import Runtime
+from holdfast.kernel.stages import AGAIN, Idle, Left, Next, Released, Rest
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.kernel.runtime import Runtime
 
 
-async def turn(actor: Resident, runtime: Runtime, host: Host) -> None:
-    """Work on one actor until nothing comes for a while, or it belongs to somebody else."""
-    try:
-        if not actor.held and not await claim(actor, host):
+class ActorStages(Struct, frozen=True, gc=False):
+    """The stages of every actor of one worker."""
+
+    runtime: Runtime
+    claimable: tuple[str, ...] = (*CLAIMABLE, DELETED)
+    """A deleted one begins again; or its owner died before it released it."""
+    running: str = RUNNING
+
+    async def may_claim(self, entity: Resident, host: Host, /) -> bool:
+        """See ``Stages``."""
+        since_left = host.clock.now_ms() - entity.left_at
+        entity.hot = since_left <= host.patience_seconds(0.0) * 1000
+        return True
+
+    async def refused(self, entity: Resident, claim: Held | Closed, host: Host, /) -> Item | None:
+        """See ``Stages``: create a new actor if it is called in this process."""
+        match claim:
+            case Closed(None) if entity.queue.calls:
+                return await begin(entity, host)
+            case Closed(there) if there is not None and there.status == HALTED:
+                entity.queue.refuse_calls(halted(entity.partition))
+            case _:
+                pass
+        return None
+
+    async def load(self, entity: Resident, _host: Host, /) -> None:
+        """See ``Stages``."""
+        load(entity)
+
+    async def receive(self, entity: Resident, _head: Item | None, host: Host, /) -> None:
+        """See ``Stages``."""
+        entity.queue.looks += 1
+        if entity.revision != UNRUNG:
+            await read_inbox(entity, host)
+        if entity.taken_over:  # its last owner may have died of what it did last
+            entity.suspect(host.clock.now_ms())
+            entity.taken_over = False
+
+    async def run(self, entity: Resident, host: Host, /) -> Next:
+        """See ``Stages``."""
+        if await run_calls(entity, self.runtime, host):
+            if entity.unread:  # the head is read next, and a commit that is under way moves its epoch on
+                await commit_under_way(entity)
+            return AGAIN
+        await commit_under_way(entity)
+        rest = await rest_at_once(entity, host)
+        await commit(entity, self.runtime, host, rest)
+        if rest is not None and not entity.held:
+            return Released(rest)
+        if not (entity.halting or host.draining):
+            return Idle(entity.next_due(), patience_seconds(entity, host))
+        if entity.unread or not entity.settled:
+            return AGAIN
+        return await self.rest(entity, host)
+
+    async def rest(self, entity: Resident, host: Host, /) -> Rest:
+        """See ``Stages``."""
+        return await rest_of(entity, host)
+
+    def left(self, entity: Resident, left: Left, host: Host, /) -> None:
+        """See ``Stages``. Calls that wait for one that takes none are sent elsewhere."""
+        entity.left_at = host.clock.now_ms()
+        if not (entity.halting or host.draining):
+            settled(entity, left, host)
             return
-        if not actor.loaded:
-            load(actor)
-        await commit(actor, runtime, host)  # what an earlier turn has left, if that was left behind
-        while True:
-            await receive(actor, host)
-            if await run(actor, runtime, host):
-                continue
-            await commit_under_way(actor)
-            rest = await rest_at_once(actor, host)
-            await commit(actor, runtime, host, rest)
-            if rest is not None and not actor.held:
-                left(actor, rest.due_at, host)
-                return
-            if not await wait(actor, host) and await settle(actor, host):
-                return
-    except Fenced:
-        await fenced(actor, host)
-    except asyncio.CancelledError:
-        if not actor.lost:
-            raise
-        await fenced(actor, host)  # `lose` has cancelled whatever ran
-    except Blocked as blocked:
-        actor.missed = False  # what has come by now waits until it is looked at again
-        await block(actor, str(blocked), host)
-    except StoreError as error:
-        await commit_under_way(actor)
-        host.failed(actor, error)
+        host.forget(entity)
+        if isinstance(left, Rest) and isinstance(left.due_at, int):
+            host.look_at(entity.partition, left.due_at)
+
+    async def fenced(self, entity: Resident, /) -> None:
+        """See ``Stages``. The callers of what is being written hear what came of it."""
+        await commit_under_way(entity)
+
+    async def failed(self, entity: Resident, error: Exception, host: Host, /) -> None:
+        """See ``Stages``."""
+        if isinstance(error, Blocked):
+            await block(entity, str(error), host)
+        else:
+            await commit_under_way(entity)
+            host.failed(entity, error)
 
 
-async def fenced(actor: Resident, host: Host) -> None:
-    """The actor belongs to somebody else: forget it, and send those who call it there."""
-    await commit_under_way(actor)
-    host.telemetry.emit("fenced", partition=actor.partition)
-    host.forget(actor)
+# ── Load ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def claim(actor: Resident, host: Host) -> bool:
-    """Become the owner, of a new actor too if somebody here calls it."""
-    now = host.clock.now_ms()
-    claimable = (*CLAIMABLE, DELETED)  # it begins anew; or its owner died before he let go of it
-    match await ownership.claim(actor, host, claimable=claimable, running=RUNNING):
-        case Claimed(item, takeover, _):
-            if takeover or item.epoch != actor.epoch + 1:
-                actor.committed = None
-                actor.reset()
-                actor.taken_over = takeover
-            actor.hold(item)
-            actor.hot = now - actor.left_at <= host.patience_seconds(0.0) * 1000
-            return True
-        case Closed(None) if actor.queue.calls:
-            if await begin(actor, now + host.limits.lease_ms, host):
-                return True
-        case Closed(there) if there is not None and there.status == HALTED:
-            actor.queue.refuse_calls(halted(actor.partition))
-        case Held() | Closed():
-            pass
-    host.forget(actor)
-    return False
-
-
-async def begin(actor: Resident, until: int, host: Host) -> bool:
+async def begin(actor: Resident, host: Host) -> Item | None:
     """Bring an actor into being with our lease in it."""
+    until = host.clock.now_ms() + host.limits.lease_ms
     head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
     try:
         await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
     except Refused:
-        return False
-    actor.hold(head)
-    return True
-
-
-# ── load ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+        return None
+    return head
 
 
 def load(actor: Resident) -> None:
@@ -153,28 +163,6 @@ def load(actor: Resident) -> None:
     actor.head = None
 
 
-# ── receive ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def receive(actor: Resident, host: Host) -> None:
-    """Look at the head and the inbox again if somebody rang. The head first: a later ring moves its revision on."""
-    confirmed, actor.confirmed = actor.confirmed, False
-    if not actor.unread:
-        return
-    actor.missed = actor.unread = False
-    actor.queue.looks += 1
-    if not confirmed:
-        head = await host.home.store.get(actor.partition)
-        if head is None or head.epoch != actor.epoch:
-            raise Fenced(f"{actor.partition} has a newer owner")
-        actor.revision = head.revision
-    if actor.revision != UNRUNG:
-        await read_inbox(actor, host)
-    if actor.taken_over:  # its last owner may have died of what he did last
-        actor.suspect(host.clock.now_ms())
-        actor.taken_over = False
-
-
 async def read_inbox(actor: Resident, host: Host) -> None:
     """Take in every message that is new."""
     after: str | None = None
@@ -186,10 +174,10 @@ async def read_inbox(actor: Resident, host: Host) -> None:
             return
 
 
-# ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def run(actor: Resident, runtime: Runtime, host: Host) -> bool:
+async def run_calls(actor: Resident, runtime: Runtime, host: Host) -> bool:
     """Run the calls that wait, one after another; others get their turn after a while. Answers whether there may be
     more to run before all of it is committed.
     """
@@ -232,20 +220,7 @@ async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: H
     return begins and not begun_anew  # else it comes again
 
 
-# ── settle ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def wait(actor: Resident, host: Host) -> bool:
-    """Wait for something to do; false if nothing comes for a while."""
-    if actor.halting or host.draining:
-        return actor.unread or not actor.settled
-    now, due = host.clock.now_ms(), actor.next_due()
-    near_seconds = None if due is None else max(0, due - now) / 1000
-    linger = patience_seconds(actor, host)
-    timeout = linger if near_seconds is None else min(near_seconds, linger)
-    if await actor.woken(timeout) or not actor.settled:
-        return True
-    return near_seconds is not None and near_seconds <= linger
+# ── Leave ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def patience_seconds(actor: Resident, host: Host) -> float:
@@ -282,37 +257,6 @@ async def rest_of(actor: Resident, host: Host) -> Rest:
     if actor.version.deleted and not actor.queue.has_later:
         return Rest(DELETED, due, None)
     return Rest(SUSPENDED, due, await expiry(actor, host) if due is None else None)
-
-
-def left(actor: Resident, due_at: int | None, host: Host) -> None:
-    """It is let go of."""
-    actor.held = False
-    actor.left_at = host.clock.now_ms()
-    if actor.halting or host.draining:
-        host.forget(actor)
-        if due_at is not None:
-            host.look_at(actor.partition, due_at)
-        return
-    host.suspended(actor, due_at)
-
-
-async def settle(actor: Resident, host: Host) -> bool:
-    """Let go of the lease, and say when to look again. Refused if somebody rang meanwhile: then there is more to do."""
-    rest = await rest_of(actor, host)
-    update = Update(
-        partition=actor.partition,
-        when=ownership.unchanged(actor, host),
-        owner=None,
-        lease_until=None,
-        due_at=rest.due_at,
-        expires_at=rest.expires_at,
-        status=rest.status,
-    )
-    if await ownership.release(actor, update, host=host) is not None:
-        actor.look()
-        return False
-    left(actor, rest.due_at, host)
-    return True
 
 
 async def expiry(actor: Resident, host: Host) -> int | None:
