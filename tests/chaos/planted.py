@@ -6,10 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors.turn import commit
+from holdfast.actors.turn import aftermath, commit
 from holdfast.actors.turn import reply as replies
-from holdfast.actors.turn import stages as turn
-from holdfast.actors.turn.entity import Performed
+from holdfast.actors.turn.aftermath import Aftermath, Performed
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import points
 from holdfast.chaos.worker import app
@@ -69,13 +68,13 @@ def forgetful() -> None:
 
 def uncounted() -> None:
     """Attempts are not counted before they begin."""
-    turn.begun = lambda _delivery, version: Performed(version)
+    Aftermath.begun = lambda found: Performed(found.before)
 
 
 def unfenced() -> None:
     """Whoever has lost the lease may still commit."""
     commit.OwnerIs = lambda _owner, _epoch: EXISTS
-    replies.EXISTS = ALWAYS  # and its message may be gone
+    aftermath.EXISTS = ALWAYS  # and its message may be gone
 
 
 PLANTS: Final[dict[str, Callable[[], None]]] = {

@@ -14,7 +14,7 @@ from tests.cost.workloads import RUNS, Workload, a_call, measured, noise, order,
 
 import holdfast as hf
 from holdfast.actors.record import Call, encode
-from holdfast.actors.turn.reply import MOST_RECENT
+from holdfast.actors.turn.aftermath import MOST_RECENT
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.cli.output import dollars

@@ -17,12 +17,10 @@ from holdfast.actors.calling.cycles import find_deadlock
 from holdfast.actors.mailbox.post import post, tell, withdraw
 from holdfast.actors.record import (
     READY,
-    REPLY_PREFIX,
     RUNNING,
     Call,
     Reply,
     decode_call,
-    decode_reply,
     describe_partition,
 )
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
@@ -75,7 +73,7 @@ async def _send_and_wait(address: Address, request: Call, listening: Listening, 
         if patience_seconds > REPORT_SECONDS:
             runtime.attendance.report(describe_partition(partition), partition, runtime.host)
             if await runtime.home.store.get(partition, place) is None:
-                if (reply := await _overdue_reply(partition, request.id, runtime)) is not None:
+                if (reply := await find_reply(partition, request.id, runtime, overdue=True)) is not None:
                     break
                 place = await _post(address, request, runtime)
         if request.chain:
@@ -90,15 +88,6 @@ async def _send_and_wait(address: Address, request: Call, listening: Listening, 
 async def _post(address: Address, request: Call, runtime: Runtime) -> str:
     await refuse_if_overtaken(request, runtime)
     return await post(address.kind, address.partition, request, runtime)
-
-
-async def _overdue_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
-    """What a message that waits no more was answered, also if that is over by our clock.
-
-    One that was answered like an earlier one of the same id may get a reply that ends before we look.
-    """
-    kept = await runtime.home.store.get(partition, REPLY_PREFIX + request_id)
-    return None if kept is None else decode_reply(kept.body)
 
 
 async def _give_way(partition: str, request: Call, runtime: Runtime) -> Reply:

@@ -32,10 +32,9 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     for _ in range(MOST_TRIES):
         if call.replies and head is not None and head.status == record.HALTED:
             raise halted(partition)
+        wake = ring(partition, head, runtime)
         try:
-            await write_for_caller(
-                runtime.home.store, put, ring(partition, head, runtime), ours=lambda there: _is(there, put)
-            )
+            await write_for_caller(runtime.home.store, put, wake, ours=lambda there: _is(there, put))
         except Refused as refused:  # it was created, deleted or halted since we looked
             head = refused.item
             continue

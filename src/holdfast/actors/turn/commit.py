@@ -23,7 +23,8 @@ from holdfast.actors.record import (
     encode_record,
     next_timer,
 )
-from holdfast.actors.turn.entity import Finished, Resident, Version
+from holdfast.actors.turn.aftermath import Finished, Version
+from holdfast.actors.turn.entity import Resident
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable

@@ -1,15 +1,13 @@
-"""An actor between two calls, what one call makes of it, and the actor in memory: what waits, and what has run."""
+"""An actor in memory: its state, what waits for it, and what has run and is not yet durable."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, TypeGuard
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from holdfast.actors.mailbox.queue import Delivery, Outcome, Queue, Replied
-from holdfast.actors.record import ActorRecord, Call, Reply, decode_call, key_of, timer_place
+from holdfast.actors.mailbox.queue import Delivery, Queue
+from holdfast.actors.record import Reply, decode_call, key_of, timer_place
+from holdfast.actors.turn.aftermath import Aftermath, Finished, Performed, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.entity import Entity
@@ -17,54 +15,7 @@ from holdfast.kernel.model import Model
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
-
-
-class Version(Struct, frozen=True):
-    """The actor between two calls: its record and its state as it is stored. Both change together or not at all."""
-
-    record: ActorRecord
-    state: bytes
-    deleted: bool = False
-
-    def without_trouble(self, place: str) -> Version:
-        """The same without the attempts of a message or timer: it is over."""
-        trouble = self.record.trouble
-        if place not in trouble:
-            return self
-        others = {name: each for name, each in trouble.items() if name != place}
-        return replace(self, record=replace(self.record, trouble=others))
-
-
-class Finished(Struct, frozen=True):
-    """A delivery that has run: the actor after it, what else is to be written for it, and who is woken then.
-
-    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable.
-    """
-
-    delivery: Delivery
-    outcome: Outcome
-    version: Version
-    writes: tuple[Write, ...] = ()
-    rings: tuple[str, ...] = ()
-    reply: Reply | None = None
-
-
-class Performed(Struct, frozen=True):
-    """What a delivery leaves behind: the actor after it, and what is to be committed for it, in this order.
-
-    ``instance`` is the actor in memory, if it is as ``version`` says. ``again`` is the delivery if it is to be tried
-    once more.
-    """
-
-    version: Version
-    finished: tuple[Finished, ...] = ()
-    instance: Instance | None = None
-    again: Delivery | None = None
-
-
-def carried(call: Call, version: Version, writes: tuple[Write, ...] = ()) -> Finished:
-    """What is to be committed for a call and answers no caller."""
-    return Finished(Delivery(call), Replied(), version, writes)
+    from holdfast.kernel.runtime import Runtime
 
 
 class Resident(Entity):
@@ -160,13 +111,13 @@ class Resident(Entity):
         assert self.version is not None
         return self.queue.next_due(self.version.record)
 
-    def drop_delayed(self, now: int) -> list[str]:
+    def drop_delayed(self, now: int) -> tuple[str, ...]:
         """Drop the messages that were sent and wait for their time, or for another attempt; answers their places."""
         assert self.version is not None
         puts = (each.item for finished in self.finished for each in finished.writes if isinstance(each, Put))
         own = (each for each in puts if each.partition == self.partition and each.sort.startswith(INBOX_PREFIX))
         delayed = (each.sort for each in own if decode_call(each.body).not_before > now)
-        return [*self.queue.drop_delayed(self.version.record), *delayed]
+        return (*self.queue.drop_delayed(self.version.record), *delayed)
 
     def suspect(self, now: int) -> None:
         """The last owner has died, perhaps of one of the messages and timers that are there to be run."""
@@ -175,6 +126,10 @@ class Resident(Entity):
         self.suspects = {*(each.place for each in self.queue.mail), *map(timer_place, due)}
 
     # ── What has run ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def aftermath(self, delivery: Delivery, before: Version, runtime: Runtime) -> Aftermath:
+        """What a delivery finds here."""
+        return Aftermath(delivery, before, self.instance, self.partition, self.kind, runtime)
 
     def apply(self, performed: Performed) -> None:
         """Be as a delivery has left the actor, and keep what is to be committed for it."""

@@ -1,148 +1,83 @@
-"""What becomes of messages and timers that fail, or kill their process: tried again, then parked or stopped at."""
+"""What is to become of a call, message or timer that fails, or kills its process: a decision, and nothing is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.parked import mark_of, parking
-from holdfast.actors.mailbox.queue import Delivery, Replied
-from holdfast.actors.record import Call, Trouble
-from holdfast.actors.timers import after_firing
-from holdfast.actors.turn.entity import Finished, Performed, Resident, Version, carried
-from holdfast.actors.turn.reply import Place, answered, let_go, receipt
-from holdfast.errors import CallFailed
+from holdfast.actors.mailbox.queue import Delivery
+from holdfast.actors.record import Trouble
+from holdfast.actors.turn.reply import Place
 from holdfast.failure import describe
 
 if TYPE_CHECKING:
-    from holdfast.actors.kind import Kind
-    from holdfast.kernel.runtime import Runtime
+    from holdfast.actors.kind import Policy
 
 DEATHS_PER_ATTEMPT: Final = 4
 """How many deaths of its process count as one failed attempt of a message: most of them are not its fault."""
 
 
-# ── After a takeover ────────────────────────────────────────────────────────────────────────────────────────────────
+class TellCaller(Struct, frozen=True):
+    """The caller hears the error, and it is over. The replies of what it has ``called`` need not be kept any more."""
+
+    error: Exception
+    called: tuple[Place, ...] = ()
 
 
-def begun(delivery: Delivery, version: Version) -> Performed:
-    """Note that an attempt begins, so that a message, or a timer, which kills its process is found in the end."""
-    trouble = version.record.trouble.get(delivery.place, Trouble())
-    version = _troubled(version, delivery.place, replace(trouble, started=trouble.started + 1))
-    return Performed(version, (carried(delivery.call, version),))
+class TryAgain(Struct, frozen=True):
+    """The next attempt is made at ``trouble.again_at``."""
+
+    trouble: Trouble
 
 
-def deadly(delivery: Delivery, version: Version, actor: Resident, runtime: Runtime) -> Performed | None:
-    """What becomes of a message, or a timer, that has killed its process too often; ``None`` if it has not."""
-    trouble = version.record.trouble.get(delivery.place, Trouble())
-    # No error was raised, so which errors the policy tries again does not matter: only how often.
-    if not trouble.started or _attempts(trouble) < actor.kind.policy.retry.max_attempts:
-        return None
-    killed = RuntimeError(f"its process died {trouble.started} times while it was handled")
-    if delivery.call.replies:
-        return answered_with(killed, (), delivery, version, actor, runtime)
-    trouble = replace(trouble, error=trouble.error or describe(killed))
-    return _given_up(delivery, trouble, version, actor, runtime)
+class Park(Struct, frozen=True):
+    """The message is poison: it is parked, visibly, and the actor goes on with the next."""
+
+    trouble: Trouble
 
 
-# ── After an attempt ────────────────────────────────────────────────────────────────────────────────────────────────
+class Halt(Struct, frozen=True):
+    """The message is poison, and the order is to be kept: the actor stops at it."""
+
+    trouble: Trouble
 
 
-def failed(
-    delivery: Delivery,
-    error: Exception,
-    called: tuple[Place, ...],
-    version: Version,
-    actor: Resident,
-    runtime: Runtime,
-) -> Performed:
+Verdict = TellCaller | TryAgain | Park | Halt
+
+
+def after_failure(
+    error: Exception, called: tuple[Place, ...], delivery: Delivery, before: Trouble, policy: Policy, now: int
+) -> Verdict:
     """An attempt ended badly: tell the caller, or try again later, or give up. What it has ``called`` stays known."""
-    call, place = delivery.call, delivery.place
-    if call.replies or not place:
-        ended = () if call.kept else called  # else the caller may be repaired, and ask again
-        return answered_with(error, ended, delivery, version, actor, runtime)
-    trouble = version.record.trouble.get(place, Trouble())
-    started = trouble.started - (1 if delivery.prepared else 0)
-    called = tuple(dict.fromkeys((*trouble.called, *called)))
-    trouble = replace(trouble, started=started, failed=trouble.failed + 1, error=describe(error), called=called)
-    attempts = _attempts(trouble)
-    runtime.emit("message_failed", partition=actor.partition, attempt=attempts, error=describe(error).type)
-    delay_ms = actor.kind.policy.retry.next_delay_ms(error, attempts, Random(f"{place}/{attempts}"))
-    if delay_ms is None:
-        return _given_up(delivery, trouble, version, actor, runtime)
-    version = _troubled(version, place, replace(trouble, again_at=runtime.clock.now_ms() + delay_ms))
-    again = None if delivery.sort is None else delivery  # a timer comes again by itself
-    return Performed(version, (carried(call, version),), again=again)
+    call = delivery.call
+    if call.replies or not delivery.place:
+        return TellCaller(error, () if call.kept else called)  # the caller of what is kept may ask again
+    started = before.started - (1 if delivery.prepared else 0)
+    called = tuple(dict.fromkeys((*before.called, *called)))
+    trouble = replace(before, started=started, failed=before.failed + 1, error=describe(error), called=called)
+    attempts = attempts_in(trouble)
+    delay_ms = policy.retry.next_delay_ms(error, attempts, Random(f"{delivery.place}/{attempts}"))
+    return _given_up(trouble, policy) if delay_ms is None else TryAgain(replace(trouble, again_at=now + delay_ms))
 
 
-def answered_with(
-    error: Exception,
-    called: Iterable[Place],
-    delivery: Delivery,
-    version: Version,
-    actor: Resident,
-    runtime: Runtime,
-) -> Performed:
-    """The caller is told, and it is over."""
-    version = version.without_trouble(delivery.place)
-    outcome = Replied(error=runtime.registry.errors.rebuild(describe(error), CallFailed))
-    finished = answered(delivery, outcome, version, actor, runtime)
-    return Performed(version, (finished, *released(called, delivery, version, actor, runtime)))
+def after_deaths(delivery: Delivery, before: Trouble, policy: Policy) -> Verdict | None:
+    """What becomes of a message, or a timer, that has killed its process too often; ``None`` if it has not."""
+    # No error was raised, so which errors the policy tries again does not matter: only how often.
+    if not before.started or attempts_in(before) < policy.retry.max_attempts:
+        return None
+    killed = RuntimeError(f"its process died {before.started} times while it was handled")
+    if delivery.call.replies:
+        return TellCaller(killed)
+    return _given_up(replace(before, error=before.error or describe(killed)), policy)
 
 
-def released(
-    called: Iterable[Place], delivery: Delivery, version: Version, actor: Resident, runtime: Runtime
-) -> list[Finished]:
-    """Keep the replies of what a delivery has called no longer than a repeat of it is known by its own reply."""
-    until = runtime.clock.now_ms() + actor.kind.policy.reply_window_ms
-    return [carried(delivery.call, version, tuple(part)) for part in let_go(called, until, runtime.home)]
-
-
-def _attempts(trouble: Trouble) -> int:
+def attempts_in(trouble: Trouble) -> int:
+    """How many attempts of a message have failed, as far as that is known."""
     return trouble.failed + trouble.started // DEATHS_PER_ATTEMPT
 
 
-def _troubled(version: Version, place: str, trouble: Trouble, *, halts: bool = False) -> Version:
-    record = version.record
-    record = replace(record, trouble=record.trouble | {place: trouble}, halted_by=place if halts else None)
-    return Version(record, version.state)
-
-
-# ── Poison ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _given_up(delivery: Delivery, trouble: Trouble, version: Version, actor: Resident, runtime: Runtime) -> Performed:
-    """The message is poison: park it, or stop at it."""
-    if actor.kind.policy.poison == "halt":
-        runtime.emit("halted", partition=actor.partition, place=delivery.place)
-        version = _troubled(version, delivery.place, trouble, halts=True)
-        return Performed(version, (carried(delivery.call, version),))
-    runtime.emit("parked", partition=actor.partition, place=delivery.place)
-    return _parked(delivery, trouble, version, actor, runtime.clock.now_ms())
-
-
-def _parked(delivery: Delivery, trouble: Trouble, version: Version, actor: Resident, now: int) -> Performed:
-    """Park a message, visibly, and go on with the next."""
-    record = version.without_trouble(delivery.place).record
-    timers = record.timers
-    if delivery.timer is not None:
-        timers = after_firing(delivery.timer, timers, timers, now)
-    parked_up_to = max(record.parked_up_to, delivery.sort or "")
-    record = replace(record, timers=timers, parked_up_to=parked_up_to)
-    version = Version(record, _told_of_parking(delivery.call, version.state, actor.kind))
-    writes = parking(actor.partition, delivery.place, delivery.call, trouble, now)
-    taken_out = receipt(delivery, actor.partition)
-    mark = mark_of(delivery.call) if delivery.call.known else None
-    return Performed(version, (Finished(delivery, Replied(), version, (*writes, *taken_out), reply=mark),))
-
-
-def _told_of_parking(call: Call, state: bytes, kind: Kind) -> bytes:
-    """The actor's state when it knows that a message was parked."""
-    if kind.note_parked is None:
-        return state
-    instance = kind.decoded(state)
-    kind.note_parked(instance, call)
-    return kind.encode(instance)
+def _given_up(trouble: Trouble, policy: Policy) -> Park | Halt:
+    return Halt(trouble) if policy.poison == "halt" else Park(trouble)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from holdfast.actors.mailbox.parked import lies_parked
+from holdfast.actors.mailbox.parked import lies_parked, mark_of
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import (
     REPLY_PREFIX,
@@ -16,13 +16,10 @@ from holdfast.actors.record import (
     Reply,
     decode_reply,
     describe_partition,
-    encode,
     fingerprint_of,
 )
-from holdfast.actors.turn.entity import Finished, Performed, Resident, Version
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
-from holdfast.failure import describe
-from holdfast.items import EXISTS, Delete, Item, Put, Update, Write, parts_of
+from holdfast.items import EXISTS, Update, Write, parts_of
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -32,9 +29,6 @@ if TYPE_CHECKING:
 RESEND_WINDOW_MS: Final = 600_000
 """How long a message is recognised that its sender's process sends again because the store gave no answer: it does
 so for some seconds only."""
-
-MOST_RECENT: Final = 25
-"""How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
 
 NO_REPLY: Final = Raw(b"null")
 """What a message was answered that no caller awaited."""
@@ -46,12 +40,16 @@ Place = tuple[str, str]
 # ── A reply that is there ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def find_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
-    """The reply a request was given, if it is known and not too old."""
+async def find_reply(partition: str, request_id: str, runtime: Runtime, *, overdue: bool = False) -> Reply | None:
+    """The reply a request was given, if it is known and not too old by our clock, or ``overdue`` as well.
+
+    A message that was answered like an earlier one of the same id may get a reply that ends before anyone looks.
+    """
     item = await runtime.home.store.get(partition, REPLY_PREFIX + request_id)
-    if item is None or (item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()):
+    if item is None:
         return None
-    return decode_reply(item.body)
+    is_over = item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()
+    return None if is_over and not overdue else decode_reply(item.body)
 
 
 def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:
@@ -71,88 +69,26 @@ def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Repli
     return Replied(bytes(reply.value))
 
 
-# ── A call that comes once more ─────────────────────────────────────────────────────────────────────────────────────
-
-
-async def repeated(delivery: Delivery, version: Version, actor: Resident, runtime: Runtime) -> Performed | None:
-    """What a delivery leaves behind that has come before; ``None`` if it has not."""
+async def find_earlier(
+    delivery: Delivery, record: ActorRecord, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
+) -> Reply | None:
+    """What a delivery was answered that has come before; ``None`` if it has not."""
     call = delivery.call
-    earlier = await earlier_reply(call, version, actor, runtime) if call.known else None
-    if earlier is None and not await _lies_parked(delivery, version, actor, runtime):
+    if call.known and (reply := await earlier_reply(call, record, uncommitted, partition, runtime)) is not None:
+        return reply
+    if delivery.sort is None or delivery.sort > record.parked_up_to:
         return None
-    if earlier is None or earlier.parked:
-        runtime.emit("message_repeated", partition=actor.partition, place=delivery.place)
-    if earlier is not None and earlier.fingerprint != fingerprint_of(call):
-        runtime.emit("message_mismatched", partition=actor.partition, id=call.id)
-    outcome = Replied() if earlier is None else replied(earlier, call, actor.partition, runtime)
-    version = version.without_trouble(delivery.place)
-    finished = Finished(delivery, outcome, version, receipt(delivery, actor.partition))
-    return Performed(version, (finished,), actor.instance)
+    # This very message may have been parked, and come once more from a sender that had no answer.
+    return mark_of(call) if await lies_parked(runtime.home.store, partition, delivery.sort) else None
 
 
-async def earlier_reply(call: Call, version: Version, actor: Resident, runtime: Runtime) -> Reply | None:
-    """What a call was answered before, durably or not yet."""
-    if call.id in version.record.recent:
+async def earlier_reply(
+    call: Call, record: ActorRecord, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
+) -> Reply | None:
+    """What a call that is known by its id was answered before, durably or not yet."""
+    if call.id in record.recent:
         return Reply(fingerprint_of(call), NO_REPLY)
-    return actor.replies.get(call.id) or await find_reply(actor.partition, call.id, runtime)
-
-
-async def _lies_parked(delivery: Delivery, version: Version, actor: Resident, runtime: Runtime) -> bool:
-    """Whether this very message was parked: it has come once more, from a sender that had no answer."""
-    if delivery.sort is None or delivery.sort > version.record.parked_up_to:
-        return False
-    return await lies_parked(runtime.home.store, actor.partition, delivery.sort)
-
-
-# ── A reply that is given ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def answered(
-    delivery: Delivery,
-    outcome: Replied,
-    version: Version,
-    actor: Resident,
-    runtime: Runtime,
-    *,
-    writes: Iterable[Write] = (),
-    rings: Iterable[str] = (),
-) -> Finished:
-    """What is to be committed for a call that has run. Its message leaves the inbox, and its reply is kept if it may be
-    asked for: from elsewhere, or again.
-    """
-    call = delivery.call
-    taken_out = receipt(delivery, actor.partition)
-    if not call.known or call.id in version.record.recent:
-        return Finished(delivery, outcome, version, (*writes, *taken_out), tuple(rings))
-    error = None if outcome.error is None else describe(outcome.error)
-    reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
-    window = actor.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
-    kept = Item(
-        partition=actor.partition,
-        sort=REPLY_PREFIX + call.id,
-        # An error has changed nothing, so a caller that is repaired later may have it tried again.
-        expires_at=None if call.kept and not error else runtime.clock.now_ms() + window,
-        body=encode(reply),
-    )
-    return Finished(delivery, outcome, version, (*writes, Put(kept), *taken_out), tuple(rings), reply)
-
-
-def receipt(delivery: Delivery, partition: str) -> tuple[Write, ...]:
-    """Take the message out of the inbox, if it is one."""
-    return () if delivery.sort is None else (Delete(partition, delivery.sort, EXISTS),)
-
-
-def remembered(call: Call, record: ActorRecord, runtime: Runtime) -> dict[str, int]:
-    """``record.recent`` with a message in it that is applied, if it has room there.
-
-    It is not awaited, so all there is to keep is that it was applied; where each write is billed an item for that costs
-    as much as the message itself.
-    """
-    if not (runtime.home.writes_are_paid and call.known) or call.named or call.replies:
-        return record.recent
-    now = runtime.clock.now_ms()
-    recent = {id: until for id, until in record.recent.items() if until > now}
-    return record.recent if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
+    return uncommitted.get(call.id) or await find_reply(partition, call.id, runtime)
 
 
 # ── A reply that is kept for the caller ─────────────────────────────────────────────────────────────────────────────

@@ -27,9 +27,10 @@ from holdfast.actors.record import (
     ActorRecord,
     decode_record,
 )
+from holdfast.actors.turn.aftermath import Version
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
-from holdfast.actors.turn.entity import Resident, Version
-from holdfast.actors.turn.failure import begun, deadly
+from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import run_one
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
@@ -208,10 +209,12 @@ async def run_calls(actor: Resident, runtime: Runtime, host: Host) -> bool:
 
 async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: Host) -> bool:
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
-    assert actor.version is not None
-    given_up = deadly(delivery, actor.version, actor, runtime)
-    begins, delivery.prepared = given_up is None, given_up is None
-    actor.apply(begun(delivery, actor.version) if given_up is None else given_up)
+    before = actor.version
+    assert before is not None
+    verdict = after_deaths(delivery, before.trouble(delivery.place), actor.kind.policy)
+    begins = delivery.prepared = verdict is None
+    found = actor.aftermath(delivery, before, runtime)
+    actor.apply(found.begun() if verdict is None else found.of(verdict))
     version = actor.version
     await commit(actor, runtime, host)
     if not begins:

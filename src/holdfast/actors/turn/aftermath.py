@@ -1,0 +1,301 @@
+"""An actor between two calls, and what a delivery leaves behind: the actor after it, and what is to be written (G4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from holdfast.actors.mailbox.parked import mark_of, parking
+from holdfast.actors.mailbox.queue import Delivery, Outcome, Replied
+from holdfast.actors.record import (
+    NOT_BEGUN,
+    REPLY_PREFIX,
+    ActorRecord,
+    Call,
+    Reply,
+    TimerRecord,
+    Trouble,
+    encode,
+    fingerprint_of,
+    timer_place,
+)
+from holdfast.actors.timers import after_firing, settings_replaced
+from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict
+from holdfast.actors.turn.reply import RESEND_WINDOW_MS, Place, let_go, replied
+from holdfast.errors import CallFailed
+from holdfast.failure import describe
+from holdfast.items import EXISTS, Delete, Item, Put, Write, parts_of
+
+if TYPE_CHECKING:
+    from holdfast.actors.kind import Instance, Kind
+    from holdfast.actors.turn.scope import Turn
+    from holdfast.kernel.runtime import Runtime
+
+MOST_RECENT: Final = 25
+"""How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
+
+
+NO_TROUBLE: Final = Trouble()
+
+
+class Version(Struct, frozen=True):
+    """The actor between two calls: its record and its state as it is stored. Both change together or not at all."""
+
+    record: ActorRecord
+    state: bytes
+    deleted: bool = False
+
+    def trouble(self, place: str) -> Trouble:
+        """How it stands with a message or timer that has failed, or perhaps killed its process."""
+        return self.record.trouble.get(place, NO_TROUBLE)
+
+    def with_trouble(self, place: str, trouble: Trouble, *, halts: bool = False) -> Version:
+        """The same with the attempts of a message or timer, at which the actor stops if it ``halts``."""
+        changed = self.record.trouble | {place: trouble}
+        return Version(replace(self.record, trouble=changed, halted_by=place if halts else None), self.state)
+
+    def without_trouble(self, place: str) -> Version:
+        """The same without the attempts of a message or timer: it is over."""
+        trouble = self.record.trouble
+        if place not in trouble:
+            return self
+        others = {name: each for name, each in trouble.items() if name != place}
+        return replace(self, record=replace(self.record, trouble=others))
+
+
+class Finished(Struct, frozen=True):
+    """A delivery that has run: the actor after it, what else is to be written for it, and who is woken then.
+
+    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable.
+    """
+
+    delivery: Delivery
+    outcome: Outcome
+    version: Version
+    writes: tuple[Write, ...] = ()
+    rings: tuple[str, ...] = ()
+    reply: Reply | None = None
+
+
+class Performed(Struct, frozen=True):
+    """What a delivery leaves behind: the actor after it, and what is to be committed for it, in this order.
+
+    ``instance`` is the actor in memory, if it is as ``version`` says. ``again`` is the delivery if it is to be tried
+    once more.
+    """
+
+    version: Version
+    finished: tuple[Finished, ...] = ()
+    instance: Instance | None = None
+    again: Delivery | None = None
+
+
+# ── What may become of a delivery ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Earlier(Struct, frozen=True):
+    """The delivery has come before, and this is what it was answered then."""
+
+    reply: Reply
+
+
+class Deletion(Struct, frozen=True):
+    """The actor ends, and with it the messages at ``delayed`` that wait for their time."""
+
+    delayed: tuple[str, ...]
+
+
+class Skip(Struct, frozen=True):
+    """A timer's tick was missed, and is dropped."""
+
+    timer: str
+
+
+class Ran(Struct, frozen=True):
+    """The method has run as ``turn``: its encoded result, and the actor after it, in memory and as it is stored."""
+
+    turn: Turn
+    result: bytes
+    instance: Instance
+    state: bytes
+
+
+# ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Aftermath(Struct, frozen=True):
+    """What a delivery finds: the actor ``before`` it, of which ``instance`` is in memory."""
+
+    delivery: Delivery
+    before: Version
+    instance: Instance | None
+    partition: str
+    kind: Kind
+    runtime: Runtime
+
+    def of(self, became: Ran | Earlier | Deletion | Skip | Verdict) -> Performed:
+        """What the delivery leaves behind, given what became of it."""
+        match became:
+            case Ran():
+                return self._run(became)
+            case Earlier(reply):
+                return self._repeated(reply)
+            case Deletion(delayed):
+                return self._deleted(delayed)
+            case Skip(timer):
+                self.runtime.emit("tick_skipped", partition=self.partition, timer=timer)
+                record = replace(self.before.record, timers=self._timers_after(self.before.record.timers))
+                return Performed(Version(record, self.before.state), (), self.instance)
+            case TellCaller(error, called):
+                return self._told(error, called)
+            case TryAgain(trouble):
+                again = None if self.delivery.sort is None else self.delivery  # a timer comes again by itself
+                return self._troubled(trouble, again=again)
+            case Halt(trouble):
+                self.runtime.emit("halted", partition=self.partition, place=self.delivery.place)
+                return self._troubled(trouble, halts=True)
+            case Park(trouble):
+                return self._parked(trouble)
+
+    def begun(self) -> Performed:
+        """An attempt begins: a message, or a timer, which kills its process is found in the end."""
+        trouble = self.before.trouble(self.delivery.place)
+        return self._troubled(replace(trouble, started=trouble.started + 1))
+
+    # ── A method that has run ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self, ran: Ran) -> Performed:
+        before, turn = self.before, ran.turn
+        called = {**dict.fromkeys(before.trouble(self.delivery.place).called), **turn.called}
+        record, version = self._record_after(turn), before
+        if record is not before.record or ran.state != before.state or before.deleted:
+            version = Version(record, ran.state)
+        finished = self._answered(Replied(ran.result), version, tuple(turn.writes), tuple(turn.rings))
+        return Performed(version, (finished, *self._released(called, version)), ran.instance)
+
+    def _record_after(self, turn: Turn) -> ActorRecord:
+        """The record after a run; the same one if nothing in it has changed."""
+        before, place = self.before.record, self.delivery.place
+        timers, trouble = self._timers_after(turn.timers), before.trouble
+        if trouble and (place in trouble or timers is not before.timers):
+            gone = {place, *(timer_place(name) for name in settings_replaced(before.timers, timers))}
+            trouble = {name: each for name, each in trouble.items() if name not in gone}
+        recent = self._recent_after()
+        after = (timers, turn.settings, turn.stamp, trouble, recent)
+        if after == (before.timers, before.settings, before.stamp, before.trouble, before.recent):
+            return before
+        return replace(before, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble, recent=recent)
+
+    def _timers_after(self, now_set: dict[str, TimerRecord]) -> dict[str, TimerRecord]:
+        """The timers that are set; the one that made the delivery is set to its next tick."""
+        if self.delivery.timer is None:
+            return now_set
+        return after_firing(self.delivery.timer, self.before.record.timers, now_set, self.runtime.clock.now_ms())
+
+    def _recent_after(self) -> dict[str, int]:
+        """``recent`` with a message in it that is applied, if it has room there.
+
+        It is not awaited, so all there is to keep is that it was applied; where each write is billed an item for that
+        costs as much as the message itself.
+        """
+        call, before = self.delivery.call, self.before.record.recent
+        if not (self.runtime.home.writes_are_paid and call.known) or call.named or call.replies:
+            return before
+        now = self.runtime.clock.now_ms()
+        recent = {id: until for id, until in before.items() if until > now}
+        return before if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
+
+    def _answered(
+        self, outcome: Replied, version: Version, sent: tuple[Write, ...] = (), rings: tuple[str, ...] = ()
+    ) -> Finished:
+        """What is to be committed for a call that was answered, with what it has sent. Its message leaves the inbox,
+        and its reply is kept if it may be asked for: from elsewhere, or again.
+        """
+        call = self.delivery.call
+        if not call.known or call.id in version.record.recent:
+            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), rings)
+        error = None if outcome.error is None else describe(outcome.error)
+        reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
+        window = self.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
+        kept = Item(
+            partition=self.partition,
+            sort=REPLY_PREFIX + call.id,
+            # An error has changed nothing, so a caller that is repaired later may have it tried again.
+            expires_at=None if call.kept and not error else self.runtime.clock.now_ms() + window,
+            body=encode(reply),
+        )
+        return Finished(self.delivery, outcome, version, (*sent, Put(kept), *self._receipt()), rings, reply)
+
+    def _released(self, called: Iterable[Place], version: Version) -> list[Finished]:
+        """Keep the replies of what was called no longer than a repeat of the delivery is known by its own reply."""
+        if not called:
+            return []
+        until = self.runtime.clock.now_ms() + self.kind.policy.reply_window_ms
+        return [self._carried(version, tuple(part)) for part in let_go(called, until, self.runtime.home)]
+
+    def _receipt(self) -> tuple[Write, ...]:
+        """Take the message out of the inbox, if it is one."""
+        return () if self.delivery.sort is None else (Delete(self.partition, self.delivery.sort, EXISTS),)
+
+    def _carried(self, version: Version, writes: tuple[Write, ...] = ()) -> Finished:
+        """What is to be committed for the delivery and answers no caller."""
+        return Finished(Delivery(self.delivery.call), Replied(), version, writes)
+
+    # ── One that has failed ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _told(self, error: Exception, called: tuple[Place, ...]) -> Performed:
+        version = self.before.without_trouble(self.delivery.place)
+        outcome = Replied(error=self.runtime.registry.errors.rebuild(describe(error), CallFailed))
+        return Performed(version, (self._answered(outcome, version), *self._released(called, version)))
+
+    def _troubled(self, trouble: Trouble, *, halts: bool = False, again: Delivery | None = None) -> Performed:
+        version = self.before.with_trouble(self.delivery.place, trouble, halts=halts)
+        return Performed(version, (self._carried(version),), again=again)
+
+    def _parked(self, trouble: Trouble) -> Performed:
+        """Park a message, visibly, and go on with the next."""
+        call, place, now = self.delivery.call, self.delivery.place, self.runtime.clock.now_ms()
+        self.runtime.emit("parked", partition=self.partition, place=place)
+        record = self.before.without_trouble(place).record
+        parked_up_to = max(record.parked_up_to, self.delivery.sort or "")
+        record = replace(record, timers=self._timers_after(record.timers), parked_up_to=parked_up_to)
+        version = Version(record, self._state_after_parking(call))
+        writes = (*parking(self.partition, place, call, trouble, now), *self._receipt())
+        mark = mark_of(call) if call.known else None
+        return Performed(version, (Finished(self.delivery, Replied(), version, writes, reply=mark),))
+
+    def _state_after_parking(self, call: Call) -> bytes:
+        """The actor's state when it knows that a message was parked."""
+        if self.kind.note_parked is None:
+            return self.before.state
+        instance = self.kind.decoded(self.before.state)
+        self.kind.note_parked(instance, call)
+        return self.kind.encode(instance)
+
+    # ── What has not run ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _repeated(self, reply: Reply) -> Performed:
+        """A call or message comes once more: it is answered as before."""
+        delivery = self.delivery
+        if reply.parked:
+            self.runtime.emit("message_repeated", partition=self.partition, place=delivery.place)
+        if reply.fingerprint != fingerprint_of(delivery.call):
+            self.runtime.emit("message_mismatched", partition=self.partition, id=delivery.call.id)
+        version = self.before.without_trouble(delivery.place)
+        outcome = replied(reply, delivery.call, self.partition, self.runtime)
+        return Performed(version, (Finished(delivery, outcome, version, self._receipt()),), self.instance)
+
+    def _deleted(self, delayed: tuple[str, ...]) -> Performed:
+        """End the actor. What was sent to this life of it, and was to come later, does not come to the next."""
+        ended = [Delete(self.partition, sort) for sort in delayed]
+        # One write with the deletion, or before it: never left behind it.
+        first = [self._carried(self.before, tuple(part)) for part in parts_of(ended, self.runtime.home.bounds)]
+        instance = self.kind.fresh()
+        record = replace(
+            self.before.record, schema=self.kind.schema, state=NOT_BEGUN, timers={}, trouble={}, halted_by=None
+        )
+        version = Version(record, self.kind.encode(instance), deleted=True)
+        return Performed(version, (*first, self._answered(Replied(b"null"), version)), instance)
