@@ -50,7 +50,7 @@ def field(**given: Any) -> Any:
 
 
 def read(method: F) -> F:
-    """Declare a method that only reads: it runs beside the others, costs no write, and may not change the state."""
+    """Declare a method that only reads: it runs next to the others, costs no write, and may not change the state."""
     check_method("hf.read", method)
     setattr(method, _READ, True)
     return method

@@ -73,7 +73,7 @@ class Method(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """How an actor's messages are treated. ``poison`` is ``park`` (set aside) or ``halt`` (stop, keep the order).
+    """How an actor's messages are treated. ``poison`` is ``park`` (out of the way) or ``halt`` (stop, keep the order).
 
     ``raises`` are the classes of errors that come to callers as themselves.
     """
@@ -118,7 +118,7 @@ class Kind:
         self.limit_of: Callable[[str], Limit] = lambda _key: policy.limit
         """How long a method of the actor of this key may run, if the method does not say so itself."""
         self.note_parked: Callable[[Instance, Call], None] | None = None
-        """Tells an actor that a message was set aside."""
+        """Tells an actor that a message was parked."""
 
     def fresh(self) -> Instance:
         """An actor as it begins."""

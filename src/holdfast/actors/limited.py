@@ -79,7 +79,7 @@ def declared_limit(function: Any) -> Limit:
 
 
 class Limited(Run[T]):
-    """A run that has so many seconds of its own. ``late`` is called when they are over, and ``leave`` if the code,
+    """A run that has a number of seconds of its own. ``late`` is called when they are over, and ``leave`` if the code,
     cancelled, does not end: what it does from then on comes to nothing, and awaiting it raises ``LeftBehind``, if ever.
     """
 

@@ -26,7 +26,7 @@ DELETED: Final = "DELETED"
 
 CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, BLOCKED)
 LISTENING: Final = (*CLAIMABLE, HALTED)
-"""The statuses in which an actor has a mailbox. A deleted one begins anew with its next message."""
+"""The statuses in which an actor has a mailbox. A deleted one begins again with its next message."""
 
 REPLY_PREFIX: Final = "r#"
 PARKED_PREFIX: Final = "p#"
@@ -62,8 +62,8 @@ class TimerRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A timer that is set: call ``method`` at ``due_at`` (milliseconds), and again as ``schedule`` says if there is
     one.
 
-    ``missed`` says what becomes of ticks that nobody was there to run. ``set_count`` tells one setting of a timer from
-    the next. ``naming`` is that of the call it makes.
+    ``missed`` says what becomes of ticks that no worker was there to run. ``set_count`` tells one setting of a timer
+    from the next. ``naming`` is that of the call it makes.
     """
 
     method: str
@@ -90,7 +90,7 @@ def timer_of(place: str) -> str | None:
 
 class Trouble(Struct, frozen=True, omit_defaults=True):
     """How it stands with a message or timer that fails: attempts that ended badly, and attempts that were begun after
-    a takeover and have no end that anybody knows of. ``called`` are the replies that are kept for it.
+    a takeover and have no end that is known. ``called`` are the replies that are kept for it.
     """
 
     started: int = 0
@@ -105,10 +105,10 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     ``schema`` is the version of the class's fields under which ``state`` was written. ``settings`` counts how often
     timers were set. ``halted_by`` names the message that an actor has stopped at. ``stamp`` is the last one given to a
-    message of its own. ``parked_up_to`` is the last place in the inbox that a message was set aside from: one that is
-    delivered again comes to its old place, so none behind it needs to be looked for among those set aside. ``left_by``
-    names the commit with which its owner let go of it: one that was not answered knows itself by that. ``recent`` are
-    messages that nobody awaits a reply to, by their ids, and until when (milliseconds) each may come again.
+    message of its own. ``parked_up_to`` is the last place in the inbox that a message was parked from: one that is
+    delivered again comes to its old place, so none behind it needs to be looked for among the parked ones. ``left_by``
+    names the commit with which its owner released it: one that was not answered knows itself by that. ``recent`` are
+    messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again.
     """
 
     schema: int
@@ -146,7 +146,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
     the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
-    what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller lets go of it.
+    what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller releases it.
     """
 
     id: str
@@ -176,7 +176,7 @@ def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
 class Reply(Struct, frozen=True, omit_defaults=True):
     """What a request was answered; ``fingerprint`` is that of its method and arguments.
 
-    ``parked``: it has no answer, for its message was set aside. It is applied when that is put back, and not before.
+    ``parked``: it has no answer, for its message was parked. It is applied when that is put back, and not before.
     """
 
     fingerprint: str
@@ -186,7 +186,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
 
 
 class Parked(Struct, frozen=True):
-    """A message set aside because its attempts failed, and the last error."""
+    """A message parked because its attempts failed, and the last error."""
 
     call: Call
     trouble: Trouble

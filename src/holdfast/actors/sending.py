@@ -48,7 +48,7 @@ class Sent(Struct, frozen=True):
         return was_waiting
 
 
-# As with ``Workflow.start``: a ParamSpec takes no keyword arguments beside its own, hence one signature without
+# As with ``Workflow.start``: a ParamSpec takes no keyword arguments next to its own, hence one signature without
 # options, and one with options for each number of positional arguments.
 # fmt: off
 @overload
@@ -75,7 +75,7 @@ async def send(method: Callable[[A, B, C, D, E], Answer], a: A, b: B, c: C, d: D
 async def send(method: Callable[[A, B, C, D, E, F], Answer], a: A, b: B, c: C, d: D, e: E, f: F, /, *,
                delay: Duration | None = ..., request_id: str | None = ...) -> Sent | None: ...
 @overload
-async def send(  # type: ignore[overload-cannot-match]  # it does: options beside keywords are nothing of a ParamSpec
+async def send(  # type: ignore[overload-cannot-match]  # it does: options next to keywords are nothing of a ParamSpec
                method: Callable[..., Answer], /, *, delay: Duration | None = ..., request_id: str | None = ...,
                **kwargs: Any) -> Sent | None: ...
 # fmt: on

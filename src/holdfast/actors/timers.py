@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 LONGEST_NAME_BYTES: Final = 400
-"""A firing that is set aside has its timer's name in its key twice."""
+"""A firing that is parked has its timer's name in its key twice."""
 
 
 class Timer(Generic[P]):
@@ -134,7 +134,7 @@ class BoundTimer(Generic[P]):
 def after_firing(
     name: str, fired: dict[str, TimerRecord], now_set: dict[str, TimerRecord], now: int
 ) -> dict[str, TimerRecord]:
-    """The timers after one of them has fired: set to its next tick, unless its own method has set it anew."""
+    """The timers after one of them has fired: set to its next tick, unless its own method has set it again."""
     record = now_set.get(name)
     if record is None or record.set_count != fired[name].set_count:
         return now_set
@@ -145,7 +145,7 @@ def after_firing(
 
 
 def settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecord]) -> Iterator[str]:
-    """The timers that were set anew or cancelled: the trouble of the old setting is not that of the new."""
+    """The timers that were set again or cancelled: the trouble of the old setting is not that of the new."""
     for name, record in before.items():
         if name not in now or now[name].set_count != record.set_count:
             yield name

@@ -1,4 +1,4 @@
-"""The outside of actors: look at them, end them, and mend those that have stopped at a message."""
+"""The outside of actors: look at them, end them, and repair those that have stopped at a message."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TimerStatus(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """A message that waits for an actor, or was set aside. ``place`` names it to ``unpark`` and ``discard``."""
+    """A message that waits for an actor, or is parked. ``place`` names it to ``unpark`` and ``discard``."""
 
     place: str
     id: str
@@ -120,15 +120,15 @@ class ActorHandle:
         return tuple(found)
 
     async def parked(self) -> tuple[Message, ...]:
-        """The messages that were set aside because their attempts failed."""
+        """The messages that were parked because their attempts failed."""
         return tuple(parked_message(item) for item in await self._items(PARKED_PREFIX))
 
     async def unpark(self, place: str, *, args: Any = None) -> None:
-        """Put a message that was set aside back into the inbox, with other arguments if given. Raises ``NotFound``."""
+        """Put a parked message back into the inbox, with other arguments if given. Raises ``NotFound``."""
         await repair.unpark(self._partition, place, args, self._connect())
 
     async def discard(self, place: str) -> None:
-        """Drop a message that was set aside, for good. Raises ``NotFound``."""
+        """Drop a parked message, for good. Raises ``NotFound``."""
         await repair.discard(self._partition, place, self._connect())
 
     async def resume(self) -> None:
@@ -136,14 +136,14 @@ class ActorHandle:
         await repair.resume(self._partition, self._connect())
 
     async def park(self) -> None:
-        """Set aside the message that an actor has halted at, and let it go on with the next. Raises ``InvalidState`` if
+        """Park the message that an actor has halted at, and let it go on with the next. Raises ``InvalidState`` if
         it has not halted.
         """
         await repair.park(self._partition, self._connect())
 
     async def delete(self, *, timeout: Duration | None = DELETE_TIMEOUT) -> None:
-        """End the actor: its state and timers go, in its turn behind the calls before. A later call begins anew, at a
-        higher version: no stale writer can bring the old state back.
+        """End the actor: its state and timers go, in its turn behind the calls before. A later call begins it again,
+        at a higher version: no stale writer can bring the old state back.
 
         Raises ``NotFound``, ``InvalidState`` if it has halted, and ``WaitTimeout``: it may still be deleted then.
         """
@@ -208,7 +208,7 @@ def _timers_in(record: ActorRecord) -> tuple[TimerStatus, ...]:
 
 
 def parked_message(item: Item) -> Message:
-    """A message that was set aside, as it is stored."""
+    """A parked message, as it is stored."""
     parked = decode_parked(item.body)
     trouble = parked.trouble
     message = _message(item.sort, parked.call, max(trouble.failed, trouble.started), trouble.error)

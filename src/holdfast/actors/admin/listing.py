@@ -1,4 +1,4 @@
-"""What a whole home holds of actors: the actors themselves, the messages set aside, the timers."""
+"""What a whole home holds of actors: the actors themselves, the parked messages, the timers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ActorPage(Struct, frozen=True):
 
 
 class ParkedMessage(Struct, frozen=True):
-    """A message that was set aside, and whose it was. ``id`` names it in its home."""
+    """A parked message, and whose it was. ``id`` names it in its home."""
 
     id: str
     actor: str
@@ -47,7 +47,7 @@ class ParkedMessage(Struct, frozen=True):
 
 
 class ParkedPage(Struct, frozen=True):
-    """Some messages that were set aside, and where to go on: pass ``after``; ``None`` means that was the end."""
+    """Some parked messages, and where to go on: pass ``after``; ``None`` means that was the end."""
 
     items: tuple[ParkedMessage, ...]
     after: str | None
@@ -89,7 +89,7 @@ async def list_actors(
 async def list_parked(
     runtime: Runtime, actor: str | None, *, beginning: str = "", after: str | None, limit: int
 ) -> ParkedPage:
-    """One page of the messages set aside, those of hidden actors too, in the order they were sent; of actors whose keys
+    """One page of the parked messages, those of hidden actors too, in the order they were sent; of actors whose keys
     begin so.
     """
     check_limit(limit)
@@ -104,7 +104,7 @@ async def list_parked(
 
 
 async def find_parked(runtime: Runtime, id: str) -> ParkedMessage:
-    """One message that was set aside, by its id in the home. Raises ``NotFound``."""
+    """One parked message, by its id in the home. Raises ``NotFound``."""
     note = await runtime.home.store.get(REGISTER, id)
     async for _, item in noted(runtime.home.store, () if note is None else (note,)):
         return ParkedMessage(id, actor_of(item.partition), key_of(item.partition), parked_message(item))

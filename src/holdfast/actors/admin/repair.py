@@ -1,4 +1,4 @@
-"""Mending actors from outside: what was set aside goes back or is dropped, and what has halted goes on.
+"""Repairing actors from outside: what was parked goes back or is dropped, and what has halted goes on.
 
 Nothing here runs an actor's code, and nothing needs its lease: each change is one write, under a condition.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 async def unpark(partition: str, place: str, args: Any, runtime: Runtime) -> None:
-    """Put a message that was set aside back into the inbox, with other arguments unless they are ``None``."""
+    """Put a parked message back into the inbox, with other arguments unless they are ``None``."""
     item, parked = await _find(partition, place, runtime)
     call = parked.call if args is None else replace(parked.call, args=_checked(args, parked.call, partition, runtime))
     body = encode(replace(call, not_before=0))
@@ -63,7 +63,7 @@ async def unpark(partition: str, place: str, args: Any, runtime: Runtime) -> Non
 
 
 async def discard(partition: str, place: str, runtime: Runtime) -> None:
-    """Drop a message that was set aside, for good. The actor looks: without it, it may be one to be forgotten."""
+    """Drop a parked message, for good. The actor looks: without it, it may be one to be forgotten."""
     item, parked = await _find(partition, place, runtime)
     head, removed = await runtime.home.store.get(partition), await removing(item, parked, runtime.home.store)
     while True:
@@ -93,12 +93,12 @@ async def resume(partition: str, runtime: Runtime) -> None:
         add_revision=1,
         add_epoch=1,
     )
-    await write_for_caller(runtime.home.store, update, ours=lambda _there: True)  # somebody else has resumed it
+    await write_for_caller(runtime.home.store, update, ours=lambda _there: True)  # another process has resumed it
     tell(partition, runtime)
 
 
 async def park(partition: str, runtime: Runtime) -> None:
-    """Set aside the message that an actor has halted at, and let it go on with the next."""
+    """Park the message that an actor has halted at, and let it go on with the next."""
     head, record = await _halted(partition, runtime)
     place, now = record.halted_by or "", runtime.clock.now_ms()
     trouble = record.trouble.get(place, Trouble())
@@ -134,7 +134,7 @@ async def park(partition: str, runtime: Runtime) -> None:
 
 
 def _told_of_parking(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> ActorRecord:
-    """The record of an actor when it knows that a message was set aside. Hidden ones want to: it takes their code."""
+    """The record of an actor when it knows that a message was parked. Hidden ones want to: it takes their code."""
     kind = runtime.registry.actors.get(actor_of(partition))
     if kind is None and actor_of(partition).startswith(HIDDEN_MARK):
         raise UnknownName(f"{describe_partition(partition)} has to note what is set aside, and its code is not here")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FIRST_LOOK_SECONDS: Final = 0.2
 LOOK_AGAIN_GROWTH: Final = 1.5
 LONGEST_LOOK_SECONDS: Final = 5.0
-"""When a caller that waits for a reply looks for it without being rung, in case a ring was lost."""
+"""When a caller that waits for a reply looks for it without being woken, in case a wake-up was lost."""
 
 REPORT_SECONDS: Final = 1.0
 """A caller that waits longer than this for one look at the reply is told if no worker can be at work."""
@@ -49,7 +49,7 @@ LONGEST_BILLED_LOOK_SECONDS: Final = 60.0
 """The same where each look is paid for."""
 
 MOST_CIRCLES: Final = 2
-"""So often whoever is not first by name sees a circle of callers before he gives way."""
+"""How often a caller that is not first by name sees a circle of callers before it gives way."""
 
 
 async def call_by_mail(address: Address, request: Call, runtime: Runtime) -> Reply:
@@ -140,7 +140,7 @@ async def _is_settled_here(partition: str, runtime: Runtime) -> bool:
 
 
 async def _take_from_owner(partition: str, runtime: Runtime) -> None:
-    """Have every commit refused that began before this. What else the owner was at begins anew."""
+    """Have every commit refused that began before this. What else the owner was at begins again."""
     while (head := await runtime.home.store.get(partition)) is not None:
         owned = head.owner is not None and head.status == RUNNING
         update = Update(

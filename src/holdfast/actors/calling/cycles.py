@@ -71,8 +71,8 @@ def waiting_for(partition: str, unit: Unit | None, host: Host | None) -> Generat
 async def find_deadlock(chain: tuple[str, ...], theirs: str, runtime: Runtime) -> frozenset[str]:
     """Who waits by mail in a circle, if the actor that the last of ``chain`` waits for waits for one of the chain.
 
-    Whoever calls by mail has left his call, with all who wait for him, in the inbox of the actor he waits for; who
-    calls in memory is known in his process.
+    A caller by mail has left its call, with all callers that wait for it, in the inbox of the actor that it waits
+    for; a caller in memory is known in its process.
     """
     seen = set(chain)
     paths = deque((partition, frozenset((chain[-1],))) for partition in chain)

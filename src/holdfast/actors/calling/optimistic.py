@@ -1,4 +1,4 @@
-"""Calls without a lease: read, run, and write if nobody was faster; else run again on what is there now."""
+"""Calls without a lease: read, run, and write if no other was faster; else run again on what is there now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 MOST_RUNS: Final = 5
-"""After so many runs that others overtook, the call queues for the lease like any other: none starves."""
+"""After this number of runs that others overtook, the call queues for the lease like any other: none starves."""
 
 
 MOST_WARM: Final = 1_000
@@ -88,7 +88,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
             head = refused.item if refused.index == 0 else await runtime.home.store.get(address.partition)
             continue
         except StoreUnavailable:
-            if request.known:  # whoever applies it finds out whether it has been
+            if request.known:  # the process that applies it finds out whether it has been
                 return None
             raise
         _tell_when_due(actor, head, runtime)
@@ -120,7 +120,7 @@ async def _comes_behind(head: Item, request: Call, runtime: Runtime) -> bool:
 
 
 def _tell_when_due(actor: Resident, before: Item | None, runtime: Runtime) -> None:
-    """A timer was set, and nobody has the actor in memory to know of it."""
+    """A timer was set, and no process has the actor in memory to know of it."""
     due_at = actor.next_due()
     if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
         return
@@ -152,7 +152,7 @@ def _commit(actor: Resident, head: Item | None, rung: int, runtime: Runtime) -> 
     due_at = now if rung else actor.next_due()
     if head is None:
         return Put(Item(actor.partition, revision=rung, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT)
-    # Everything in the head is still as it was read: a ring or a release meanwhile would be written over.
+    # Everything in the head is still as it was read: a wake-up or a release meanwhile would be written over.
     free = UNOWNED if head.owner is None else AllOf((OwnerIs(head.owner, head.epoch), LeaseLapsed(now)))
     when = AllOf((EpochIs(head.epoch), RevisionIs(head.revision), free, StatusIn((head.status,))))
     kept = due_at if head.due_at is None or due_at is None else min(head.due_at, due_at)  # early is harmless

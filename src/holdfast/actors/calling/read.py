@@ -1,4 +1,4 @@
-"""Methods that only read: beside the writer, on what is durable, without a lease or a write."""
+"""Methods that only read: concurrently with the writer, on what is durable, without a lease or a write."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _in_memory(address: Address, runtime: Runtime) -> Resident | None:
 
 
 def _view(resident: Resident) -> tuple[Instance, ActorRecord]:
-    """The actor as it was last committed, for one reader at a time: who spoils it spoils it for nobody else."""
+    """The actor as it was last committed, for one reader at a time: one that spoils it spoils it for no other."""
     committed, kind = resident.committed, resident.kind
     assert committed is not None
     view, resident.view = resident.view, None

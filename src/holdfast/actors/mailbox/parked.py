@@ -1,7 +1,7 @@
-"""Messages set aside: each lies in its actor, and a note of it in one register, where all of a home are found at once.
+"""Parked messages: each lies in its actor, and a note of it in one register, where all of a home are found at once.
 
 A message and its note are written together and removed together, so the register is never wrong; and it costs nothing
-as long as nothing is set aside.
+as long as nothing is parked.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ REGISTER: Final = "parked"
 """The partition of the notes, in the order in which the messages were sent."""
 
 PARKED: Final = "PARKED"
-"""The status of a message that was set aside, and of the mark that its request has in place of a reply."""
+"""The status of a parked message, and of the mark that its request has in place of a reply."""
 
 
 class Note(Struct, frozen=True):
-    """Where a message that was set aside lies."""
+    """Where a parked message lies."""
 
     partition: str
     place: str
@@ -52,7 +52,7 @@ def note_id(partition: str, place: str, call: Call) -> str:
 
 
 def parking(partition: str, at: str, call: Call, trouble: Trouble, now: int) -> tuple[Write, ...]:
-    """The writes that set a message aside; ``at`` is its place in the inbox, or its timer's."""
+    """The writes that park a message; ``at`` is its place in the inbox, or its timer's."""
     sort = at if timer_of(at) is None else f"{at}:{call.id}"
     place = PARKED_PREFIX + sort
     message = Item(partition, place, status=PARKED, body=encode(Parked(call, trouble, now, sort)))
@@ -75,12 +75,12 @@ def _marking(partition: str, call: Call) -> tuple[Write, ...]:
 
 
 async def lies_parked(store: Store, partition: str, sort: str) -> bool:
-    """Whether the message of this place in the inbox lies set aside."""
+    """Whether the message of this place in the inbox lies parked."""
     return await store.get(partition, PARKED_PREFIX + sort) is not None
 
 
 async def removing(item: Item, parked: Parked, store: Store) -> tuple[Write, ...]:
-    """The writes that take away a message that was set aside; refused if it is there no more."""
+    """The writes that take away a parked message; refused if it is there no more."""
     call, note = parked.call, note_id(item.partition, item.sort, parked.call)
     marked = await store.get(item.partition, REPLY_PREFIX + call.id) if call.known else None
     unmark = (

@@ -1,4 +1,4 @@
-"""Messages to actors: put into the inbox and rung for in one write, alone or with the commit of whoever sends (G5)."""
+"""A message to an actor: one write brings it in and wakes the actor, alone or with the sender's commit (G5)."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def ring(partition: str, head: Item | None, runtime: Runtime) -> Write:
 
 
 def halted(partition: str) -> InvalidState:
-    """The error for whoever calls an actor that has stopped at a message."""
+    """The error for the caller of an actor that has stopped at a message."""
     return InvalidState(
         f"{describe_partition(partition)} has halted at a message that fails; see `holdfast actor show`, then resume it"
     )
 
 
 def tell(partition: str, runtime: Runtime) -> None:
-    """Make whoever works on the actor look at it."""
+    """Make the worker of the actor look at it."""
     nudge(partition, runtime.home, runtime.host)
 
 

@@ -1,7 +1,7 @@
 """Commits of an actor: one write for all that has run, and only then do replies leave (G4, G7).
 
-Every commit depends on our epoch and moves it on: one that is sent again, or comes late, is refused. Whoever has lost
-the lease finds out here (G3).
+Every commit depends on our epoch and moves it on: one that is sent again, or comes late, is refused. A process that
+has lost the lease finds out here (G3).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ GATHERING_SECONDS: Final = 0.05
 async def commit(actor: Resident, runtime: Runtime, host: Host, rest: Rest | None = None) -> None:
     """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more.
 
-    With ``rest`` the last write lets go of the lease too, unless somebody has rung: ``actor.held`` tells.
+    With ``rest`` the last write releases the lease too, unless the actor was woken: ``actor.held`` tells.
     """
     await commit_under_way(actor)
     if actor.finished and not (actor.lost or actor.redo or actor.broken):
@@ -63,7 +63,7 @@ async def commit(actor: Resident, runtime: Runtime, host: Host, rest: Rest | Non
 
 
 async def commit_under_way(actor: Resident) -> None:
-    """Wait until it is known what came of the commit that is made beside the turn, if there is one."""
+    """Wait until it is known what came of the commit that is made concurrently with the turn, if there is one."""
     while actor.committing is not None:
         await asyncio.wait((actor.committing,))
 
@@ -71,7 +71,7 @@ async def commit_under_way(actor: Resident) -> None:
 def begin_commit(actor: Resident, runtime: Runtime, host: Host) -> None:
     """Begin to make what has run durable; more may run while it is written.
 
-    Where each write is billed, what nobody waits for waits a moment for what comes next, to share its write.
+    Where each write is billed, what no caller waits for waits a moment for what comes next, to share its write.
     """
     if not actor.finished or actor.committing is not None:
         return
@@ -162,7 +162,7 @@ async def _write(
         await _confirm(actor, host)
         return
     rung = int(any(is_message_to(actor.partition, write) for write in others))
-    if rung or actor.unread:  # who lets go of it says when to look again, and has to have seen what there is
+    if rung or actor.unread:  # an owner that releases it says when to look again, and has to have seen all
         rest = None
     pause, doubtful = FIRST_PAUSE_SECONDS, False
     update = _update(version, rung, actor, host, rest)
@@ -174,7 +174,7 @@ async def _write(
             if refused.index:
                 others[refused.index - 1 : refused.index] = _instead(others[refused.index - 1], refused, runtime)
                 continue
-            if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because somebody has rung
+            if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because the actor was woken
                 actor.revision, actor.due_at, rest = refused.item.revision, refused.item.due_at, None
                 actor.look()
                 update = _update(version, rung, actor, host, rest)
@@ -191,7 +191,7 @@ async def _write(
     actor.epoch += 1
     if rung:
         actor.revision += rung
-        actor.look()  # nobody has read yet what it has sent to itself
+        actor.look()  # what it has sent to itself was not read yet
     if update.due_at is not UNSET:
         actor.due_at = update.due_at
     actor.lease_until = update.lease_until or 0
@@ -200,15 +200,15 @@ async def _write(
 
 
 def _update(version: Version, rung: int, actor: Resident, host: Host, rest: Rest | None) -> Update:
-    """The write to the head. It depends on nobody having rung if it says when to look next: a ring says "now"."""
+    """The write to the head. It depends on no wake-up if it says when to look next: a wake-up says "now"."""
     owner, now = host.home.owner, host.clock.now_ms()
-    # Of an actor that has ended the stamp stays: what it publishes when it begins anew comes behind all of before.
+    # Of an actor that has ended the stamp stays: what it publishes when it begins again comes behind all of before.
     record = version.record if version.deleted else replace(version.record, state=Raw(version.state))
-    nobody_rang = AllOf((OwnerIs(owner, actor.epoch), RevisionIs(actor.revision)))
+    not_woken = AllOf((OwnerIs(owner, actor.epoch), RevisionIs(actor.revision)))
     if rest is not None:
         return Update(
             partition=actor.partition,
-            when=nobody_rang,
+            when=not_woken,
             status=rest.status,
             owner=None,
             lease_until=None,
@@ -221,7 +221,7 @@ def _update(version: Version, rung: int, actor: Resident, host: Host, rest: Rest
     covered = due is None or (actor.due_at is not None and actor.due_at <= due)
     return Update(
         partition=actor.partition,
-        when=OwnerIs(owner, actor.epoch) if covered else nobody_rang,
+        when=OwnerIs(owner, actor.epoch) if covered else not_woken,
         status=DELETED if version.deleted else RUNNING,
         lease_until=_lease_end(actor, now, host),
         due_at=UNSET if covered else due,
@@ -237,9 +237,9 @@ def _lease_end(actor: Resident, now: int, host: Host) -> int:
 
 
 async def _confirm(actor: Resident, host: Host) -> None:
-    """Nothing was changed, and what was answered is the truth if nobody else has moved the actor meanwhile (G3).
+    """Nothing was changed, and what was answered is the truth if no other process has moved the actor meanwhile (G3).
 
-    Nobody has while the lease lasts; whoever was stopped for longer has to look.
+    None has while the lease lasts; a process that was stopped for longer has to look.
     """
     if host.clock.now_ms() < actor.lease_until:
         return
@@ -247,13 +247,13 @@ async def _confirm(actor: Resident, host: Host) -> None:
 
 
 def is_message_to(partition: str, write: Write) -> bool:
-    """Whether a write brings this actor a message: then the same commit rings for it."""
+    """Whether a write brings this actor a message: then the same commit wakes it."""
     return isinstance(write, Put) and write.item.partition == partition and write.item.sort.startswith(INBOX_PREFIX)
 
 
 def _instead(write: Write, refused: Refused, runtime: Runtime) -> list[Write]:
-    """What to write instead: another ring for an actor that was created, deleted or halted since the call looked, and
-    nothing for a reply that is gone. Else the call runs again.
+    """What to write instead: another wake-up for an actor that was created, deleted or halted since the call looked,
+    and nothing for a reply that is gone. Else the call runs again.
     """
     partition, sort = place(write)
     if sort.startswith(REPLY_PREFIX):
@@ -271,7 +271,7 @@ def _is_written(there: Item | None, update: Update, actor: Resident, host: Host)
 
 
 def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
-    """Nobody knows whether these were written. Calls that are known by their id find out elsewhere."""
+    """It is not known whether these were written. Calls that are known by their id find out elsewhere."""
     error = StoreUnavailable(
         f"the store did not answer while a call of {describe_partition(actor.partition)} was written, and then this "
         "process let go of the actor: the call may or may not have been applied. With a request_id it can be sent again"
@@ -284,7 +284,7 @@ def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
 
 
 def _release(batch: Sequence[Finished], actor: Resident, runtime: Runtime, host: Host) -> None:
-    """It is durable: replies leave, and whoever was sent something is told to look (G7)."""
+    """It is durable: replies leave, and the receivers of what was sent are told to look (G7)."""
     answered = False
     for each in batch:
         actor.kept(each)

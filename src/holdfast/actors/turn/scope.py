@@ -1,4 +1,4 @@
-"""What a running method of an actor may change beside its fields."""
+"""What a running method of an actor may change next to its fields."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Turn(Unit):
         return datetime.fromtimestamp(at_ms / 1000, UTC)
 
     def set_timer(self, name: str, record: TimerRecord) -> None:
-        """Set, or set anew; the old setting will not fire."""
+        """Set, or set again; the old setting will not fire."""
         self.refuse_if_reading()
         self.settings += 1
         self.timers = self.timers | {name: replace(record, set_count=self.settings)}
