@@ -115,8 +115,8 @@ class Kind:
         """Whether there is code here for the actor of this key."""
         self.passing: Callable[[str], bool] = lambda _key: False
         """Whether the actor of this key is only there for a while: it is forgotten with its last reply."""
-        self.limit_of: Callable[[str], Limit] = lambda _key: policy.limit
-        """How long a method of the actor of this key may run, if the method does not say so itself."""
+        self.limit_of: Callable[[str], Limit] | None = None
+        """How long a method of the actor of this key may run, if neither the method nor the class says so."""
         self.note_parked: Callable[[Instance, Call], None] | None = None
         """Tells an actor that a message was parked."""
 
@@ -160,7 +160,9 @@ class Kind:
         """Run one of the actor's methods as ``turn``, in its time; see ``Limited``."""
         object.__setattr__(actor, "_turn", turn)
         positional, named = method.signature.unbind(args)
-        limit = self.limit_of(turn.key) if method.limit is UNSET else method.limit
+        limit = self.policy.limit if method.limit is UNSET else method.limit
+        if limit is UNSET and self.limit_of is not None:
+            limit = self.limit_of(turn.key)
         seconds = default_seconds(runtime) if limit is UNSET else limit
 
         def late() -> None:

@@ -40,7 +40,8 @@ ELSEWHERE: Final = Elsewhere()
 class Delivery(Struct, eq=False):
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
-    ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after.
+    ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after. ``place``
+    identifies it among the durable messages and timers of its actor; it is empty for a call from memory.
     """
 
     call: Call
@@ -50,11 +51,10 @@ class Delivery(Struct, eq=False):
     tick: int | None = None
     prepared: bool = False
     behind: int = 0
+    place: str = ""
 
-    @property
-    def place(self) -> str:
-        """What identifies it among the durable messages and timers of its actor; empty for a call from memory."""
-        return self.sort or ("" if self.timer is None else timer_place(self.timer))
+    def __post_init__(self) -> None:
+        self.place = self.sort or ("" if self.timer is None else timer_place(self.timer))
 
     @property
     def skips(self) -> bool:
@@ -132,7 +132,7 @@ class Queue:
         """What is to run now: a timer that is due; else the message or call that was sent first, as far as clocks tell,
         so that a call finds applied what its caller has sent before (G6). Messages are passed over a few times only.
         """
-        if (timer := _due_timer(record, now)) is not None:
+        if record.timers and (timer := _due_timer(record, now)) is not None:
             return timer
         while self._later and self._later[0][0] <= now:
             self.mail.append(heappop(self._later)[2])
