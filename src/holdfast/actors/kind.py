@@ -18,8 +18,8 @@ from holdfast.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.actors.record import Call
+    from holdfast.actors.scope import Turn
     from holdfast.actors.timers import Timer
-    from holdfast.actors.turn.scope import Turn
     from holdfast.kernel.runtime import Connect, Runtime
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])

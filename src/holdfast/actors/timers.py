@@ -20,7 +20,7 @@ from holdfast.functions import told
 from holdfast.kernel.identity import BY_CONTENT
 
 if TYPE_CHECKING:
-    from holdfast.actors.turn.scope import Turn
+    from holdfast.actors.scope import Turn
 
 P = ParamSpec("P")
 

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.actors.mailbox.post import tell
-from holdfast.actors.turn.scope import Turn
+from holdfast.actors.scope import Turn
 from holdfast.codec.faults import too_deep
 from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused

@@ -12,7 +12,7 @@ from holdfast.actors.calling.operation import call_from_body
 from holdfast.actors.calling.read import read_now
 from holdfast.actors.calling.request import request_reply
 from holdfast.actors.record import REPLY_PREFIX, Call
-from holdfast.actors.turn.scope import Turn
+from holdfast.actors.scope import Turn
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from holdfast.actors.record import ActorRecord, decode_record
+from holdfast.actors.scope import Turn
 from holdfast.actors.turn.entity import Resident
-from holdfast.actors.turn.scope import Turn
 from holdfast.errors import InvalidState
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from holdfast.items import EXISTS, Delete, Item, Put, Write, parts_of
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
-    from holdfast.actors.turn.scope import Turn
+    from holdfast.actors.scope import Turn
     from holdfast.kernel.runtime import Runtime
 
 MOST_RECENT: Final = 25

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from holdfast.actors.mailbox.queue import Delivery
 from holdfast.actors.record import Call
+from holdfast.actors.scope import Turn
 from holdfast.actors.turn.aftermath import Deletion, Earlier, Ran, Skip, Version
 from holdfast.actors.turn.entity import Resident
 from holdfast.actors.turn.failure import TellCaller, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
 from holdfast.actors.turn.reply import find_earlier
-from holdfast.actors.turn.scope import Turn
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
