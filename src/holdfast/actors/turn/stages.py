@@ -229,7 +229,7 @@ async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: H
 def patience_seconds(actor: Resident, host: Host) -> float:
     """How long an actor keeps its lease when nothing is to be done: a hot one stays, so its next call finds it warm.
 
-    Where each write is billed, one is hot that is called again a moment after it was let go.
+    Where each write is billed, one is hot that is called again a moment after its release.
     """
     if actor.passing or (host.home.writes_are_paid and not actor.hot):
         return 0.0
@@ -263,7 +263,7 @@ async def rest_of(actor: Resident, host: Host) -> Rest:
 
 
 async def expiry(actor: Resident, host: Host) -> int | None:
-    """When an actor that is only there for a while may be forgotten; not while a message of it is set aside."""
+    """When an actor that is only there for a while may be forgotten; not while a message of it is parked."""
     if not actor.passing:
         return None
     parked = await host.home.store.query(actor.partition, prefix=PARKED_PREFIX, limit=1)
