@@ -99,7 +99,7 @@ async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
 
 
 async def cover(entity: Entity, host: Host) -> None:
-    """Nobody rang, and yet there is something to do: have it found if we die of it (G1)."""
+    """There is something to do without a wake-up: have it found if we die of it (G1)."""
     entity.due_at = host.clock.now_ms()
     ours = OwnerIs(host.home.owner, entity.epoch)
     update = Update(partition=entity.partition, when=ours, due_at=entity.due_at)
@@ -141,7 +141,7 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
             others, posts = (), ()
     update = Update(
         partition=entity.partition,
-        when=unchanged(entity, host),
+        when=AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision))),
         status=head.status,
         body=head.body,
         owner=None,
@@ -154,21 +154,15 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
         entity.missed = entity.unread = False  # the write is refused if something has come by now
         told = [write for _, message in posts for write in message]
         try:
-            if await release(entity, update, *one_per_place((*others, *told)), host=host) is None:
+            if await _released(entity, update, *one_per_place((*others, *told)), host=host):
                 return True
-        except Unheard as unheard:
-            posts = [post for post in posts if post[0] != unheard.partition]
-        else:
             entity.look()
             return False
+        except _Unheard as unheard:
+            posts = [post for post in posts if post[0] != unheard.partition]
 
 
-def unchanged(entity: Entity, host: Host) -> AllOf:
-    """What a release depends on: our epoch, and that nobody has rung since we looked."""
-    return AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision)))
-
-
-class Unheard(Exception):
+class _Unheard(Exception):
     """An entity that was to be told in the same write takes no messages any more: nothing was written."""
 
     def __init__(self, partition: str) -> None:
@@ -176,9 +170,9 @@ class Unheard(Exception):
         self.partition = partition
 
 
-async def release(entity: Entity, left: Update, *others: Write, host: Host) -> Item | None:
-    """Write how an entity is left, if it is ``unchanged``. Answers its head if somebody rang meanwhile: then there is
-    more to do. Raises ``Fenced``, and ``Unheard`` if one of the ``others`` is refused that is for another entity.
+async def _released(entity: Entity, left: Update, *others: Write, host: Host) -> bool:
+    """Write how an entity is left. False if its head has moved on. Raises ``Fenced``, and ``_Unheard`` if one of the
+    ``others`` is refused that is for another entity.
     """
 
     def ours(there: Item | None) -> bool:
@@ -194,15 +188,15 @@ async def release(entity: Entity, left: Update, *others: Write, host: Host) -> I
         await write_until_known(host.home.store, left, *others, ours=ours)
     except Refused as refused:
         if (refusing := place((left, *others)[refused.index])[0]) != entity.partition:
-            raise Unheard(refusing) from None
+            raise _Unheard(refusing) from None
         if not is_leased(refused.item, host.home.owner, entity.epoch):
             raise Fenced(f"{entity.partition}: {refused}") from None
-        return refused.item
+        return False
     entity.held = False
-    return None
+    return True
 
 
-def released(entity: Entity, host: Host, *, status: str, due_at: int, body: bytes | UnsetType = UNSET) -> Update:
+def release(entity: Entity, host: Host, *, status: str, due_at: int, body: bytes | UnsetType = UNSET) -> Update:
     """The write that releases an entity whatever has come for it, because this code may not go on with it; refused if
     it is no longer ours.
     """
@@ -214,7 +208,7 @@ async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetT
     """Release an entity that needs other code, visibly, and look again once in a while."""
     host.telemetry.emit("blocked", partition=entity.partition, reason=reason)
     due_at = host.clock.now_ms() + BLOCKED_RECHECK_MS
-    update = released(entity, host, status=entity.model.blocked, due_at=due_at, body=body)
+    update = release(entity, host, status=entity.model.blocked, due_at=due_at, body=body)
     with contextlib.suppress(StoreError):  # then the lease runs out by itself
         await host.home.store.write(update)
     host.forget(entity)

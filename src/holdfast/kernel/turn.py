@@ -76,7 +76,7 @@ async def own(entity: E, stages: Stages[E], host: Host) -> bool:
 async def receive(entity: E, stages: Stages[E], host: Host) -> None:
     """After a wake-up, look at the head and at what has come. The head first: what comes later moves it on again."""
     ensure_ours(entity)
-    shown, entity.confirmed = entity.confirmed, False
+    shown, entity.confirmed = entity.confirmed and not entity.missed, False
     if not entity.unread:
         return
     entity.missed = entity.unread = False

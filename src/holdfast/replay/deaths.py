@@ -66,7 +66,7 @@ async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
     rung for, stays as it was.
     """
     journal = entity.journal
-    update = ownership.released(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
+    update = ownership.release(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
     if journal is None or entity.head is None:
         await host.home.store.write(update)
     else:

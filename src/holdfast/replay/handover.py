@@ -64,7 +64,7 @@ async def release(entity: Journaled, host: Host) -> None:
 
     For the rare case that its head changed between the look and the claim.
     """
-    update = ownership.released(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
+    update = ownership.release(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
     try:
         await write_until_known(
             host.home.store,
