@@ -15,10 +15,10 @@ from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import as_json, echo, plain
 from holdfast.cli.progress import Ticker
 from holdfast.cli.selecting import selecting
-from holdfast.cli.session import Session, examples, handle_on, on_home
+from holdfast.cli.session import Session, examples, on_home
 from holdfast.client import Selection
+from holdfast.commands import IN_HOME, Context
 from holdfast.errors import HoldfastError
-from holdfast.workflows.handle import Handle
 
 SHOWN: Final = 10
 ALL: Final = Selection()
@@ -126,10 +126,7 @@ def _told(selection: Selection) -> str:
 
 
 def _chosen(selection: Selection, app: App) -> Chosen:
-    def handle(workflow: str, id: str) -> Handle[Any]:
-        return handle_on(app, workflow, id)
-
-    return Chosen(selection, app.runtime, handle)
+    return Chosen(selection, app.runtime, Context(app, IN_HOME).handle)
 
 
 def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *, yes: bool, after: str | None) -> None:

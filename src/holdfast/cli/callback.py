@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import json_value, token
+from holdfast.commands.callback import Complete, Fail, Heartbeat
 
 token_argument: Final = click.argument("token", metavar="TOKEN", type=token)
 
@@ -29,7 +30,7 @@ def callback() -> None:
 @on_home
 def complete(session: Session, *, token: str, value: Any) -> None:
     """Answer with a value."""
-    session.run(lambda app: app.callback(token).complete(value))
+    session.perform(Complete(token, value))
     session.answer({"action": "complete"}, "the callback is completed")
 
 
@@ -45,7 +46,7 @@ def complete(session: Session, *, token: str, value: Any) -> None:
 @on_home
 def fail(session: Session, *, token: str, message: str, error_type: str) -> None:
     """Answer with a failure: the body sees StepFailed with this type and message."""
-    session.run(lambda app: app.callback(token).fail(message, error_type=error_type))
+    session.perform(Fail(token, message, error_type))
     session.answer({"action": "fail"}, "the callback is failed")
 
 
@@ -59,5 +60,5 @@ def fail(session: Session, *, token: str, message: str, error_type: str) -> None
 @on_home
 def heartbeat(session: Session, *, token: str) -> None:
     """Report that the work continues: the callback's heartbeat time-out starts again."""
-    session.run(lambda app: app.callback(token).heartbeat())
+    session.perform(Heartbeat(token))
     session.answer({"action": "heartbeat"}, "the callback is kept alive")

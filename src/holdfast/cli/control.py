@@ -7,8 +7,22 @@ from typing import Any
 
 import click
 
-from holdfast.cli.session import Session, examples, handle_on, on_home
+from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import json_value
+from holdfast.commands import NAMED
+from holdfast.commands.execution import (
+    Cancel,
+    Delete,
+    Fork,
+    Move,
+    OnExecution,
+    Pause,
+    Resume,
+    Retry,
+    RetryNow,
+    Signal,
+    Terminate,
+)
 
 
 def on_execution(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -21,8 +35,11 @@ def on_execution(name: str, *lines: str) -> Callable[[Callable[..., None]], clic
     return declare
 
 
-def _done(session: Session, workflow: str, id: str, action: str, told: str) -> None:
-    session.answer({"workflow": workflow, "id": id, "action": action}, f"{workflow} {id}: {told}")
+def _change(session: Session, command: OnExecution[None], told: str, *, action: str = "") -> None:
+    """Perform a command, and tell that it is done. ``action`` is its name in the audit, if that is another one."""
+    session.perform(command, action=action)
+    answer = {"workflow": command.workflow, "id": command.id, "action": NAMED[type(command)].name}
+    session.answer(answer, f"{command}: {told}")
 
 
 @on_execution(
@@ -36,8 +53,7 @@ def _done(session: Session, workflow: str, id: str, action: str, told: str) -> N
 @on_home
 def signal(session: Session, *, workflow: str, id: str, name: str, value: Any, signal_id: str | None) -> None:
     """Send a named value to an execution, durably; it may come before the body waits for it."""
-    session.run(lambda app: handle_on(app, workflow, id).signal(name, value, id=signal_id))
-    _done(session, workflow, id, "signal", f"signal {name} sent")
+    _change(session, Signal(workflow, id, name, value, signal_id), f"signal {name} sent")
 
 
 @on_execution("cancel", "holdfast cancel -a shop:app checkout order-17 --reason 'the customer changed her mind'")
@@ -45,8 +61,7 @@ def signal(session: Session, *, workflow: str, id: str, name: str, value: Any, s
 @on_home
 def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
     """Ask an execution to stop: its clean-up and its sagas run first."""
-    session.change("cancel", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).cancel(reason))
-    _done(session, workflow, id, "cancel", "asked to stop")
+    _change(session, Cancel(workflow, id, reason), "asked to stop")
 
 
 @on_execution(
@@ -56,32 +71,28 @@ def cancel(session: Session, *, workflow: str, id: str, reason: str) -> None:
 @on_home
 def terminate(session: Session, *, workflow: str, id: str, reason: str) -> None:
     """End an execution at once, without clean-up or compensation. Prefer cancel."""
-    session.change("terminate", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).terminate(reason))
-    _done(session, workflow, id, "terminate", "terminated")
+    _change(session, Terminate(workflow, id, reason), "terminated")
 
 
 @on_execution("pause", "holdfast pause --home sqlite:///shop.db checkout order-17")
 @on_home
 def pause(session: Session, *, workflow: str, id: str) -> None:
     """Start no new steps of an execution until it is resumed; running ones finish."""
-    session.change("pause", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).pause())
-    _done(session, workflow, id, "pause", "paused")
+    _change(session, Pause(workflow, id), "paused")
 
 
 @on_execution("resume", "holdfast resume --home sqlite:///shop.db checkout order-17")
 @on_home
 def resume(session: Session, *, workflow: str, id: str) -> None:
     """Continue a paused execution, or one that was parked because its processes died."""
-    session.change("resume", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).resume())
-    _done(session, workflow, id, "resume", "resumed")
+    _change(session, Resume(workflow, id), "resumed")
 
 
 @on_execution("delete", "holdfast delete --home sqlite:///shop.db checkout order-17")
 @on_home
 def delete(session: Session, *, workflow: str, id: str) -> None:
     """Delete an execution that has ended, with all it has stored; its id can then be used again."""
-    session.change("delete", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).delete())
-    _done(session, workflow, id, "delete", "deleted")
+    _change(session, Delete(workflow, id), "deleted")
 
 
 @on_execution("move", "holdfast move -a shop:app checkout order-17")
@@ -91,8 +102,7 @@ def move(session: Session, *, workflow: str, id: str) -> None:
 
     Needs the app's code, which must be the code of the workers.
     """
-    session.change("move", f"{workflow} {id}", lambda app: app.handle(workflow, id).move(), session.app())
-    _done(session, workflow, id, "move", "continues with this code")
+    _change(session, Move(workflow, id), "continues with this code")
 
 
 @on_execution(
@@ -111,11 +121,9 @@ def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
     that has not ended, and needs no code: steps that wait for their next attempts make them at once.
     """
     if at_once:
-        session.change("retry", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).retry_now())
-        _done(session, workflow, id, "retry-now", "steps in back-off are tried now")
-        return
-    session.change("retry", f"{workflow} {id}", lambda app: app.handle(workflow, id).retry(), session.app())
-    _done(session, workflow, id, "retry", "continues from where it failed")
+        _change(session, RetryNow(workflow, id), "steps in back-off are tried now", action="retry")
+    else:
+        _change(session, Retry(workflow, id), "continues from where it failed")
 
 
 @on_execution("fork", "holdfast fork --home sqlite:///shop.db checkout order-17 order-17-again --before charge#0")
@@ -124,6 +132,6 @@ def retry(session: Session, *, workflow: str, id: str, at_once: bool) -> None:
 @on_home
 def fork(session: Session, *, workflow: str, id: str, new_id: str, before: str | None) -> None:
     """Start a new execution with another one's input and its history up to an operation."""
-    session.change("fork", f"{workflow} {id}", lambda app: handle_on(app, workflow, id).fork(new_id, before=before))
+    session.perform(Fork(workflow, id, new_id, before))
     answer = {"workflow": workflow, "id": new_id, "action": "fork", "forked_from": id}
     session.answer(answer, f"{workflow} {new_id}: forked from {id}")

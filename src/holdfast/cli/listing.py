@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from holdfast.app import App
 from holdfast.cli.output import between, coloured, duration, plain, shown_moment, table
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
-from holdfast.client import LARGEST_PAGE, Selection, StatusPage, list_executions
+from holdfast.client import LARGEST_PAGE, Selection, StatusPage
+from holdfast.commands.execution import ListExecutions
 from holdfast.workflows.status import Status
 
 HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
@@ -30,11 +30,7 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
 @on_home
 def ls(session: Session, *, selection: Selection, limit: int, after: str | None) -> None:
     """List executions, newest first; on AWS in no order, and by reading the whole table."""
-
-    async def look(app: App) -> StatusPage:
-        return await list_executions(app.runtime(), selection, after=after, limit=limit)
-
-    page = session.run(look)
+    page = session.perform(ListExecutions.of(selection, after=after, limit=limit))
     session.answer(page, _as_text(page))
 
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import pwd
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -21,10 +21,10 @@ from msgspec import Struct
 from holdfast.app import HOME_VARIABLE, App
 from holdfast.cli.loading import load_app
 from holdfast.cli.output import as_json, echo
+from holdfast.commands import IN_HOME, NAMED, Command, Context, perform
+from holdfast.commands.right import Right
 from holdfast.coordination.audit import audited
-from holdfast.errors import ConfigurationError
-from holdfast.workflows.definition import Workflow
-from holdfast.workflows.handle import Handle
+from holdfast.errors import ConfigurationError, NotFound
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,6 +98,44 @@ class Session(Struct, frozen=True, kw_only=True):
 
         return self.run(with_row, app)
 
+    def perform(
+        self,
+        command: Command[T],
+        *,
+        action: str = "",
+        with_code: bool = False,
+        explain: Callable[[App], Awaitable[object]] | None = None,
+    ) -> T:
+        """Perform a command on the chosen home; what changes something there leaves a row in the audit, as ``action``.
+
+        ``explain`` may raise a better error where what the command names is not there.
+        """
+        named = NAMED[type(command)]
+        app = self.app_for(command, with_code=with_code)
+
+        async def performed(opened: App) -> T:
+            try:
+                return await perform(command, opened, names=IN_HOME)
+            except NotFound:
+                if explain is not None:
+                    await explain(opened)
+                raise
+
+        if not named.audited:
+            return self.run(performed, app)
+        return self.change(action or named.name, str(command), performed, app)
+
+    def app_for(self, command: Command[Any], *, with_code: bool = False) -> App:
+        """The app on the chosen home, with its code if the command needs it. Raises what the code refuses."""
+        named = NAMED[type(command)]
+        if not (named.needs_code or with_code):
+            return self.any_app()
+        app = self.app()
+        command.check(Context(app, IN_HOME))
+        if named.right is not Right.WRITE:
+            check_home_is_there(app.home_url)
+        return app
+
     def answer(self, data: Any, text: str, *, exact: bool = False) -> None:
         """Print the answer: ``data`` with ``--json``, else ``text``."""
         echo(as_json(data, exact=exact) if self.json else text)
@@ -125,15 +163,6 @@ def check_home_is_there(url: str) -> None:
             f"there is no database {path!r} here. Correct the URL or the folder, or start a worker or an execution, "
             "which creates it"
         )
-
-
-def handle_on(app: App, workflow: str, id: str) -> Handle[Any]:
-    """A handle on an execution whose workflow is known by name only: results come as plain JSON values."""
-    return Handle(Workflow(_unknown, app.runtime, name=workflow, version="unknown"), id, app.runtime)
-
-
-async def _unknown(*args: Any, **kwargs: Any) -> Any:
-    raise AssertionError((args, kwargs))
 
 
 # ── Options ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Any, Final
 
 import click
+from msgspec import Raw
 
-from holdfast import ids
 from holdfast.app import App
 from holdfast.cli.output import as_json
-from holdfast.cli.session import Session, examples, handle_on, on_home
+from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, json_text, later, tag
-from holdfast.clock import SystemClock
-from holdfast.workflows.launch import launch
-from holdfast.workflows.starting import start_options
+from holdfast.commands import IN_HOME, perform
+from holdfast.commands.execution import Result, Start
+from holdfast.workflows.status import status_of
 
 timeout_option: Final = click.option(
     "--timeout", metavar="DURATION", type=duration, help="Wait no longer than this, for example 30s."
@@ -60,24 +60,19 @@ def start(  # noqa: PLR0913 - one for each option
     file, - from standard input. It is checked against the workflow's type hints. Needs the app's code, and a worker
     somewhere to run the execution.
     """
-    app = session.app()
-    found = app.registry.workflow(workflow)
-    options = start_options(id=id, tags=dict(tags), timeout=limit, delay=delay, at=at)
-    now = SystemClock().now_ms()
-    parsed = found.signature.parse(input, f"workflow {workflow!r}")
-    order = options.order(parsed, now, new_id=ids.new_ordered_id(now), tags={})
+    command = Start(workflow, Raw(input.encode()), id, dict(tags), limit, delay, at)
 
-    async def begin(app: App) -> Any:
-        runtime = app.runtime()
-        await launch(runtime.home, runtime.host, found, order, runtime.clock)
-        return await handle_on(app, workflow, order.id).result(timeout) if wait else None
+    async def begin(app: App) -> tuple[str, Any]:
+        started = status_of(await perform(command, app, names=IN_HOME)).id
+        waited = Result(workflow, started, timeout)
+        return started, await perform(waited, app, names=IN_HOME) if wait else None
 
-    result = session.run(begin, app)
-    answer = {"workflow": workflow, "id": order.id}
+    started, result = session.run(begin, session.app_for(command))
+    answer = {"workflow": workflow, "id": started}
     if wait:
         session.answer({**answer, "result": result}, as_json(result, exact=True), exact=True)
     else:
-        session.answer(answer, order.id)
+        session.answer(answer, started)
 
 
 @click.command(
@@ -96,5 +91,5 @@ def result(session: Session, *, workflow: str, id: str, timeout: float | None) -
 
     If it did not return one, the error says how it ended, and the exit status is 1.
     """
-    value = session.run(lambda app: handle_on(app, workflow, id).result(timeout))
+    value = session.perform(Result(workflow, id, timeout))
     session.answer({"workflow": workflow, "id": id, "result": value}, as_json(value, exact=True), exact=True)

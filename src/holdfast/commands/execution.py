@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw, Struct, field
 
 from holdfast import ids
-from holdfast.client import StatusPage, list_executions, select
+from holdfast.client import Selection, StatusPage, list_executions, select
 from holdfast.codec import jsontext
 from holdfast.commands.arguments import NO_ARGUMENTS, arguments_of
 from holdfast.commands.context import Command, Context
@@ -77,6 +77,22 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
     beginning: str = ""
     after: str | None = None
     limit: int = LISTED
+
+    @classmethod
+    def of(cls, selection: Selection, *, after: str | None, limit: int) -> ListExecutions:
+        """The list of what a selection chooses."""
+        return cls(
+            selection.workflow,
+            selection.status,
+            selection.since,
+            selection.until,
+            selection.tags,
+            selection.parent,
+            selection.root,
+            selection.beginning,
+            after,
+            limit,
+        )
 
     async def perform(self, context: Context) -> StatusPage:
         if self.workflow is not None:

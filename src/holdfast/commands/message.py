@@ -87,6 +87,9 @@ class Redrive(Command[ParkedMessage], frozen=True, tag="dlq-redrive"):
     id: str
     args: Raw = UNCHANGED
 
+    def __str__(self) -> str:
+        return self.id
+
     async def perform(self, context: Context) -> ParkedMessage:
         parked = await find_parked(context.app.runtime(), self.id)
         args = _arguments(parked, self.args) if bytes(self.args) else None
@@ -98,6 +101,9 @@ class DropParked(Command[ParkedMessage], frozen=True, tag="dlq-discard"):
     """Drop a parked message, for good."""
 
     id: str
+
+    def __str__(self) -> str:
+        return self.id
 
     async def perform(self, context: Context) -> ParkedMessage:
         parked = await find_parked(context.app.runtime(), self.id)
