@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -13,13 +13,15 @@ from msgspec import Raw
 
 from holdfast.actors.admin.handle import DELETE_TIMEOUT
 from holdfast.actors.record import HIDDEN_MARK
-from holdfast.actors.sending import send as send_message
 from holdfast.app import App
 from holdfast.cli.actor_show import ls, show
-from holdfast.cli.known import check_parked, kind_of, method_of, status_of
+from holdfast.cli.known import check_parked, status_of
 from holdfast.cli.output import as_json
-from holdfast.cli.session import Session, check_home_is_there, examples, on_home
+from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, json_text
+from holdfast.commands import IN_HOME, perform
+from holdfast.commands.actor import Call, DeleteActor, Discard, Park, ResumeActor, Send, Unpark
+from holdfast.commands.arguments import LEFT_OUT
 from holdfast.errors import CallFailed, HoldfastError
 
 name_argument: Final = click.argument("name")
@@ -77,21 +79,17 @@ def call(
     file, - from standard input. Needs the app's code, and a worker somewhere to run the call; methods that only read,
     and those of optimistic actors, run here.
     """
-    app = session.app()
-    bound = method_of(app, name, key, method, request_id=request_id, timeout=timeout)
-    signature = bound.method.signature
-    args, kwargs = signature.unbind(signature.parse(input))
+    command = Call(name, key, method, Raw(input.encode()), request_id, timeout)
 
-    async def ask(_app: App) -> Any:
+    async def ask(app: App) -> Any:
         try:
-            result = await bound(*args, **kwargs)
+            return json.loads(bytes(await perform(command, app, names=IN_HOME)))
         except HoldfastError:
             raise
         except Exception as error:
             raise CallFailed(type(error).__name__, str(error)) from error
-        return json.loads(signature.result.encode(result))
 
-    result = session.run(ask, app)
+    result = session.run(ask, session.app_for(command))
     session.answer({"actor": name, "key": key, "result": result}, as_json(result, exact=True), exact=True)
 
 
@@ -120,12 +118,8 @@ def send(
     delay: float | None,
 ) -> None:
     """Send a message to an actor, durably, and do not wait for it. Needs the app's code."""
-    app = session.app()
-    bound = method_of(app, name, key, method)
-    args, kwargs = bound.method.signature.unbind(bound.method.signature.parse(input))
-    sent = session.run(lambda _app: send_message(bound, *args, delay=delay, request_id=request_id, **kwargs), app)
-    assert sent is not None, "only a workflow body gets no answer"
-    _done(session, name, key, "send", f"{method} sent, with id {sent.id}", method=method, id=sent.id, place=sent.sort)
+    sent = session.perform(Send(name, key, method, Raw(input.encode()), request_id, delay))
+    _done(session, name, key, "send", f"{method} sent, with id {sent.id}", method=method, id=sent.id, place=sent.place)
 
 
 @actor.command(
@@ -150,15 +144,7 @@ def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
 
     It is a call like any other: it needs the app's code, and a worker somewhere to run it. Parked messages stay.
     """
-    app = session.app()
-    kind_of(app, name)
-    check_home_is_there(app.home_url)
-
-    async def end(app: App) -> None:
-        await status_of(app, name, key)
-        await app.actor(name, key).delete(timeout=timeout)
-
-    session.change("actor delete", f"{name} {key}", end, app)
+    session.perform(DeleteActor(name, key, timeout), explain=partial(status_of, actor=name, key=key))
     _done(session, name, key, "delete", "deleted")
 
 
@@ -183,13 +169,9 @@ def unpark(session: Session, *, name: str, key: str, place: str, args: str | Non
     PLACE is the place that actor show prints. With --args the message gets other arguments, and the app's code is
     needed to check them.
     """
-    app = mending_app(session, with_code=args is not None)
-
-    async def mend(app: App) -> None:
-        await check_parked(app, name, key, place)
-        await app.actor(name, key).unpark(place, args=None if args is None else Raw(args.encode()))
-
-    session.change("actor unpark", f"{name} {key}", mend, app)
+    given = LEFT_OUT if args is None else Raw(args.encode())
+    explain = partial(check_parked, actor=name, key=key, place=place)
+    session.perform(Unpark(name, key, place, given), with_code=args is not None, explain=explain)
     _done(session, name, key, "unpark", "the message is in the inbox again", place=place)
 
 
@@ -205,12 +187,8 @@ def unpark(session: Session, *, name: str, key: str, place: str, args: str | Non
 @on_home
 def discard(session: Session, *, name: str, key: str, place: str) -> None:
     """Drop a parked message, for good. PLACE is the place that actor show prints."""
-
-    async def mend(app: App) -> None:
-        await check_parked(app, name, key, place)
-        await app.actor(name, key).discard(place)
-
-    session.change("actor discard", f"{name} {key}", mend)
+    explain = partial(check_parked, actor=name, key=key, place=place)
+    session.perform(Discard(name, key, place), explain=explain)
     _done(session, name, key, "discard", "the message is dropped", place=place)
 
 
@@ -225,7 +203,7 @@ def discard(session: Session, *, name: str, key: str, place: str) -> None:
 @on_home
 def resume(session: Session, *, name: str, key: str) -> None:
     """Let an actor that has halted try its message again."""
-    session.change("actor resume", f"{name} {key}", _on_halted(name, key, lambda app: app.actor(name, key).resume()))
+    session.perform(ResumeActor(name, key), explain=partial(status_of, actor=name, key=key))
     _done(session, name, key, "resume", "tries its message again")
 
 
@@ -243,23 +221,6 @@ def park(session: Session, *, name: str, key: str) -> None:
 
     For the hidden actor of a consumer it needs the app's code.
     """
-    app = mending_app(session, with_code=name.startswith(HIDDEN_MARK))
-    session.change("actor park", f"{name} {key}", _on_halted(name, key, lambda app: app.actor(name, key).park()), app)
+    explain = partial(status_of, actor=name, key=key)
+    session.perform(Park(name, key), with_code=name.startswith(HIDDEN_MARK), explain=explain)
     _done(session, name, key, "park", "has parked its message and continues")
-
-
-def _on_halted(name: str, key: str, mend: Callable[[App], Any]) -> Callable[[App], Any]:
-    async def found(app: App) -> None:
-        await status_of(app, name, key)
-        await mend(app)
-
-    return found
-
-
-def mending_app(session: Session, *, with_code: bool) -> App:
-    """The app on the chosen home, with its code if that is needed."""
-    if not with_code:
-        return session.any_app()
-    app = session.app()
-    check_home_is_there(app.home_url)
-    return app

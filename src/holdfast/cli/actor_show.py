@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -12,18 +13,18 @@ from msgspec import Struct
 
 from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
 from holdfast.actors.admin.listing import LARGEST_PAGE
-from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.app import App
 from holdfast.cli.known import status_of
 from holdfast.cli.output import as_json, between, bold, coloured, duration, plain, shown_moment, table
-from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.session import Session, examples, on_home, performed
 from holdfast.cli.values import now
+from holdfast.commands import IN_HOME, perform
+from holdfast.commands.actor import STATUSES, ListActors, ShowActor
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
 from holdfast.secret import redacted
 from holdfast.workflows.operations.callback import masked
 
-STATUSES: Final = (*CLAIMABLE, HALTED, DELETED)
 HEADINGS: Final = ("ACTOR", "KEY", "STATUS", "VERSION", "PARKED", "NEXT TIMER (UTC)")
 TIMER_HEADINGS: Final = ("TIMER", "DUE (UTC)", "", "AGAIN")
 MESSAGE_HEADINGS: Final = ("PLACE", "METHOD", "SENT (UTC)", "ATTEMPTS", "ARGUMENTS, LAST ERROR")
@@ -81,7 +82,7 @@ def ls(session: Session, *, name: str | None, status: str | None, limit: int, af
     """
 
     async def look(app: App) -> Listed:
-        page = await app.list_actors(name, status=status, after=after, limit=limit)
+        page = await perform(ListActors(name, status, after=after, limit=limit), app, names=IN_HOME)
         parked = await _parked_counts(app)
         rows = [_row(each, parked[each.actor, each.key]) for each in page.items]
         return Listed(actors=rows, cursor=page.after)
@@ -150,10 +151,10 @@ def show(session: Session, *, name: str, key: str) -> None:
     """
 
     async def look(app: App) -> Shown:
-        status, handle = await status_of(app, name, key), app.actor(name, key)
-        alive = None if status.owner is None else app.runtime().home.doorbell.alive(status.owner)
-        waiting, parked = await handle.messages(), await handle.parked()
-        return Shown(actor=status, waiting=waiting, parked=parked, owner_alive=alive)
+        found = await performed(ShowActor(name, key), partial(status_of, actor=name, key=key), app)
+        owner = found.status.owner
+        alive = None if owner is None else app.runtime().home.doorbell.alive(owner)
+        return Shown(actor=found.status, waiting=found.waiting, parked=found.parked, owner_alive=alive)
 
     shown = session.run(look)
     session.answer(shown, "\n".join(_lines(shown)))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import click
 from msgspec import Raw, Struct
 
-from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage, find_parked
-from holdfast.actors.record import HIDDEN_MARK
 from holdfast.app import App
-from holdfast.cli.actor import args_option, mending_app
+from holdfast.cli.actor import args_option
 from holdfast.cli.actor_show import error_line, pretty
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
+from holdfast.commands import IN_HOME, NAMED, Command, perform
+from holdfast.commands.arguments import LEFT_OUT
+from holdfast.commands.message import DropParked, ListParked, Redrive, ShowParked
 from holdfast.errors import NotFound
 
 HEADINGS: Final = ("ID", "ACTOR", "KEY", "METHOD", "PARKED (UTC)", "ATTEMPTS", "LAST ERROR")
@@ -62,7 +64,7 @@ def dlq() -> None:
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List parked messages in the order they were sent: all of them, or those of one class of actors."""
-    page = session.run(lambda app: app.parked(name, after=after, limit=limit))
+    page = session.perform(ListParked(name, after=after, limit=limit))
     rows = [_row(each) for each in page.items]
     session.answer({"messages": rows, "cursor": page.after}, "\n".join(_list_lines(rows, page.after)))
 
@@ -106,7 +108,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 @on_home
 def show(session: Session, *, id: str) -> None:
     """Show a parked message: its arguments, its last error and where that was raised. Callback tokens are not shown."""
-    parked = session.run(lambda app: _find(app, id))
+    parked = session.perform(ShowParked(id), explain=partial(_find, id=id))
     session.answer(parked, "\n".join(_lines(parked)))
 
 
@@ -150,12 +152,8 @@ def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
     _check_choice(ids, actor, everything=everything)
     if args is not None and len(ids) != 1:
         raise click.UsageError("--args is for one message: name its id.")
-    app = mending_app(session, with_code=args is not None)
-
-    async def again(handle: ActorHandle, parked: ParkedMessage) -> None:
-        await handle.unpark(parked.message.place, args=None if args is None else _arguments(parked, args))
-
-    done = session.change("dlq redrive", _named(ids, actor), lambda app: _each(app, ids, actor, again), app)
+    again = partial(Redrive, args=LEFT_OUT if args is None else Raw(args.encode()))
+    done = _each(session, ids, actor, again, with_code=args is not None)
     _tell(session, "redrive", done, "is in the inbox again")
 
 
@@ -173,11 +171,7 @@ def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
 def discard(session: Session, *, ids: tuple[str, ...], everything: bool, actor: str | None) -> None:
     """Drop parked messages, for good."""
     _check_choice(ids, actor, everything=everything)
-
-    async def drop(handle: ActorHandle, parked: ParkedMessage) -> None:
-        await handle.discard(parked.message.place)
-
-    done = session.change("dlq discard", _named(ids, actor), lambda app: _each(app, ids, actor, drop))
+    done = _each(session, ids, actor, DropParked)
     _tell(session, "discard", done, "dropped")
 
 
@@ -191,24 +185,30 @@ def _check_choice(ids: tuple[str, ...], actor: str | None, *, everything: bool) 
         raise click.UsageError("--actor goes with --all.")
 
 
-async def _each(
-    app: App,
+def _each(
+    session: Session,
     ids: tuple[str, ...],
     actor: str | None,
-    mend: Callable[[ActorHandle, ParkedMessage], Coroutine[Any, Any, None]],
+    command: Callable[[str], Command[ParkedMessage]],
+    *,
+    with_code: bool = False,
 ) -> list[ParkedMessage]:
     """Repair the named messages, or all there are now. Every named message is found before one is changed."""
-    chosen = [await _find(app, id) for id in ids] if ids else await _all(app, actor)
-    done: list[ParkedMessage] = []
-    for each in sorted(chosen, key=lambda each: (each.message.sent_at, each.message.place)):
-        try:
-            await mend(app.actor(each.actor, each.key), each)
-        except NotFound:
-            if ids:
-                raise
-            continue  # another command has repaired it meanwhile
-        done.append(each)
-    return done
+
+    async def repair(app: App) -> list[ParkedMessage]:
+        chosen = [await _find(app, id) for id in ids] if ids else await _all(app, actor)
+        done: list[ParkedMessage] = []
+        for each in sorted(chosen, key=lambda each: (each.message.sent_at, each.message.place)):
+            try:
+                done.append(await perform(command(each.id), app, names=IN_HOME))
+            except NotFound:
+                if ids:
+                    raise  # else another command has repaired it meanwhile
+        return done
+
+    of_any = command("")
+    app = session.app_for(of_any, with_code=with_code)
+    return session.change(NAMED[type(of_any)].name, _named(ids, actor), repair, app)
 
 
 async def _all(app: App, actor: str | None) -> list[ParkedMessage]:
@@ -234,14 +234,6 @@ async def _find(app: App, id: str) -> ParkedMessage:
 def _named(ids: tuple[str, ...], actor: str | None) -> str:
     """The request, for the audit."""
     return " ".join(ids) or f"all of {actor or 'all actors'}"
-
-
-def _arguments(parked: ParkedMessage, text: str) -> Any:
-    """The given arguments; for a consumer's message they are its event."""
-    arguments: dict[str, Any] = parked.message.args
-    given = Raw(text.encode())
-    is_event = parked.actor.startswith(HIDDEN_MARK) and "event" in arguments
-    return arguments | {"event": given} if is_event else given
 
 
 def _tell(session: Session, action: str, done: list[ParkedMessage], told: str) -> None:

@@ -11,7 +11,7 @@ import os
 import pwd
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -28,6 +28,8 @@ from holdfast.errors import ConfigurationError, NotFound
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Explain = Callable[[App], Awaitable[object]]
 
 APP_VARIABLE: Final = "HOLDFAST_APP"
 
@@ -104,7 +106,7 @@ class Session(Struct, frozen=True, kw_only=True):
         *,
         action: str = "",
         with_code: bool = False,
-        explain: Callable[[App], Awaitable[object]] | None = None,
+        explain: Explain | None = None,
     ) -> T:
         """Perform a command on the chosen home; what changes something there leaves a row in the audit, as ``action``.
 
@@ -112,18 +114,10 @@ class Session(Struct, frozen=True, kw_only=True):
         """
         named = NAMED[type(command)]
         app = self.app_for(command, with_code=with_code)
-
-        async def performed(opened: App) -> T:
-            try:
-                return await perform(command, opened, names=IN_HOME)
-            except NotFound:
-                if explain is not None:
-                    await explain(opened)
-                raise
-
+        work = partial(performed, command, explain)
         if not named.audited:
-            return self.run(performed, app)
-        return self.change(action or named.name, str(command), performed, app)
+            return self.run(work, app)
+        return self.change(action or named.name, str(command), work, app)
 
     def app_for(self, command: Command[Any], *, with_code: bool = False) -> App:
         """The app on the chosen home, with its code if the command needs it. Raises what the code refuses."""
@@ -139,6 +133,16 @@ class Session(Struct, frozen=True, kw_only=True):
     def answer(self, data: Any, text: str, *, exact: bool = False) -> None:
         """Print the answer: ``data`` with ``--json``, else ``text``."""
         echo(as_json(data, exact=exact) if self.json else text)
+
+
+async def performed(command: Command[T], explain: Explain | None, app: App) -> T:
+    """What a command answers in an open app. Where it finds nothing, ``explain`` may raise a better error."""
+    try:
+        return await perform(command, app, names=IN_HOME)
+    except NotFound:
+        if explain is not None:
+            await explain(app)
+        raise
 
 
 def current_user() -> str:

@@ -12,7 +12,7 @@ from holdfast.actors.admin.listing import ActorPage, list_actors
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send
-from holdfast.commands.arguments import NO_ARGUMENTS, UNCHANGED, arguments_of
+from holdfast.commands.arguments import LEFT_OUT, NO_ARGUMENTS, arguments_of
 from holdfast.commands.context import Command, Context
 from holdfast.errors import InvalidInput
 
@@ -174,10 +174,10 @@ class Unpark(OnActor[None], frozen=True, tag="actor-unpark"):
     """Put a parked message back into the inbox, with other arguments if given."""
 
     place: str
-    args: Raw = UNCHANGED
+    args: Raw = LEFT_OUT
 
     async def perform(self, context: Context) -> None:
-        args = self.args if bytes(self.args) else None
+        args = None if self.args is LEFT_OUT else self.args
         await context.actor(self.actor, self.key).unpark(self.place, args=args)
 
 

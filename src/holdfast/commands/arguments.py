@@ -13,16 +13,20 @@ if TYPE_CHECKING:
 
 NO_ARGUMENTS: Final = Raw(b"[]")
 
-UNCHANGED: Final = Raw(b"")
-"""In place of new arguments for a parked message: it keeps those it has."""
+LEFT_OUT: Final = Raw(b"")
+"""In place of arguments: the caller has sent none. It is this object itself, and nothing that equals it."""
 
 
-def arguments_of(signature: Signature, given: Raw, limit_bytes: int = INPUT_LIMIT_BYTES) -> bytes:
+def given(data: bytes) -> Raw:
+    """Arguments that may be left out by sending nothing."""
+    return Raw(data) if data.strip() else LEFT_OUT
+
+
+def arguments_of(signature: Signature, args: Raw, limit_bytes: int = INPUT_LIMIT_BYTES) -> bytes:
     """Arguments, checked, as every source of a call writes them, so that the same input gives the same bytes (G11).
 
-    Nothing at all is no arguments. Raises ``InvalidInput``.
+    Raises ``InvalidInput``.
     """
-    data = bytes(given)
-    if data.strip():
-        return signature.parse(data, limit_bytes=limit_bytes)
-    return signature.bind((), {}, limit_bytes=limit_bytes)
+    if args is LEFT_OUT:
+        return signature.bind((), {}, limit_bytes=limit_bytes)
+    return signature.parse(bytes(args), limit_bytes=limit_bytes)

@@ -11,7 +11,7 @@ from holdfast.actors.admin.listing import ParkedMessage, ParkedPage, find_parked
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.codec import faults
 from holdfast.codec.typed import codec_for
-from holdfast.commands.arguments import UNCHANGED
+from holdfast.commands.arguments import LEFT_OUT
 from holdfast.commands.context import Command, Commanded, Context
 from holdfast.errors import InvalidInput, UnknownName
 
@@ -85,14 +85,14 @@ class Redrive(Command[ParkedMessage], frozen=True, tag="dlq-redrive"):
     """
 
     id: str
-    args: Raw = UNCHANGED
+    args: Raw = LEFT_OUT
 
     def __str__(self) -> str:
         return self.id
 
     async def perform(self, context: Context) -> ParkedMessage:
         parked = await find_parked(context.app.runtime(), self.id)
-        args = _arguments(parked, self.args) if bytes(self.args) else None
+        args = None if self.args is LEFT_OUT else _arguments(parked, self.args)
         await _handle(context, parked).unpark(parked.message.place, args=args)
         return parked
 

@@ -11,6 +11,7 @@ from holdfast.actors.kind import shown_kind_named
 from holdfast.actors.reference import method_named
 from holdfast.commands import actor as commands
 from holdfast.commands.actor import Prepared, RequestStatus
+from holdfast.commands.arguments import given
 from holdfast.commands.right import Right
 from holdfast.errors import CallFailed, HoldfastError, SerializationError, WaitTimeout
 from holdfast.http.api import Call, Served
@@ -41,7 +42,7 @@ async def read(call: Call) -> Response:
 
 
 async def _called(call: Call, args: bytes, wait_seconds: float) -> Response:
-    command = commands.Call(*_method(call), Raw(args), call.own_id(REQUEST_ID), wait_seconds)
+    command = commands.Call(*_method(call), given(args), call.own_id(REQUEST_ID), wait_seconds)
     prepared = command.prepared(call.context())
     try:
         # A call has a timeout of its own, which says more; a method that only reads has none.
@@ -73,7 +74,7 @@ async def send(call: Call) -> Response:
     """Send a message to an actor, durably, without waiting for it."""
     delay = call.query("delay").one("delay")
     actor, key, method = _method(call)
-    command = commands.Send(actor, key, method, Raw(call.request.body), call.own_id(REQUEST_ID), delay)
+    command = commands.Send(actor, key, method, given(call.request.body), call.own_id(REQUEST_ID), delay)
     sent = await call.perform(command)
     return json_response(202, {"actor": actor, "key": key, "method": method, "id": sent.id})
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.commands import NAMED
+from holdfast.commands.arguments import given
 from holdfast.commands.execution import (
     LISTED,
     Cancel,
@@ -49,7 +50,7 @@ async def start(call: Call) -> Response:
     query = call.query("wait", "timeout", "tag", "delay", "at")
     command = Start(
         call.names["workflow"],
-        Raw(call.request.body),
+        given(call.request.body),
         id=call.names.get("id") or call.own_place(call.own_id(IDEMPOTENCY_KEY)),
         tags=query.tags("tag"),
         timeout=query.one("timeout"),

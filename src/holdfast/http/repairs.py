@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from holdfast.commands import NAMED
 from holdfast.commands.actor import LISTED, DeleteActor, Discard, ListActors, OnActor, ShowActor, Unpark
-from holdfast.commands.arguments import UNCHANGED
+from holdfast.commands.arguments import LEFT_OUT
 from holdfast.commands.message import DropParked, ListParked, Redrive, ShowParked
 from holdfast.commands.shown import shown
 from holdfast.errors import HoldfastError, NotFound, WaitTimeout
@@ -29,7 +29,7 @@ UNREADABLE = "its record cannot be read"
 class NewArguments(Struct, frozen=True, forbid_unknown_fields=True):
     """Other arguments for a parked message."""
 
-    args: Raw = UNCHANGED
+    args: Raw = LEFT_OUT
 
 
 # ── Actors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
