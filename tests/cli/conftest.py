@@ -77,6 +77,10 @@ SHOP = '''
 
     @app.workflow
     async def approval(amount: int) -> str:
+        @hf.query
+        def asked() -> dict[str, int]:
+            return {"amount": amount}
+
         return f"{await hf.signal('decision', str)}: {amount}"
 
 

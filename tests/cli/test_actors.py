@@ -329,3 +329,11 @@ def test_schedules_are_timers_too(tmp_path, monkeypatch):
 
 async def tidy_up() -> None:
     pass
+
+
+def test_what_became_of_a_request(shop, worker):
+    shop.json("actor", "call", "Cart", "u1", "add", '["lamp"]', "--request-id", "r-1")
+    answer = shop.json("actor", "request", "Cart", "u1", "r-1")
+    assert answer == {"actor": "Cart", "key": "u1", "id": "r-1", "status": "completed"}
+    assert shop.invoke("actor", "request", "Cart", "u1", "r-2").output == "unknown\n"
+    assert "Cart has: 'u1'" in shop.refusal("actor", "request", "Cart", "none", "r-1")["message"]

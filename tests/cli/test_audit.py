@@ -76,7 +76,8 @@ CHANGES = [
 NO_CHANGES = {
     "ls", "show", "result", "actor ls", "actor show", "dlq ls", "dlq show", "outbox ls", "timers ls", "audit",
     "doctor", "start", "signal", "actor call", "actor send", "callback complete", "callback fail",
-    "callback heartbeat", "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
+    "callback heartbeat", "query", "publish", "actor request",
+    "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
     "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
 }  # fmt: skip
 """What looks, does the work of the app as a client does, or is not about what a home holds, but about a whole home."""

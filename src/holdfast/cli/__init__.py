@@ -28,6 +28,8 @@ from holdfast.cli.init import init
 from holdfast.cli.listing import ls
 from holdfast.cli.moving import export, import_, seal
 from holdfast.cli.outbox import outbox
+from holdfast.cli.publish import publish
+from holdfast.cli.query import query
 from holdfast.cli.run import run
 from holdfast.cli.serve import serve
 from holdfast.cli.session import examples
@@ -75,6 +77,7 @@ for _command in (
     result,
     ls,
     show,
+    query,
     signal,
     cancel,
     terminate,
@@ -86,6 +89,7 @@ for _command in (
     fork,
     bulk,
     callback,
+    publish,
     actor,
     timers,
     dlq,

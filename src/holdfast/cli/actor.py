@@ -14,7 +14,7 @@ from msgspec import Raw
 from holdfast.actors.admin.handle import DELETE_TIMEOUT
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.app import App
-from holdfast.cli.actor_show import ls, show
+from holdfast.cli.actor_show import ls, request, show
 from holdfast.cli.known import check_parked, status_of
 from holdfast.cli.output import as_json
 from holdfast.cli.session import Session, examples, on_home
@@ -40,6 +40,7 @@ def actor() -> None:
 
 actor.add_command(ls)
 actor.add_command(show)
+actor.add_command(request)
 
 
 def _done(session: Session, name: str, key: str, action: str, told: str, **more: str) -> None:

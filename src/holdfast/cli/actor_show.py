@@ -1,4 +1,4 @@
-"""``holdfast actor ls`` and ``holdfast actor show``: what the home holds of actors."""
+"""``holdfast actor ls``, ``holdfast actor show`` and ``holdfast actor request``: what the home holds of actors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.cli.output import as_json, between, bold, coloured, duration, plai
 from holdfast.cli.session import Session, examples, on_home, performed
 from holdfast.cli.values import now
 from holdfast.commands import IN_HOME, perform
-from holdfast.commands.actor import STATUSES, ListActors, ShowActor
+from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowActor
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
 from holdfast.secret import redacted
@@ -158,6 +158,21 @@ def show(session: Session, *, name: str, key: str) -> None:
 
     shown = session.run(look)
     session.answer(shown, "\n".join(_lines(shown)))
+
+
+@click.command("request", epilog=examples("holdfast actor request --home sqlite:///shop.db Cart u1 order-17"))
+@click.argument("name")
+@click.argument("key")
+@click.argument("id")
+@on_home
+def request(session: Session, *, name: str, key: str, id: str) -> None:
+    """Show what became of a request to an actor: completed, failed, waiting, parked or unknown.
+
+    ID is the request id of the call or of the message.
+    """
+    explain = partial(status_of, actor=name, key=key)
+    found = session.perform(RequestStatus(name, key, id), explain=explain)
+    session.answer({"actor": name, "key": key, "id": found.id, "status": found.status}, found.status)
 
 
 def _lines(shown: Shown) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from holdfast.actors.admin.handle import ActorStatus, Message
-from holdfast.actors.kind import Kind, kind_named
+from holdfast.actors.kind import kind_named
 from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.app import App
 from holdfast.errors import NotFound
@@ -46,16 +46,9 @@ async def check_parked(app: App, actor: str, key: str, place: str) -> Message:
     raise NotFound(f"{actor} {key!r} has no parked message {place!r}; {there_are}")
 
 
-def method_of(
-    app: App, actor: str, key: str, method: str, *, request_id: str | None = None, timeout: float | None = None
-) -> BoundMethod:
+def method_of(app: App, actor: str, key: str, method: str) -> BoundMethod:
     """A method of an actor, from the app's code. Raises ``UnknownName``, which names the existing ones."""
-    return method_named(kind_of(app, actor), key, method, request_id=request_id, timeout=timeout)
-
-
-def kind_of(app: App, actor: str) -> Kind:
-    """A class of actors, from the app's code. Raises ``UnknownName``, which names the existing ones."""
-    return kind_named(app.registry.actors, actor)
+    return method_named(kind_named(app.registry.actors, actor), key, method)
 
 
 def _some(names: Iterable[str]) -> str:
