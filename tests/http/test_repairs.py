@@ -110,6 +110,18 @@ async def test_an_actor_is_shown_with_its_messages_but_no_secret_no_token_and_no
         assert (await api.get("/v1/actors/Cart/none"))[0] == 404
 
 
+async def test_no_more_messages_are_shown_than_asked_for(memory_shelf, eventually):
+    async with memory_shelf.app.worker():
+        api = api_of(memory_shelf)
+        await parked_by(api, eventually, *["u1"] * 3)
+        for _ in range(3):
+            await api.post("/v1/actors/Cart/u1/add/send?delay=1h", ["fine"])
+        _, told = await api.get("/v1/actors/Cart/u1?limit=2")
+        assert (len(told["waiting"]), len(told["parked"])) == (2, 2)
+        assert (await api.get("/v1/actors/Cart/u1?limit=0"))[0] == 400
+        assert (await api.get("/v1/actors/Cart/u1?limit=1001"))[0] == 400
+
+
 async def test_an_actor_is_deleted(shelf):
     async with shelf.app.worker():
         api = api_of(shelf)

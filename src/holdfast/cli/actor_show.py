@@ -151,7 +151,7 @@ def show(session: Session, *, name: str, key: str) -> None:
     """
 
     async def look(app: App) -> Shown:
-        found = await performed(ShowActor(name, key), partial(status_of, actor=name, key=key), app)
+        found = await performed(ShowActor(name, key, limit=None), partial(status_of, actor=name, key=key), app)
         owner = found.status.owner
         alive = None if owner is None else app.runtime().home.doorbell.alive(owner)
         return Shown(actor=found.status, waiting=found.waiting, parked=found.parked, owner_alive=alive)

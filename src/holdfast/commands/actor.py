@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from holdfast.actors.address import check_request_id
 from holdfast.actors.admin.handle import DELETE_TIMEOUT, ActorStatus, Message
-from holdfast.actors.admin.listing import ActorPage, list_actors
+from holdfast.actors.admin.listing import ActorPage, check_limit, list_actors
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send
@@ -140,11 +140,16 @@ class OnActor(Command[A], frozen=True):
 
 
 class ShowActor(OnActor[ActorShown], frozen=True, tag="actor-show"):
-    """Look at an actor: its state, its timers, and its messages."""
+    """Look at an actor: its state, its timers, and the first ``limit`` messages of each kind, or all (``None``)."""
+
+    limit: int | None = LISTED
 
     async def perform(self, context: Context) -> ActorShown:
+        if self.limit is not None:
+            check_limit(self.limit)
         handle = context.actor(self.actor, self.key)
-        return ActorShown(await handle.status(), await handle.messages(), await handle.parked())
+        status, waiting = await handle.status(), await handle.messages(limit=self.limit)
+        return ActorShown(status, waiting, await handle.parked(limit=self.limit))
 
 
 class RequestStatus(OnActor[RequestStanding], frozen=True, tag="request-status"):

@@ -1,4 +1,8 @@
-"""All commands. Each is on every surface; ``tests/commands/test_surfaces.py`` has the exceptions, with reasons."""
+"""All commands. Each is on every surface; ``tests/commands/test_surfaces.py`` has the exceptions, with reasons.
+
+A new one is a class with ``perform``, a row here, a route in ``http.routes`` and a line in ``cli``. Lambda takes it as
+it is.
+"""
 
 from __future__ import annotations
 

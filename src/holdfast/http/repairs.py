@@ -52,9 +52,9 @@ async def list_actors(call: Call) -> Response:
 
 
 async def show_actor(call: Call) -> Response:
-    """An actor: its state, its timers, the messages that wait for it, and its parked ones."""
-    call.query()
-    found = await call.perform(ShowActor(*_place(call)))
+    """An actor: its state, its timers, and the first of the messages that wait for it, and of its parked ones."""
+    limit = call.query("limit").count("limit", LISTED)
+    found = await listed(call, ShowActor(*_place(call), limit=limit))
     told = {
         "state": shown(found.status.state),
         "waiting": [_message(call, each) for each in found.waiting],

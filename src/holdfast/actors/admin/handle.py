@@ -109,19 +109,19 @@ class ActorHandle:
             return "waiting"
         return "parked" if any(message.id == request_id for message in await self.parked()) else "unknown"
 
-    async def messages(self) -> tuple[Message, ...]:
-        """The messages that wait, in order."""
+    async def messages(self, *, limit: int | None = None) -> tuple[Message, ...]:
+        """The messages that wait, in order: all of them, or the first ``limit``."""
         trouble = decode_record(head.body).trouble if (head := await self._head()).body else {}
         found: list[Message] = []
-        for item in await self._items(INBOX_PREFIX):
+        for item in await self._items(INBOX_PREFIX, limit):
             known = trouble.get(item.sort)
             failed, error = (0, None) if known is None else (max(known.failed, known.started), known.error)
             found.append(_message(item.sort, decode_call(item.body), failed, error))
         return tuple(found)
 
-    async def parked(self) -> tuple[Message, ...]:
-        """The messages that were parked because their attempts failed."""
-        return tuple(parked_message(item) for item in await self._items(PARKED_PREFIX))
+    async def parked(self, *, limit: int | None = None) -> tuple[Message, ...]:
+        """The messages that were parked because their attempts failed: all of them, or the first ``limit``."""
+        return tuple(parked_message(item) for item in await self._items(PARKED_PREFIX, limit))
 
     async def unpark(self, place: str, *, args: Any = None) -> None:
         """Put a parked message back into the inbox, with other arguments if given. Raises ``NotFound``."""
@@ -164,14 +164,14 @@ class ActorHandle:
             raise NotFound(f"there is no {describe_partition(self._partition)}")
         return head
 
-    async def _items(self, prefix: str) -> list[Item]:
+    async def _items(self, prefix: str, limit: int | None) -> list[Item]:
         found: list[Item] = []
         after: str | None = None
         while True:
             page = await self._connect().home.store.query(self._partition, prefix=prefix, after=after)
             found += page.items
-            if (after := page.cursor) is None:
-                return found
+            if (after := page.cursor) is None or (limit is not None and len(found) >= limit):
+                return found[:limit]
 
 
 def status_of(head: Item) -> ActorStatus:
