@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from holdfast.client import CallbackHandle
 from holdfast.commands.context import IN_CODE, IN_HOME, Command, Commanded, Context, Names
 from holdfast.commands.table import COMMANDS, NAMED, Named
 
@@ -17,18 +16,10 @@ A = TypeVar("A")
 __all__ = ["COMMANDS", "IN_CODE", "IN_HOME", "NAMED", "Command", "Commanded", "Context", "Named", "Names", "perform"]
 
 
-async def perform(
-    command: Command[A],
-    app: Commanded,
-    *,
-    names: Names = IN_CODE,
-    own_id: str = "",
-    verified: CallbackHandle | None = None,
-) -> A:
+async def perform(command: Command[A], app: Commanded, *, names: Names = IN_CODE, own_id: str = "") -> A:
     """Do what a command says in an open app, and answer what there is to tell.
 
     ``own_id`` is the id of the request, for a command that names none: a repeat of the request is a repeat of the
-    command then (G1, G5, G11). ``verified`` is the callback that the command is about, if its token was verified
-    before. Raises what the command raises in Python.
+    command then (G1, G5, G11). Raises what the command raises in Python.
     """
-    return await command.perform(Context(app, names, own_id, verified))
+    return await command.perform(Context(app, names, own_id))

@@ -15,7 +15,6 @@ from typing import Any, Final, Union, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.client import StatusPage
 from holdfast.commands import COMMANDS, Command, Commanded, perform
 from holdfast.commands.actor import Call, Sent
 from holdfast.commands.execution import OnExecution, Result, Start
@@ -77,14 +76,13 @@ async def finish(command: Command[Any], answer: Any, app: Commanded) -> Any:
     """The answer as JSON, once all is quiet: how an execution that was started stands then."""
     match answer:
         case Item():
-            return _standing(await head_of(app.runtime(), answer.partition) if isinstance(command, Start) else answer)
+            moved = isinstance(command, Start)
+            return _standing(await head_of(app.runtime(), answer.partition) if moved else answer)
         case Raw():
             value = json.loads(bytes(answer))
             return value if isinstance(command, Call) else shown(value)
         case Sent(id):
             return {"id": id}
-        case StatusPage(executions, cursor):
-            return {"executions": [shown(each) for each in executions], "cursor": cursor}
         case _:
             return shown(answer)
 
