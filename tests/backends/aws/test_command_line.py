@@ -72,7 +72,7 @@ def test_the_table_is_made_once(url: str) -> None:
     table = parse_address(url).table
     assert answer("aws", "create-table", url) == {"home": url, "table": table, "created": True}
     assert answer("aws", "create-table", "--home", url) == {"home": url, "table": table, "created": False}
-    assert run("aws", "create-table", url).stdout == f"the table {table} is there already\n"
+    assert run("aws", "create-table", url).stdout == f"the table {table} exists already\n"
     write(url, Item("p"))
     assert left(url) == ["p"]
 
