@@ -121,7 +121,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def actor(self, actor: str, key: str) -> ActorHandle:
-        """A handle on an actor, by its class's name: look at it, delete it, mend it."""
+        """A handle on an actor, by its class's name: inspect it, delete it, repair it."""
         return ActorHandle(actor, key, self.runtime)
 
     async def list_actors(
@@ -131,7 +131,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         return await list_actors(self.runtime(), actor, status=status, after=after, limit=limit)
 
     async def parked(self, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
-        """List the messages that actors and consumers have set aside, in the order they were sent, a page at a time."""
+        """List the parked messages of actors and consumers, in the order they were sent, a page at a time."""
         return await list_parked(self.runtime(), actor, after=after, limit=limit)
 
     def runtime(self) -> Runtime:

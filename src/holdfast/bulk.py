@@ -19,7 +19,7 @@ from holdfast.workflows.status import Status
 
 PAGE: Final = 100
 AT_ONCE: Final = 20
-"""So many executions are changed beside each other."""
+"""How many executions are changed concurrently."""
 
 
 class Verb(Struct, frozen=True):

@@ -134,7 +134,7 @@ async def list_executions(runtime: Runtime, selection: Selection, *, after: str 
 
 
 class CallbackHandle:
-    """The outside of a callback: whoever holds the token may answer it, once."""
+    """The outside of a callback: the holder of the token may answer it, once."""
 
     def __init__(self, token: str, connect: Connect) -> None:
         self._token = token
@@ -142,7 +142,7 @@ class CallbackHandle:
         self._seen: tuple[float, TokenScope, Item] | None = None
 
     async def verify(self) -> None:
-        """Raise ``InvalidToken`` unless the token is genuine. Whoever takes answers from outside asks this before it
+        """Raise ``InvalidToken`` unless the token is genuine. Code that takes outside answers checks this before it
         reads what comes with the token.
         """
         found = await self._look(self._connect())
@@ -168,7 +168,7 @@ class CallbackHandle:
         await self._answer(runtime, *found, error=error)
 
     async def heartbeat(self) -> None:
-        """Say that the work goes on; the callback's heartbeat time-out starts anew."""
+        """Report that the work continues; the callback's heartbeat time-out starts again."""
         runtime = self._connect()
         scope, head = await self._verified(runtime)
         if not _takes_answers(head, scope):

@@ -1,4 +1,4 @@
-"""Time, injected. The rest of the package never reads a clock of its own (lint enforces it)."""
+"""Time, injected. The rest of the package never reads a clock itself (lint enforces it)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """Where "now" comes from."""
+    """The source of "now"."""
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
@@ -24,13 +24,13 @@ class SystemClock:
 
 EARLIEST_MS: Final = -62_135_596_800_000
 LATEST_MS: Final = 253_402_300_799_000
-"""The first and the last second that Python's ``datetime`` knows, in milliseconds."""
+"""The first and the last second of Python's ``datetime``, in milliseconds."""
 
 
 def moment(ms: int) -> datetime:
     """A time that is stored in milliseconds since the Unix epoch, as users see it: in UTC.
 
-    One that Python has no name for is shown as the nearest that it has: a listing shall not fail because of it.
+    A time outside the range of ``datetime`` is shown as the nearest one inside: a listing must not fail because of it.
     """
     return datetime.fromtimestamp(max(EARLIEST_MS, min(ms, LATEST_MS)) / 1000, UTC)
 

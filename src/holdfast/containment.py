@@ -1,9 +1,9 @@
-"""Containing what code of users raises: an outcome of that code, never the end of the process or of a turn.
+"""Containment of errors of users' code: they are outcomes of that code, and never end the process or a turn.
 
-``SystemExit``, ``GeneratorExit``, a class derived from ``BaseException`` and a ``CancelledError`` that nobody asked for
-are raised by code like any other error, and ``except Exception`` misses all of them. What must get through is the end
-of the process (``KeyboardInterrupt`` itself), a request to cancel the running task from outside, and a coroutine that
-is thrown away.
+``SystemExit``, ``GeneratorExit``, a class derived from ``BaseException`` and an unrequested ``CancelledError`` are
+raised by code like any other error, and ``except Exception`` misses all of them. What must pass is the end of the
+process (``KeyboardInterrupt`` itself), a request from outside to cancel the running task, and the closing of a
+coroutine that is thrown away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Escaped(CallFailed):
-    """Code of users raised ``error``, which is no ``Exception``. It is recorded as ``error``, and not tried again."""
+    """Users' code raised ``error``, which is not an ``Exception``. It is recorded as ``error``, and not tried again."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(f"{type(error).__module__}.{type(error).__qualname__}", str(error))
@@ -28,18 +28,18 @@ class Escaped(CallFailed):
 
 
 def origin_of(error: BaseException) -> BaseException:
-    """What the code itself has raised."""
+    """The error that the code itself has raised."""
     return error.error if isinstance(error, Escaped) else error
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether the process is asked to end. A class of the user's derived from it is the user's own business."""
+    """Whether the process is asked to end. A subclass of the user is an ordinary error."""
     return type(error) is KeyboardInterrupt
 
 
 def contained_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call ``function``, a plain ``def`` of a user's. Raises ``Escaped`` for what is neither an ``Exception`` nor an
-    interrupt.
+    """Call ``function``, a plain ``def`` of the user. Raises ``Escaped`` for an error that is neither an ``Exception``
+    nor an interrupt.
     """
     try:
         return function(*args, **kwargs)
@@ -52,15 +52,15 @@ def contained_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 def contained(code: Awaitable[T]) -> Awaitable[T]:
-    """What a user has written, to be awaited. Raises ``Escaped`` for what is neither an ``Exception``, nor an
-    interrupt, nor asked for from outside, where the running task is cancelled or thrown away.
+    """Await code of the user. Raises ``Escaped`` for an error that is neither an ``Exception``, nor an interrupt, nor
+    requested from outside, where the running task is cancelled or thrown away.
     """
     return Run(code)
 
 
 class Run(Generic[T]):
-    """One run of code that is awaited: passes everything on, and knows what comes from the code and what from
-    outside. ``requests`` to cancel the task were made inside, by the code or for its sake, and end with it.
+    """One run of awaited code: passes everything on, and knows what comes from the code and what from outside.
+    ``requests`` to cancel the task were made inside, by the code or on its behalf, and end with it.
     """
 
     __slots__ = ("_code", "requests", "task")
@@ -71,20 +71,20 @@ class Run(Generic[T]):
         self.task: asyncio.Task[Any]
 
     def waits(self) -> None:
-        """The code waits for something, for the first time."""
+        """The code waits for the first time."""
 
     def ended(self, error: BaseException | None, *, asked: bool) -> BaseException | None:
-        """The code has ended, with an error or without. ``asked``: that was asked for from outside. Answers the error
+        """The code has ended, with an error or without. ``asked``: that was requested from outside. Returns the error
         to raise.
         """
         return error if asked or error is None or isinstance(error, Exception) else Escaped(error)
 
     def over(self) -> None:
-        """Nothing more comes of it, however it has ended."""
+        """The run is over, however it has ended."""
 
     def __await__(self) -> Generator[Any, Any, T]:
         task = asyncio.current_task()
-        assert task is not None, "code of users runs in tasks"
+        assert task is not None, "users' code runs in tasks"
         self.task = task
         before, has_waited = task.cancelling(), False
         steps = self._code.__await__()
@@ -124,10 +124,10 @@ class Run(Generic[T]):
             return cast("T", result)
         finally:
             self.over()
-            del error  # its traceback leads back to here
+            del error  # its traceback refers to this frame
 
     def _withdraw_requests(self, before: int) -> Generator[None]:
-        """Take back the requests of the run. One that was not delivered yet comes now, and ends here."""
+        """Withdraw the requests of the run. One that was not delivered yet arrives now, and ends here."""
         while self.requests:
             self.requests -= 1
             self.task.uncancel()
@@ -139,7 +139,7 @@ class Run(Generic[T]):
 
 
 def is_asked_for(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Whether ``error`` in ``task`` is an interrupt, or the task was cancelled, or is closed from outside."""
+    """Whether ``error`` in ``task`` is an interrupt, or the task was cancelled or closed from outside."""
     match error:
         case KeyboardInterrupt():
             return is_interrupt(error)

@@ -1,6 +1,6 @@
-"""Cron expressions: five fields, and the moments at which the wall clock of a time zone fits them.
+"""Cron expressions: five fields, and the moments at which the wall clock of a time zone matches them.
 
-What they mean, also when the clocks change, is told to users at ``CronSchedule``.
+``CronSchedule`` documents their meaning, also when the clocks change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from holdfast.errors import InvalidInput
 
 LONGEST_EXPRESSION: Final = 500
-"""In characters. Every minute of the hour written out is 169."""
+"""In characters. A list of every minute of the hour has 169."""
 
 LONGEST_ZONE_CHARACTERS: Final = 64
 """Names of zones have half of that. Without the machine's data each part of a name is imported as a package."""
@@ -40,7 +40,7 @@ _LONGEST_MONTHS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class Times(NamedTuple):
-    """What an expression says; weekdays are 0 (Sunday) to 6.
+    """A parsed expression; weekdays are 0 (Sunday) to 6.
 
     ``both_days``: day of the month and weekday must fit, else one of them. ``as_shown``: ticks are wherever the clock
     shows a time that fits, else when it first reaches or passes one.
@@ -74,7 +74,7 @@ class _Field(NamedTuple):
     name: str
     low: int
     high: int
-    names: tuple[str, ...] = ()  # the first one is that of `low`
+    names: tuple[str, ...] = ()  # the first one is for `low`
 
 
 _FIELDS: Final = (
@@ -88,9 +88,11 @@ _FIELDS: Final = (
 
 def read(expression: str) -> Times:
     """Five fields or a shortcut. Raises ``InvalidInput`` for anything else, and for days that never come."""
-    given: Any = expression  # whatever the hints say, users without a type checker give
+    given: Any = expression  # users without a type checker may pass anything
     if not isinstance(given, str) or len(given) > LONGEST_EXPRESSION:
-        raise InvalidInput(f"a cron expression is a text of at most {LONGEST_EXPRESSION} characters, not {given!r:.60}")
+        raise InvalidInput(
+            f"a cron expression must be a text of at most {LONGEST_EXPRESSION} characters, got {given!r:.60}"
+        )
     shortcut = expression.strip().lower()
     if shortcut.startswith("@") and shortcut not in SHORTCUTS:
         raise InvalidInput(f"{expression!r} is no shortcut; write {', '.join(SHORTCUTS)} or five fields")
@@ -159,7 +161,7 @@ def zone_of(tz: str) -> tzinfo:
     if tz == "UTC":
         return UTC  # needs no data
     try:
-        return ZoneInfo(tz[: LONGEST_ZONE_CHARACTERS + 1])  # which is no zone if something was cut off
+        return ZoneInfo(tz[: LONGEST_ZONE_CHARACTERS + 1])  # which is not a zone if it was cut off
     except (LookupError, ValueError, OSError, TypeError, AttributeError) as error:
         raise InvalidInput(
             f"{str(tz)[:LONGEST_ZONE_CHARACTERS]!r} is no time zone known here; write a name such as "
@@ -177,7 +179,7 @@ def next_tick(times: Times, zone: tzinfo, after: datetime) -> datetime:
 
 
 def _next_passed(times: Times, zone: tzinfo, after: datetime) -> datetime:
-    """Wall times in their order: the moments at which they are first reached or passed are then in order too."""
+    """Wall times in order: then the moments at which they are first reached or passed are in order too."""
     here = _shown(after, zone)
     walls = (
         datetime.combine(day, time(hour, minute))
@@ -197,7 +199,7 @@ def _first_reached(wall: datetime, zone: tzinfo) -> datetime:
 
 
 def _next_shown(times: Times, zone: tzinfo, after: datetime) -> datetime:
-    """Real time, minute by minute, with leaps over what cannot fit.
+    """Real time, minute by minute, with leaps over times that cannot match.
 
     A long leap ends two days before the next day that fits, because no clock is put forward by more than one; none is
     made while yesterday fits, because a clock put back at midnight shows yesterday again. A short leap, to the next

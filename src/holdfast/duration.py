@@ -10,20 +10,20 @@ from typing import Final
 from holdfast.errors import InvalidInput
 
 Duration = str | float | timedelta
-"""What every public function takes where it asks for a length of time."""
+"""The type of every public parameter for a length of time."""
 
 UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 LONGEST_SECONDS: Final = 3660 * 86_400.0
 """About ten years: anything longer is a mistake in a unit, not a wish."""
 
 LONGEST_WAIT_SECONDS: Final = 366_000 * 86_400.0
-"""A thousand years: the longest that a body may wait by asyncio's own means, which know no limit."""
+"""A thousand years: the longest wait of a body by asyncio's own functions, which have no limit."""
 
 LONGEST_TEXT_CHARACTERS: Final = 100
-"""A text that is longer is no duration. It is not looked at, so that a hostile one costs nothing."""
+"""A longer text is not a duration. It is not parsed, so that a hostile one costs nothing."""
 
 SHOWN_CHARACTERS: Final = 60
-"""So much of what is no duration is told in the message."""
+"""How much of a wrong duration a message shows."""
 
 _PART: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)\s*"
 _PARTS: Final = re.compile(_PART)
@@ -36,8 +36,8 @@ def seconds(duration: Duration) -> float:
     >>> seconds("1h30m"), seconds("250ms"), seconds(2), seconds(timedelta(minutes=1))
     (5400.0, 0.25, 2.0, 60.0)
 
-    Raises ``InvalidInput`` for what is no duration, ``None`` too, for text of another shape, for negative lengths, NaN,
-    and above ``LONGEST_SECONDS``.
+    Raises ``InvalidInput`` for other types, ``None`` included, for text of another form, for negative lengths, NaN, and
+    above ``LONGEST_SECONDS``.
     """
     match duration:
         case str():
@@ -48,10 +48,10 @@ def seconds(duration: Duration) -> float:
             value = duration
         case _:  # whatever its annotation says
             raise InvalidInput(
-                f"a duration is a number of seconds, a text such as '5m' or a timedelta, not {_shown(duration)}"
+                f"a duration must be a number of seconds, a text such as '5m' or a timedelta, got {_shown(duration)}"
             )
-    if not 0 <= value <= LONGEST_SECONDS:  # nor is NaN
-        raise InvalidInput(f"a duration lies between 0 and {LONGEST_SECONDS / 86_400:.0f} days, not {_shown(duration)}")
+    if not 0 <= value <= LONGEST_SECONDS:  # NaN fails too
+        raise InvalidInput(f"a duration must be 0 to {LONGEST_SECONDS / 86_400:.0f} days, got {_shown(duration)}")
     return float(value)
 
 
@@ -61,7 +61,7 @@ def milliseconds(duration: Duration) -> int:
 
 
 def checked_wait(seconds: float) -> float:
-    """A wait that a body asks of asyncio: ``sleep``, ``timeout``, ``wait_for``; negative ones are over at once.
+    """A wait of a body by asyncio: ``sleep``, ``timeout``, ``wait_for``; negative ones are over at once.
 
     Raises ``InvalidInput`` for NaN, and above ``LONGEST_WAIT_SECONDS``: its end could not be stored as a time.
 
@@ -71,7 +71,7 @@ def checked_wait(seconds: float) -> float:
     if not seconds <= LONGEST_WAIT_SECONDS:
         raise InvalidInput(
             f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {_shown(seconds)} s. For no "
-            "limit at all give asyncio.timeout or wait_for None; to wait for ever, wait for a signal"
+            "limit at all give asyncio.timeout or wait_for None; to wait without end, wait for a signal"
         )
     return seconds
 
@@ -85,7 +85,7 @@ def _parse(text: str) -> float:
 
 
 def _shown(given: object) -> str:
-    """What was given, as far as a message can hold it."""
+    """The given value, shortened for a message."""
     try:
         return repr(given)[:SHOWN_CHARACTERS]
     except ValueError:  # an integer of thousands of digits has no text

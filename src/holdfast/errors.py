@@ -8,12 +8,12 @@
     │   ├── SerializationError       a value does not survive the typed JSON round trip (G12)
     │   ├── PayloadTooLarge          a value is over the stated limit
     │   └── InvalidToken             a callback token is forged, damaged or already used
-    ├── ExecutionError               how an execution ended, seen by whoever awaits it
+    ├── ExecutionError               how an execution ended, as its caller sees it
     │   ├── ExecutionFailed          its body raised
     │   ├── ExecutionCancelled       it was cancelled
     │   ├── ExecutionTimedOut        it ran past its timeout
     │   ├── ExecutionTerminated      it was terminated from outside
-    │   └── CompensationFailed       an undo gave up; a person must look (``holdfast show``)
+    │   └── CompensationFailed       an undo gave up; a person must act (``holdfast show``)
     ├── StepError                    a step or callback ended badly, seen inside the workflow body
     │   ├── StepFailed               it raised a class that is not registered here
     │   ├── StepTimeout              it, or its heartbeat, took too long; its effect may have happened
@@ -21,21 +21,21 @@
     ├── BatchFailed                  more items of a map failed than its rules tolerate; carries the batch
     ├── CallFailed                   an actor's method or an idempotent handler raised a class that is not registered
     ├── CallTimeout                  an actor's method or a consumer took longer than it may; nothing of it was kept
-    ├── CallCycle                    actors would wait for each other for ever
+    ├── CallCycle                    actors would wait for each other without end
     ├── MailboxFull                  an actor has too many messages waiting; send again later
-    ├── LeaseLost                    what was yours alone may be somebody else's by now; carries what was not recorded
+    ├── LeaseLost                    your lease may have another owner by now; carries the result that was not recorded
     ├── IdempotencyMismatch          the id or key is taken, with another input (G11)
-    ├── Busy                         somebody else is at work under this key; carries when to try again
-    ├── KeyParked                    the attempts under this key died one after the other; a person must look
-    ├── ResultNotStored              the handler has run, and its result is not in the store; carries the value
-    ├── Conflict                     somebody else has changed it meanwhile; carries what is there
+    ├── Busy                         another attempt runs under this key; carries when to try again
+    ├── KeyParked                    the attempts under this key crashed one after the other; a person must act
+    ├── ResultNotStored              the handler has run, but its result is not in the store; carries the value
+    ├── Conflict                     another writer has changed it meanwhile; carries the present version
     ├── NotFound                     there is no such execution, document or stream
     ├── InvalidState                 the execution's status does not allow this
     ├── Terminal                     raise (a subclass of) it in a step: never retried
     ├── DeterminismError
-    │   ├── NondeterminismError      the code asks for other things than the journal holds (G13)
+    │   ├── NondeterminismError      the code does not fit the journal (G13)
     │   ├── IOOutsideStep            the workflow body touched the world outside a step
-    │   ├── Runaway                  the workflow body runs and runs, and never waits
+    │   ├── Runaway                  the workflow body runs without end, and never waits
     │   └── NestedDurableCall        a step called a durable operation
     └── StoreError                   the store refused or failed
         ├── Refused                  a condition did not hold; carries the item as it is
@@ -106,7 +106,7 @@ class InvalidToken(InvalidInput):
 
 
 class ExecutionError(HoldfastError):
-    """An execution did not return a result. ``error_type`` and ``error_message`` are those of its cause."""
+    """An execution did not return a result. ``error_type`` and ``error_message`` describe its cause."""
 
     code = "execution"
 
@@ -138,13 +138,15 @@ class ExecutionTimedOut(ExecutionError):
 
 
 class ExecutionTerminated(ExecutionError):
-    """The execution was terminated from outside; nothing of it runs any more."""
+    """The execution was terminated from outside; it does not run any more."""
 
     code = "execution_terminated"
 
 
 class CompensationFailed(ExecutionError):
-    """An undo gave up; so the execution ends, caught or not. ``retry`` resumes at the undos that it names."""
+    """An undo gave up, so the execution ends, even if the error is caught. ``retry`` resumes at the undos that it
+    names.
+    """
 
     code = "compensation_failed"
 
@@ -182,9 +184,10 @@ class StepInterrupted(StepError):
 
 
 class BatchFailed(HoldfastError):
-    """More items of a map failed than its rules tolerate. ``batch`` says what became of each, the cause is the first.
+    """More items of a map failed than its rules tolerate. ``batch`` has the outcome of each, the cause is the first
+    error.
 
-    Where it comes from a record (a child's failure, say), ``batch`` is ``None``: only its message was kept.
+    If it comes from a record (for example of a child's failure), ``batch`` is ``None``: only the message was kept.
     """
 
     code = "batch_failed"
@@ -212,22 +215,22 @@ class CallTimeout(HoldfastError, TimeoutError):
 
 
 class CallCycle(HoldfastError):
-    """A call would have to wait for itself: it comes back to an actor that waits for it, or two call each other."""
+    """A call would have to wait for itself: it reaches an actor that waits for it, or two actors call each other."""
 
     code = "call_cycle"
 
 
 class MailboxFull(HoldfastError):
-    """So many messages wait for an actor that it takes no more. Nothing was sent."""
+    """The actor's mailbox is full. Nothing was sent."""
 
     code = "mailbox_full"
     retryable = True
 
 
 class LeaseLost(HoldfastError):
-    """A lease ran out, or another owner took it over. What this owner still writes under its fence is refused (G3, G9).
+    """A lease lapsed, or another owner took it over. Later writes of this owner under its fence are refused (G3, G9).
 
-    ``value`` is what the work answered, if it came so far: its effects outside the store have happened.
+    ``value`` is the result of the work, if it has ended: its effects outside the store have happened.
     """
 
     code = "lease_lost"
@@ -247,7 +250,7 @@ class IdempotencyMismatch(HoldfastError):
 class Conflict(HoldfastError):
     """A document or stream is not at the version that the caller expected, and nothing of the write was applied.
 
-    ``there`` is what it holds now: a document's ``Versioned`` value, or ``None`` if there is none; of a stream its
+    ``there`` is the present state: a document's ``Versioned`` value, or ``None`` if there is none; a stream's
     version.
     """
 
@@ -263,7 +266,7 @@ class Conflict(HoldfastError):
 
 
 class Busy(HoldfastError):
-    """Somebody else is at work under this key. Nothing was run; try again in ``retry_after_seconds``."""
+    """Another attempt runs under this key. Nothing was run; try again in ``retry_after_seconds``."""
 
     code = "busy"
     retryable = True
@@ -274,15 +277,15 @@ class Busy(HoldfastError):
 
 
 class KeyParked(HoldfastError):
-    """So many attempts under this key died without an outcome that it is not tried again until a person clears it."""
+    """Too many attempts under this key crashed without an outcome. It is not tried again until a person clears it."""
 
     code = "key_parked"
 
 
 class ResultNotStored(HoldfastError):
-    """The handler has run, and what it answered could not be stored. Do not run it again for the sake of the result.
+    """The handler has run, but its result could not be stored. Do not run it again for the sake of the result.
 
-    ``value`` is what it answered, for the caller who ran it; for one who comes later it is ``None``.
+    ``value`` is its result, for the caller that ran it; for later callers it is ``None``.
     """
 
     code = "result_not_stored"
@@ -305,7 +308,7 @@ class InvalidState(HoldfastError):
 
 
 class Terminal(HoldfastError):
-    """Raise it, or a subclass registered with ``raises=``, in a step to say: do not retry."""
+    """Raise it, or a subclass registered with ``raises=``, in a step to prevent retries."""
 
     code = "terminal"
 
@@ -317,7 +320,7 @@ class DeterminismError(HoldfastError):
 
 
 class NondeterminismError(DeterminismError):
-    """The code asks for other things than the journal holds; the message names both sides (G13)."""
+    """The code does not fit the journal; the message names both sides (G13)."""
 
     code = "nondeterminism"
 
@@ -329,7 +332,7 @@ class IOOutsideStep(DeterminismError):
 
 
 class Runaway(DeterminismError):
-    """The workflow body goes round and round without waiting for anything. Await what it is to wait for."""
+    """The workflow body loops without waiting. Await the event that it needs."""
 
     code = "runaway"
 
@@ -341,7 +344,7 @@ class NestedDurableCall(DeterminismError):
 
 
 class WaitTimeout(HoldfastError, TimeoutError):
-    """The caller's own timeout passed. The execution goes on."""
+    """The caller's own timeout passed. The execution continues."""
 
     code = "wait_timeout"
     retryable = True
@@ -356,8 +359,8 @@ class StoreError(HoldfastError):
 class Refused(StoreError):
     """A condition did not hold, and nothing of the write was applied.
 
-    ``index`` is the refused write's place in the call, ``item`` what the store holds there (``None`` if nothing):
-    the refusal is the load for the next try.
+    ``index`` is the refused write's place in the call, ``item`` the stored item (``None`` if there is none):
+    the refusal is the read for the next try.
     """
 
     code = "refused"
@@ -372,7 +375,7 @@ class Refused(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer, or has no room. A write may or may not have been applied: send it again and look."""
+    """The store did not answer, or has no room. A write may or may not have been applied: send it again and read."""
 
     code = "store_unavailable"
     retryable = True
@@ -389,7 +392,7 @@ class ControlFlow(BaseException):
 
 
 class ContinueAsNew(ControlFlow):
-    """The execution goes on as a new run with new arguments and an empty journal. Raised by ``continue_as_new``."""
+    """The execution continues as a new run with new arguments and an empty journal. Raised by ``continue_as_new``."""
 
     def __init__(self, input: bytes) -> None:
         super().__init__("continue as new")

@@ -1,8 +1,8 @@
-"""Failures as data: an error is recorded as text and plain values, and rebuilt without ever looking a class up by name
+"""Failures as data: an error is recorded as text and plain values, and rebuilt without ever looking up a class by name
 in the program (G2, G12).
 
-A stored type name is only a key into the registry of classes that the app has named beforehand. Whatever else it says,
-nothing is imported, searched for or evaluated, and the failure comes back as ``StepFailed``.
+A stored type name is only a key into the registry of classes that the app has named beforehand. Any other name is not
+imported, searched for or evaluated; its failure becomes ``StepFailed``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CAUSES_LIMIT_LEVELS: Final = 3
 """How many errors of a chain are kept, the outermost included."""
 
 PARTS_LIMIT: Final = 5
-"""So many errors of a group are recorded."""
+"""How many errors of a group are recorded."""
 
 _CUT: Final = "… (cut)"
 _PLAIN: Final[Codec[Any]] = codec_for(Any)
@@ -38,9 +38,9 @@ _PLAIN: Final[Codec[Any]] = codec_for(Any)
 class ErrorRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """An error as data. Small: messages are cut at 16 KB, tracebacks to their last 4 KB, chains at three errors.
 
-    ``type`` is ``module.QualifiedName``. ``args`` are what the class can be called with to make the error again, and
-    ``attributes`` what was set on it, each only if plain JSON carries it exactly; else ``None``. ``parts`` are the
-    first errors of an exception group.
+    ``type`` is ``module.QualifiedName``. ``args`` are the arguments that make the error again, and
+    ``attributes`` the attributes set on it, each only if plain JSON carries it exactly; else ``None``. ``parts`` are
+    the first errors of an exception group.
     """
 
     type: str
@@ -52,7 +52,7 @@ class ErrorRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     parts: tuple[ErrorRecord, ...] = ()
 
     def lineage(self) -> Iterator[ErrorRecord]:
-        """This error, what caused it, and the errors it groups, each with theirs."""
+        """This error, its causes, and the errors it groups, each with its own."""
         yield self
         for other in (*self.parts, *(() if self.cause is None else (self.cause,))):
             yield from other.lineage()
@@ -87,36 +87,36 @@ class ErrorRegistry:
                     self._classes[_name_of(found)] = found
 
     def register(self, cls: type[Exception]) -> None:
-        """Let errors of exactly this class come back as themselves. Registering a class again changes nothing.
+        """Rebuild errors of exactly this class as themselves. Registering a class again changes nothing.
 
-        Raises ``ConfigurationError`` for what is no exception class, ``DuplicateName`` if another class of the same
-        qualified name is registered.
+        Raises ``ConfigurationError`` for anything but an exception class, ``DuplicateName`` if another class of the
+        same qualified name is registered.
         """
-        given: Any = cls  # whatever its annotation says
+        given: Any = cls  # users without a type checker
         if not (isinstance(given, type) and issubclass(given, Exception)):
             raise ConfigurationError(f"only classes derived from Exception can be named in raises=, not {cls!r}")
         known = self._classes.setdefault(_name_of(cls), cls)
         if known is not cls:
             raise DuplicateName(
-                f"two error classes are called {_name_of(cls)}: records could not tell them apart. Rename one, or "
+                f"two error classes have the name {_name_of(cls)}: records could not distinguish them. Rename one, or "
                 f"define it once at module level"
             )
         self._declared[_name_of(cls)] = cls
 
     def take_in(self, other: ErrorRegistry) -> None:
-        """Let what comes back as itself there come back as itself here, too. Raises as ``register``."""
+        """Add the classes of another registry. Raises as ``register``."""
         for cls in other._declared.values():
             self.register(cls)
 
     def declares(self, type: str) -> bool:
-        """Whether the app has named this type (``module.QualifiedName``): what such errors say is for its callers."""
+        """Whether the app has named this type (``module.QualifiedName``): callers may see messages of such errors."""
         return type in self._declared
 
     def rebuild(self, record: ErrorRecord, unknown: type[StepFailed] = StepFailed) -> Exception:
         """The error a record describes: same class, same message (G2), its causes as ``__cause__``.
 
-        ``unknown`` with the recorded type and message stands in for a class that is not registered by exactly this
-        name, or whose instances cannot be made to say this message again.
+        ``unknown`` with the recorded type and message replaces a class that is not registered by exactly this name, or
+        whose instances cannot be made to have this message again.
         """
         cls = self._classes.get(record.type)
         rebuilt: Exception | None = None
@@ -168,7 +168,7 @@ def _message_of(error: BaseException) -> str:
 
 
 def _constructor_args(error: BaseException) -> tuple[Any, ...]:
-    """What to call the class with. Classes say so by ``__reduce__``: OSError names its file only there."""
+    """The arguments for the class, from its ``__reduce__``: OSError names its file only there."""
     try:
         reduced = error.__reduce__()
     except Exception:  # noqa: BLE001 - a class may refuse; its plain arguments are the next best
@@ -190,7 +190,7 @@ def _plain(values: Any) -> Any:
 
 def _traceback_of(error: BaseException) -> str:
     try:
-        # The last frames are where it happened; a RecursionError has a thousand before them.
+        # The last frames show the place of the error; a RecursionError has a thousand before them.
         text = "".join(traceback.format_tb(error.__traceback__, -TRACEBACK_LIMIT_FRAMES))
     except Exception:  # noqa: BLE001 - reading source lines can fail in many ways
         return ""
@@ -208,7 +208,7 @@ def _head(text: str, limit_bytes: int) -> str:
 
 
 def _unicode(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")  # lone surrogates, as in names of files, are no Unicode
+    return text.encode(errors="backslashreplace")  # lone surrogates, as in names of files, are not Unicode
 
 
 # ── Rebuilding ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,14 +236,14 @@ def _ways(cls: type[Exception], record: ErrorRecord) -> Iterator[Callable[[], Ex
 
 
 def _bare(cls: type[Exception], args: tuple[Any, ...]) -> Exception:
-    """An instance that never ran ``__init__``, which may want other arguments than it hands to Exception."""
+    """An instance that never ran ``__init__``, which may need other arguments than it passes to Exception."""
     made = cls.__new__(cls, *args)
     made.args = args
     return made
 
 
 class _Verbatim(str):
-    """A message that also represents itself so: ``KeyError`` shows the ``repr`` of its only argument."""
+    """A message whose ``repr`` is the message itself: ``KeyError`` shows the ``repr`` of its only argument."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Files that are made and read where others may have put something: a link, or a pipe that holds up its reader."""
+"""Files in places where other users may have put a link, or a pipe that blocks its reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO
 
 
 def new_file(path: Path) -> IO[bytes]:
-    """A file that was not there before, for its owner alone, whatever the umask. Raises ``OSError``."""
+    """A new file, for its owner alone, whatever the umask. Raises ``OSError`` if there is one."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)
@@ -18,9 +18,9 @@ def new_file(path: Path) -> IO[bytes]:
 
 
 def give_name(part: Path, path: Path) -> None:
-    """Give a file that is whole its name, beside the one it has. Raises ``FileExistsError`` if something has that name.
+    """Give a complete file a second name, its final one. Raises ``FileExistsError`` if that name is in use.
 
-    A link is never in place of what is there, as a renamed file would be.
+    Unlike a rename, a link never replaces an existing file.
     """
     try:
         os.link(part, path, follow_symlinks=False)
@@ -33,11 +33,11 @@ def give_name(part: Path, path: Path) -> None:
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """A regular file, to be read. Raises ``OSError`` at once for anything else, a symbolic link too: a pipe would wait
-    for somebody to write, for ever, and a device may never end.
+    """A regular file, to be read. Raises ``OSError`` at once for anything else, also for a symbolic link: a pipe would
+    wait for a writer without end, and a device may never end.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file, but a pipe, a device, a socket or a folder", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file, but a pipe, a device, a socket or a folder", str(path))
     return os.fdopen(descriptor, "rb")

@@ -1,4 +1,4 @@
-"""What was given where a function belongs, in words."""
+"""Descriptions of values passed as functions, for messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def class_of_method(function: Any) -> str:
 
 
 def told(given: Any) -> str:
-    """What this is, for a message that says what it should be.
+    """A description of the value, for a message that says what it should be.
 
     >>> told(len), told(int), told(7)
     ('the builtin len', 'the class int', '7')

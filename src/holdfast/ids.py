@@ -1,4 +1,4 @@
-"""Ids and secrets, the only place that asks the operating system for randomness (lint enforces it)."""
+"""Ids and secrets, the only place that uses the operating system's randomness (lint enforces it)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def new_id() -> str:
 def new_ordered_id(now_ms: int) -> str:
     """A fresh, unguessable id (80 random bits) that sorts behind the ids of earlier milliseconds.
 
-    Rows under such ids go to the end of an index instead of all over it, which makes a commit of many a fifth cheaper.
+    Rows under such ids go to the end of an index instead of all over it, which makes a commit of many rows a fifth
+    cheaper.
     """
     return f"{now_ms:012x}{os.urandom(10).hex()}"
 
@@ -36,12 +37,12 @@ def new_seed() -> int:
 
 
 def new_nonce() -> str:
-    """What tells one start from every other start of the same id: 64 random bits as 16 hexadecimal digits."""
+    """Distinguishes one start from every other start of the same id: 64 random bits as 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 
 def derive(*parts: str) -> str:
-    """An identity that follows from others: 160 bits of BLAKE2b as 40 hexadecimal digits, however long the parts are.
+    """An identity derived from others: 160 bits of BLAKE2b as 40 hexadecimal digits, for parts of any length.
 
     >>> derive("ab", "c") == derive("a", "bc")
     False
@@ -50,7 +51,7 @@ def derive(*parts: str) -> str:
 
 
 def fingerprint(data: bytes) -> str:
-    """A short digest that tells two inputs apart: 64 bits of BLAKE2b as 16 hexadecimal digits."""
+    """A short digest that distinguishes two inputs: 64 bits of BLAKE2b as 16 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
@@ -60,5 +61,5 @@ def sign(secret: str, message: str) -> str:
 
 
 def signature_matches(secret: str, message: str, signature: str) -> bool:
-    """Whether ``signature`` is that of ``message``; takes the same time whichever digit differs."""
+    """Whether ``signature`` is the signature of ``message``; takes the same time whichever digit differs."""
     return hmac.compare_digest(sign(secret, message).encode(), signature.encode())

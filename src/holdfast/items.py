@@ -3,7 +3,7 @@
 An item is (partition, sort) → header + body. A write changes one item under one condition. Everything durable in
 Holdfast (a head, a lease, a journal segment, a message) is an item and a condition; there is no second mechanism.
 
-Conditions are data, and ``holds`` is their one meaning: a store that can express them in its own language must agree
+Conditions are data, and ``holds`` defines their meaning: a store that can express them in its own language must agree
 with it, and the conformance suite checks that it does.
 """
 
@@ -22,8 +22,9 @@ HEAD: Final = "@"
 class Item(Struct, frozen=True, gc=False):
     """One durable record. Times are integers: milliseconds since the epoch.
 
-    ``revision`` counts the changes that others must notice; ``epoch`` is the fencing token and never goes back (G3).
-    ``lease_until`` belongs to ``owner``: both set, or both ``None``. ``due_at`` is when somebody should look at this
+    ``revision`` counts the changes that other readers must notice; ``epoch`` is the fencing token and never goes back
+    (G3).
+    ``lease_until`` belongs to ``owner``: both set, or both ``None``. ``due_at`` is when the sweep should check this
     head. After ``expires_at`` the item counts as absent to its readers and may be deleted by the store at any time.
     """
 
@@ -39,7 +40,7 @@ class Item(Struct, frozen=True, gc=False):
     body: bytes = b""
 
     def __repr__(self) -> str:
-        """All but the body: what is in it is nobody's business but that of code, in a traceback with locals say."""
+        """All but the body, which must not be shown, for example in a traceback with locals."""
         told = ((name, getattr(self, name)) for name in self.__struct_fields__ if name != "body")
         return f"Item({', '.join(f'{name}={value!r}' for name, value in told)}, body=<{len(self.body)} bytes>)"
 
@@ -48,54 +49,54 @@ class Item(Struct, frozen=True, gc=False):
 
 
 class Always(Struct, frozen=True, gc=False):
-    """No condition: the write applies whatever is there."""
+    """No condition: the write always applies."""
 
 
 class Absent(Struct, frozen=True, gc=False):
-    """Nothing is there."""
+    """There is no item."""
 
 
 class Exists(Struct, frozen=True, gc=False):
-    """Something is there."""
+    """There is an item."""
 
 
 class RevisionIs(Struct, frozen=True, gc=False):
-    """It is there and has not changed since it had this revision."""
+    """It exists and has not changed since it had this revision."""
 
     revision: int
 
 
 class EpochIs(Struct, frozen=True, gc=False):
-    """It is there and has this epoch, whoever owns it."""
+    """It exists and has this epoch, with any owner."""
 
     epoch: int
 
 
 class OwnerIs(Struct, frozen=True, gc=False):
-    """It is there and this owner still holds it under this epoch."""
+    """It exists and this owner still holds it under this epoch."""
 
     owner: str
     epoch: int
 
 
 class Unowned(Struct, frozen=True, gc=False):
-    """It is there and nobody holds it: its last lease was released."""
+    """It exists and has no owner: its last lease was released."""
 
 
 class LeaseLapsed(Struct, frozen=True, gc=False):
-    """It is there, and its lease ran out before ``now`` (milliseconds) without being released."""
+    """It exists, and its lease lapsed before ``now`` (milliseconds) without being released."""
 
     now: int
 
 
 class StatusIn(Struct, frozen=True, gc=False):
-    """It is there and has one of these statuses."""
+    """It exists and has one of these statuses."""
 
     statuses: tuple[str, ...]
 
 
 class Expired(Struct, frozen=True, gc=False):
-    """It is there and its ``expires_at`` is at or before ``now`` (milliseconds)."""
+    """It exists and its ``expires_at`` is at or before ``now`` (milliseconds)."""
 
     now: int
 
@@ -134,7 +135,7 @@ UNOWNED: Final = Unowned()
 
 
 def holds(condition: Condition, item: Item | None) -> bool:
-    """Whether ``condition`` is true of the item that is there (``None``: nothing is)."""
+    """Whether ``condition`` is true of the present item (``None``: there is none)."""
     match condition:
         case Always():
             return True
@@ -171,17 +172,17 @@ def holds(condition: Condition, item: Item | None) -> bool:
 
 
 class Put(Struct, frozen=True, gc=False):
-    """Store the whole item, new or in place of the one that is there, if ``when`` holds."""
+    """Store the whole item, new or in place of the present one, if ``when`` holds."""
 
     item: Item
     when: Condition = ALWAYS
 
 
 class Update(Struct, frozen=True, kw_only=True, gc=False):
-    """Change the named fields of an item that is there, if ``when`` holds.
+    """Change the named fields of an existing item, if ``when`` holds.
 
     A field left ``UNSET`` keeps its value; ``add_revision`` and ``add_epoch`` are added in place. With ``load`` the
-    store answers with the item as it is afterwards. An update of an item that is not there is refused.
+    store returns the item as it is afterwards. An update of a missing item is refused.
     """
 
     partition: str
@@ -199,7 +200,7 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Delete(Struct, frozen=True, gc=False):
-    """Remove the item if ``when`` holds. Removing what is not there is no error under ``ALWAYS``."""
+    """Remove the item if ``when`` holds. Removing a missing item is no error under ``ALWAYS``."""
 
     partition: str
     sort: str
@@ -215,7 +216,7 @@ def place(write: Write) -> tuple[str, str]:
 
 
 def one_per_place(writes: Iterable[Write]) -> Sequence[Write]:
-    """The last write of each place: where one says all that an earlier one did, both need not be sent."""
+    """The last write of each place: an earlier write that it contains need not be sent."""
     return tuple({place(write): write for write in writes}.values())
 
 
@@ -227,20 +228,20 @@ def body_of(write: Write) -> bytes:
 
 
 class Bounds(Struct, frozen=True):
-    """What one call of ``Store.write`` takes: so many writes, and so many bytes of bodies among them.
+    """The bounds of one call of ``Store.write``: the most writes, and the most bytes of bodies in them.
 
-    What is more has to be several calls, each of which leaves behind a state that is whole.
+    More takes several calls, each of which leaves a complete state.
     """
 
     writes: int
     body_bytes: int
 
     def fit(self, writes: Sequence[Write], *, besides: int = 1) -> bool:
-        """Whether these can be one call, with so many small ones besides."""
+        """Whether these can be one call, together with ``others`` small ones."""
         return len(writes) + besides <= self.writes and sum(len(body_of(each)) for each in writes) <= self.body_bytes
 
     def split(self, writes: Sequence[Write]) -> Sequence[Sequence[Write]]:
-        """The writes in their order, in parts that can be one call each with one small write besides.
+        """The writes in their order, in parts that can be one call each, together with one small write.
 
         >>> [len(part) for part in Bounds(writes=3, body_bytes=1000).split([Delete("p", str(n)) for n in range(5)])]
         [2, 2, 1]
@@ -259,7 +260,7 @@ class Bounds(Struct, frozen=True):
 
 
 def parts_of(writes: Sequence[Write], bounds: Bounds | None) -> Sequence[Sequence[Write]]:
-    """The writes in parts that can be one call each; one part, if nothing bounds it, and none if there are none."""
+    """The writes in parts that can be one call each; one part without bounds, and none without writes."""
     if bounds is None:
         return [writes] if writes else []
     return bounds.split(writes)

@@ -1,4 +1,4 @@
-"""Keys that users give: parts of text, from which the places of items are put together."""
+"""Keys that users give: parts of text, from which the places of items are made."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 from holdfast.errors import InvalidInput
 
 SEPARATOR: Final = "#"
-"""Stands between the parts of a key in the store, so no part may hold it."""
+"""Separates the parts of a key in the store, so no part may contain it."""
 
 LONGEST_PART_CHARACTERS: Final = 500
 LONGEST_KEY_BYTES: Final = 900
-"""All parts of a key together, in UTF-8: with what is put before it a sort key stays below DynamoDB's 1,024 bytes."""
+"""All parts of a key together, in UTF-8: with its prefix a sort key stays below DynamoDB's 1,024 bytes."""
 
 
 LONGEST_ID_BYTES: Final = 500
-"""Of an id, in UTF-8, because that is what DynamoDB counts. With the longest names around it, and twice over where the
-key of one entity holds that of another, partitions stay below its 2,048 bytes and sort keys below its 1,024."""
+"""The limit of an id in UTF-8, which DynamoDB counts. With the longest names around it, and twice where the key of one
+entity contains that of another, partitions stay below its 2,048 bytes and sort keys below its 1,024."""
 
 
 def check_id(what: str, id: str) -> str:
@@ -26,21 +26,21 @@ def check_id(what: str, id: str) -> str:
     >>> check_id("a request_id", "order-17")
     'order-17'
     """
-    given: Any = id  # whatever its annotation says
+    given: Any = id  # users without a type checker
     if not isinstance(given, str):
-        raise InvalidInput(f"{what} is text (str), not {repr(given)[:60]} ({type(given).__name__})")
+        raise InvalidInput(f"{what} must be text (str), got {repr(given)[:60]} ({type(given).__name__})")
     if not given or not given.isprintable() or len(given.encode()) > LONGEST_ID_BYTES:
         raise InvalidInput(
-            f"{what} has 1 to {LONGEST_ID_BYTES} printable characters, and as many bytes of UTF-8 at most, not "
-            f"{repr(given)[:60]}. For a longer one hand over a digest"
+            f"{what} must have 1 to {LONGEST_ID_BYTES} printable characters, and at most as many bytes of UTF-8, got "
+            f"{repr(given)[:60]}. For a longer one use a digest"
         )
     return given
 
 
 def check_printable(what: str, text: str) -> None:
-    """Text for lists and terminals holds nothing that a terminal acts on. Raises ``InvalidInput``."""
+    """Check that text for lists and terminals has no control characters. Raises ``InvalidInput``."""
     if not text.isprintable():
-        raise InvalidInput(f"{what} holds characters that cannot be printed: {text[:60]!r}")
+        raise InvalidInput(f"{what} must not have unprintable characters:  {text[:60]!r}")
 
 
 def check_key(what: str, parts: Sequence[str]) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def check_key(what: str, parts: Sequence[str]) -> tuple[str, ...]:
 
 def check_part(what: str, part: str) -> str:
     """A part of a key, or the beginning of one. Raises ``InvalidInput``."""
-    given: Any = part  # whatever its annotation says
+    given: Any = part  # users without a type checker
     if (
         not isinstance(given, str)
         or len(given) > LONGEST_PART_CHARACTERS
@@ -70,7 +70,7 @@ def check_part(what: str, part: str) -> str:
         or SEPARATOR in given
     ):
         raise InvalidInput(
-            f"each part of a {what}'s key is printable text without {SEPARATOR!r} of at most "
-            f"{LONGEST_PART_CHARACTERS} characters, not {repr(given)[:60]}"
+            f"each part of a {what}'s key must be printable text without {SEPARATOR!r} of at most "
+            f"{LONGEST_PART_CHARACTERS} characters, got {repr(given)[:60]}"
         )
     return given

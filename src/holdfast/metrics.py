@@ -1,20 +1,21 @@
 """Metrics, as lines of a log: how late the work is, what is blocked, what it costs.
 
 Each line is in CloudWatch's embedded metric format ("Specification: Embedded metric format", CloudWatch user guide): a
-JSON object on standard output, from which CloudWatch Logs makes metrics, and which is found again by its fields. The
-metrics have no dimensions, so there is one of each for a home, and nothing of what the home holds is in a line.
+JSON object on standard output, from which CloudWatch Logs makes metrics, and which can be found by its fields. The
+metrics have no dimensions, so there is one of each for a home, and a line has no data of the home.
 
 | metric | of | means |
 |---|---|---|
 | ``OldestDueSeconds`` | a sweep | how late the head is that has been due for longest; 0 if nothing is due |
 | ``DueHeads`` | a sweep | how many heads were due, at the time of the sweep |
 | ``Blocked`` | a sweep | how many heads wait for code that fits, or are parked until they are resumed |
-| ``TakenOver`` | since the last line | leases of the dead that this process took over |
+| ``TakenOver`` | since the last line | leases of dead processes that this process took over |
 | ``Fenced`` | since the last line | entities that this process lost to a newer owner |
-| ``RingsFailed`` | since the last line | rings that could not be sent |
-| ``WriteUnits``, ``ReadUnits`` | since the last line | what this process used of the store, where that is paid for |
+| ``RingsFailed`` | since the last line | wake-ups that could not be sent |
+| ``WriteUnits``, ``ReadUnits`` | since the last line | the units of the store that this process used, where they are
+billed |
 
-What is of a sweep is a state: of several lines the largest one counts. What is since the last line adds up.
+Values of a sweep are a state: of several lines the largest counts. Values since the last line add up.
 """
 
 from __future__ import annotations
@@ -46,25 +47,25 @@ UNITS: Final = {
     WRITE_UNITS: "Count",
     READ_UNITS: "Count",
 }
-"""Every metric there is, and what CloudWatch calls its unit."""
+"""Every metric, and CloudWatch's name of its unit."""
 
 STATES: Final = (OLDEST_DUE_SECONDS, DUE_HEADS, BLOCKED)
-"""Those that a sweep tells."""
+"""The metrics of a sweep."""
 
 PAUSE_MS: Final = 60_000
-"""Without a sweep a line is written no more often than this, unless there is something rare to tell."""
+"""Without a sweep a line is written no more often than this, unless it has rare values."""
 
 Write = Callable[[str], object]
 
 
 def to_standard_output(line: str) -> None:
-    """Where Lambda takes its log from. One call, so that lines of several threads do not mix."""
+    """Lambda's source of logs. One call, so that lines of several threads do not mix."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def line_of(namespace: str, at_ms: int, values: dict[str, float]) -> str:
-    """The line that tells these values.
+    """The line with these values.
 
     >>> json.loads(line_of("Holdfast/shop", 1767225600000, {"Blocked": 2}))["Blocked"]
     2
@@ -76,9 +77,9 @@ def line_of(namespace: str, at_ms: int, values: dict[str, float]) -> str:
 
 
 class MetricLines:
-    """A subscriber of telemetry that counts what it hears, and writes a line at each sweep that looked at everything.
+    """A subscriber of telemetry that counts events, and writes a line at each complete sweep.
 
-    ``metered`` answers what the home has used so far, as soon as it is open, and what its metrics are called.
+    ``metered`` returns the home's usage so far, as soon as it is open, and the namespace of its metrics.
     """
 
     def __init__(self, metered: Callable[[], Metered], clock: Clock, write: Write = to_standard_output) -> None:
@@ -104,7 +105,7 @@ class MetricLines:
                 pass
 
     def flush(self) -> None:
-        """This process may be frozen now, or gone: tell what is not told yet, if it is rare or has waited for long."""
+        """This process may be frozen now, or gone: write what was not written yet, if it is rare or old."""
         if any(self._counts.values()) or self._clock.now_ms() - self._told_at_ms >= PAUSE_MS:
             self._tell({})
 

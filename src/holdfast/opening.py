@@ -1,4 +1,4 @@
-"""Opening what a URL names: a home, or a cache that processes share. Only the backend in use is loaded."""
+"""Opens a home, or a cache that processes share, by its URL. Only the backend in use is loaded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ async def open_home(
 ) -> Home:
     """Open the home that a URL names: ``sqlite:///path``, ``aws://prefix?region=…`` or ``memory://``.
 
-    ``clock`` and ``tell``, which counts an event of telemetry, are those of the app that opens it; ``published`` is the
-    name of the version of a function in which it does.
+    ``clock`` and ``tell``, which counts an event of telemetry, belong to the app that opens it; ``published`` is the
+    name of the version of a function in which the app runs.
     """
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:

@@ -1,7 +1,8 @@
-"""Files that only the user of this process may change: whatever another one has made, or may write, is not believed.
+"""Files that only the user of this process may change: a file that another user has created, or may write, is not
+trusted.
 
-On a machine with several users, a folder that all may write to, such as the one for temporary files, may hold a file,
-or a link, that somebody has put where another's is about to be.
+On a machine with several users, a folder that all may write to, such as the one for temporary files, may have a file,
+or a link, of one user in the place where another user's is about to be.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from pathlib import Path
 from typing import Final
 
 ROOT_USER: Final = 0
-"""It may change everything anyway."""
+"""The superuser may change everything anyway."""
 
 MOST_LINKS: Final = 40
-"""More than this the kernel follows none of (path_resolution(7))."""
+"""The kernel follows no more than this many (path_resolution(7))."""
 
 
 def complaint_of(path: str | os.PathLike[str], found: os.stat_result | None = None) -> str:
-    """What is wrong with a file or folder of this process's user: that another one owns it, or may write to it, or may
-    have put a link there; and what to do. Empty if nothing is, or nothing is there. ``found`` is what was opened.
+    """What is wrong with a file or folder of this process's user, and the remedy: another user owns it, may write to
+    it, or may have put a link there. Empty if it is all right, or missing. ``found`` is the opened file.
     """
     place = Path(path)
     try:
@@ -44,8 +45,8 @@ def complaint_of(path: str | os.PathLike[str], found: os.stat_result | None = No
 
 
 def complaint_of_links(path: str | os.PathLike[str]) -> str:
-    """What is wrong with the symbolic links on the way to a file: that another user has put one there, who chooses what
-    is opened then. Empty if nothing is.
+    """What is wrong with the symbolic links on the path of a file: another user owns one, and so chooses what is
+    opened. Empty if all are right.
     """
     left = [Path(os.path.abspath(path))]  # noqa: PTH100 - `resolve` would follow the links
     for _ in range(MOST_LINKS):
@@ -66,7 +67,7 @@ def complaint_of_links(path: str | os.PathLike[str]) -> str:
 
 
 def _instead_of(place: Path, there: os.stat_result) -> str:
-    """What to do about something that is in the way."""
+    """The remedy for a file that is in the way."""
     owner = _name(there.st_uid)
     elsewhere = "choose a path in a folder of your own, for example ~/holdfast"
     if not _may_remove(place, there):

@@ -1,6 +1,6 @@
 """Writing until the outcome is known.
 
-A store may not answer although it applied a write. The writes of the kernel carry their writer's name and epoch, so a
+A store may not answer although it applied a write. The kernel's writes carry their writer's name and epoch, so a
 write sent again and refused by its own earlier self is recognised as done.
 """
 
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 2.0
-"""Short beside a lease: when the store is back, an owner is to write what it has before others take over."""
+"""Short compared with a lease: when the store is back, an owner should write its results before others take over."""
 
 CALLER_PATIENCE_SECONDS: Final = 10.0
-"""How long a caller's write sits out an outage before he hears of it."""
+"""How long a caller's write is tried in an outage before the caller gets an error."""
 
 
 def write_until_known(
     store: Store, *writes: Write, ours: Callable[[Item | None], bool], patience_seconds: float | None = None
 ) -> Coroutine[Any, Any, None]:
-    """Apply ``writes`` all or nothing, through outages, exactly once as far as anyone can see.
+    """Apply ``writes`` all or nothing, through outages, exactly once as far as can be observed.
 
-    ``ours(item)`` tells whether what the store holds in a refused write's place is that very write, applied before.
-    Raises ``Refused`` if it is not. Outages are sat out, for ever or as long as there is patience: fencing makes a late
-    write harmless.
+    ``ours(item)`` says whether the item in a refused write's place is that very write, applied before. Raises
+    ``Refused`` if it is not. Outages are waited out, without end or until the time limit: fencing makes a late write
+    harmless.
     """
     return send_until_known(lambda: store.write(*writes), ours=ours, patience_seconds=patience_seconds)
 
@@ -40,7 +40,7 @@ def write_until_known(
 async def send_until_known(
     send: Callable[[], Awaitable[object]], *, ours: Callable[[Item | None], bool], patience_seconds: float | None
 ) -> None:
-    """``write_until_known`` of whatever ``send`` sends."""
+    """``write_until_known`` for the writes that ``send`` sends."""
     pause = FIRST_PAUSE_SECONDS
     give_up_at = math.inf if patience_seconds is None else asyncio.get_running_loop().time() + patience_seconds
     while True:
@@ -59,12 +59,12 @@ async def send_until_known(
 
 
 def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> Coroutine[Any, Any, None]:
-    """``write_until_known``, for somebody who waits: after a while he is told that the store does not answer."""
+    """``write_until_known`` for a caller that waits: after a while it gets ``StoreUnavailable``."""
     return write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
 
 
 async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavailable], object]) -> T:
-    """Do ``work``, which may be repeated, as often as it takes until the store answers; tell once that this waits."""
+    """Do ``work``, which may be repeated, until the store answers; report once that this waits."""
     pause, told = FIRST_PAUSE_SECONDS, False
     while True:
         try:
@@ -78,10 +78,10 @@ async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavai
 
 
 async def write_fresh(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
-    """``write_for_caller``, of writes that nobody has sent before: if the first attempt is refused, that is final.
+    """``write_for_caller`` for writes that were never sent before: if the first attempt is refused, that is final.
 
-    So ``ours`` is asked only after an attempt that was not answered. It may raise ``StoreUnavailable`` itself, if what
-    is there does not tell.
+    So ``ours`` is called only after an attempt without an answer. It may raise ``StoreUnavailable`` itself, if the item
+    does not show whether the write was applied.
     """
     try:
         await store.write(*writes)

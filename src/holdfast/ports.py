@@ -1,4 +1,4 @@
-"""The ports: what Holdfast asks of the world it runs on. The whole contract of a backend is on this page.
+"""The ports: what Holdfast requires of its stores. The whole contract of a backend is on this page.
 
 A *home* is one set of backends, named by a URL. Features compose these few verbs and never add to them.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Page(Struct, frozen=True):
-    """Some items in order, and where to go on: pass ``cursor`` as ``after``; ``None`` means that was the end."""
+    """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end."""
 
     items: tuple[Item, ...]
     cursor: str | None = None
@@ -28,27 +28,27 @@ class Store(Protocol):
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """Apply all writes or none, durably, in the order of the calls; the writes of one call touch different items.
 
-        Answers one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
-        the first write whose condition does not hold, and ``StoreUnavailable`` when the outcome is not known.
+        Returns one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
+        the first write whose condition does not hold, and ``StoreUnavailable`` if the outcome is unknown.
         """
         ...
 
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
-        """The item there, or ``None``. The body is included; expiry is for the caller to judge."""
+        """The item, or ``None``. The body is included; the caller judges expiry."""
         ...
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
         """The items of one partition whose sort key begins with ``prefix``, in the order of their sort keys.
 
-        ``after`` is a sort key, of an item or not; the cursor is that of the last item.
+        ``after`` is any sort key; the cursor is the last item's.
         """
         ...
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """Heads somebody should look at, earliest first: free with ``due_at`` at or before ``before`` (milliseconds),
-        leased with ``lease_until``. Of the leased ones those may be left out that have no ``due_at`` so early: what is
-        accepted for an entity is to be in its ``due_at`` until its owner lets go of it (G1).
-        It is their headers that say so: a body may be left out.
+        """Heads that the sweep should check, earliest first: free ones with ``due_at`` at or before ``before``
+        (milliseconds), leased ones with ``lease_until``. Leased heads whose ``due_at`` is later, or missing, may be
+        left out: an entity's accepted work is in its ``due_at`` until its owner releases it (G1). The headers are
+        enough: bodies may be left out.
         """
         ...
 
@@ -57,12 +57,12 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the writes already accepted and let go of everything."""
+        """Finish the accepted writes and close everything."""
         ...
 
 
 class Ring(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag="ring"):
-    """A ring as a message, for homes where it is one: look at this entity; not before ``due_at`` (milliseconds).
+    """A wake-up as a message, for homes where it is one: check this entity, not before ``due_at`` (milliseconds).
 
     >>> import msgspec
     >>> msgspec.json.encode(Ring("wf#checkout#order-17"))
@@ -74,14 +74,14 @@ class Ring(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag="r
 
 
 class Doorbell(Protocol):
-    """Hints that an entity may have moved. A ring may be lost, late, early or doubled: state is truth."""
+    """Hints that an entity may have changed. A wake-up may be lost, late, early or doubled: the state is the truth."""
 
     def ring(self, partition: str) -> None:
-        """Tell every other process of this home, or one that is called, to look at the entity; returns at once."""
+        """Make every other process of this home, or one that is invoked, check the entity; returns at once."""
         ...
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
-        """Call ``heard`` on the event loop for each ring of another process; ``None`` stands for "look at all"."""
+        """Call ``heard`` on the event loop for each wake-up of another process; ``None`` means "check all"."""
         ...
 
     def alive(self, owner: str) -> bool:
@@ -89,7 +89,7 @@ class Doorbell(Protocol):
         ...
 
     def peers(self) -> frozenset[str]:
-        """The owner names of the other open homes that can be heard from here."""
+        """The owner names of the other open homes that this process can see."""
         ...
 
     async def close(self) -> None:
@@ -98,49 +98,49 @@ class Doorbell(Protocol):
 
 
 BLOB_MARK: Final = b"\0"
-"""What a body begins with that is a reference to a blob: this, and the blob's digest. No other body does."""
+"""A body that is a reference to a blob begins with this, and the blob's digest. No other body does."""
 
 INLINE_BYTES: Final = 64 * 1024
 """The largest body that stays in its item, unless the home says otherwise."""
 
 
 class Blobs(Protocol):
-    """Bytes that are too large for an item, named by their digest. What a digest is of never changes."""
+    """Bytes that are too large for an item, named by their digest. The content of a digest never changes."""
 
     async def put(self, digest: str, data: bytes, keep_until: int) -> None:
-        """Store it, durably, if it is not there; keep it at least until then (milliseconds) whatever refers to it."""
+        """Store it, durably, if it is missing; keep it at least until then (milliseconds), even without references."""
         ...
 
     def read(self, digest: str) -> AsyncIterator[bytes]:
-        """Its bytes, piece by piece; none if it is not there."""
+        """Its bytes, piece by piece; none if it is missing."""
         ...
 
 
 class Seal(Protocol):
-    """What turns bodies into what is stored, and back; encryption, as a rule. Both are called on the event loop."""
+    """Turns bodies into stored bytes, and back; usually encryption. Both methods are called on the event loop."""
 
     def seal(self, data: bytes, place: bytes) -> bytes:
-        """What is stored at ``place`` for ``data``. It may differ each time."""
+        """The bytes to store at ``place`` for ``data``. They may differ each time."""
         ...
 
     def unseal(self, sealed: bytes, place: bytes) -> bytes:
-        """The data again; any error says that these are not bytes that were sealed for this place."""
+        """The data again; any error means that these bytes were not sealed for this place."""
         ...
 
 
 class SqlCursor(Protocol):
-    """What a transactional step is given: the user's own SQL in the transaction that records the step."""
+    """The cursor of a transactional step: the user's own SQL in the transaction that records the step."""
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
-        """Run one statement and answer an iterable of rows."""
+        """Run one statement and return an iterable of rows."""
         ...
 
 
 class SqlTransactions(Protocol):
-    """An extra that only a SQL store has: writes decided by SQL that commits with them."""
+    """An optional port of SQL stores: writes decided by SQL that commits with them."""
 
     def transact(self, work: Callable[[SqlCursor], tuple[Sequence[Write], T]]) -> Awaitable[T]:
-        """Run ``work`` inside the store's next transaction and apply the writes it answers, all or nothing.
+        """Run ``work`` inside the store's next transaction and apply the writes it returns, all or nothing.
 
         ``work`` is synchronous and short: it runs while the store holds its write lock. If it raises, or a write is
         refused, everything it did is rolled back and the error reaches the caller.
@@ -149,12 +149,13 @@ class SqlTransactions(Protocol):
 
 
 class Sequencer(Protocol):
-    """An extra of stores with one writer: writes that are decided when it is their turn."""
+    """An optional port of stores with one writer: writes that are decided when it is their turn."""
 
     def write_after(
         self, partition: str, sort: str, decide: Callable[[Item | None], Sequence[Write]]
     ) -> Awaitable[Sequence[Item | None]]:
-        """Apply the writes that ``decide`` makes of an item as it is then: nothing comes between. Else as ``write``.
+        """Apply the writes that ``decide`` makes of an item as it is then: no other write comes between. Otherwise like
+        ``write``.
 
         ``decide`` is synchronous and short, may run in another thread, and may be run again.
         """
@@ -162,24 +163,24 @@ class Sequencer(Protocol):
 
 
 class Purges(Protocol):
-    """An extra of stores that do not drop expired items, and blobs that nothing refers to, by themselves."""
+    """An optional port of stores that do not drop expired items, and blobs without references, by themselves."""
 
     async def purge(self, now: int, limit: int) -> int:
         """Delete up to ``limit`` heads with all their items, and other items, that expired at or before ``now``
-        (milliseconds), and blobs without references that need not be kept any more; answers how many.
+        (milliseconds), and blobs without references whose time is over; returns how many.
         """
         ...
 
 
 class Partitions(Struct, frozen=True):
-    """Some names of partitions, and where to go on: pass ``cursor`` as ``after``; ``None`` means that was the end."""
+    """Some names of partitions. For the next page pass ``cursor`` as ``after``; ``None`` is the end."""
 
     names: tuple[str, ...]
     cursor: str | None = None
 
 
 class Inventory(Protocol):
-    """An extra of stores that can name everything they hold, for moving house."""
+    """An optional port of stores that can list all their items, for moving house."""
 
     async def partitions(self, *, after: str | None = None, limit: int = 1000) -> Partitions:
         """The partitions that hold an item, with a head or without, each once, oldest first where the store knows the
@@ -188,21 +189,21 @@ class Inventory(Protocol):
         ...
 
     def check_fits(self, item: Item) -> None:
-        """Raise ``InvalidInput`` or ``PayloadTooLarge`` for an item of another home that this store could not hold."""
+        """Raise ``InvalidInput`` or ``PayloadTooLarge`` for an item of another home that this store could not store."""
         ...
 
     def strangers(self) -> Sequence[str]:
-        """What lies in the same place and is none of Holdfast's, so that nobody carries it: a line each."""
+        """Data in the same place that are not Holdfast's, and so are not carried: a line each."""
         ...
 
     async def adopt(self, salt: str) -> None:
-        """Have the salt of the home whose items were moved here, from the next opening on."""
+        """Use the salt of the home whose items were moved here, from the next opening on."""
         ...
 
 
 class Seen(Struct, frozen=True):
-    """What a cache holds under a key: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
-    for how long it has been stale) and is kept at all. ``may_fill``: whoever looked is to fetch a newer one.
+    """The entry of a key in a cache: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
+    how long it has been stale) and is kept at all. ``may_fill``: the reader is to load a newer one.
     """
 
     value: bytes | None
@@ -212,55 +213,55 @@ class Seen(Struct, frozen=True):
 
 
 class Summons(Protocol):
-    """An extra of homes where nobody is there until he is called, and each ring is a message that is paid for (G14).
+    """An optional port of homes without a resident worker, where each wake-up is a billed message (G14).
 
-    Its presence says: a ring of the doorbell is for work that nobody here does. Who only waits for news looks by
-    himself.
+    If it is present, the doorbell is used only for work that no process here does. A caller that only waits for news
+    polls.
     """
 
     def ring_at(self, partition: str, due_at: int) -> None:
-        """Have somebody look at the entity at a time (milliseconds) or a little later; returns at once. A hint, too."""
+        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too."""
         ...
 
     async def sent(self) -> None:
-        """Wait until all that was rung has left this process, or could not."""
+        """Wait until all wake-ups have left this process, or have failed."""
         ...
 
 
 class Used(Struct, frozen=True):
-    """What a process has used of a store so far: units as they are paid for, 1 KB written, 4 KB read."""
+    """The usage of a store by a process so far, in billed units: 1 KB written, 4 KB read."""
 
     write_units: float = 0
     read_units: float = 0
 
 
 class Metered(Struct, frozen=True):
-    """An extra of homes whose use is paid for and watched: what was used so far, and under which name that is told."""
+    """An optional port of homes with billed and monitored usage: the usage so far, and the namespace of its metrics."""
 
     namespace: str
     used: Callable[[], Used]
 
 
 class Versions(Protocol):
-    """An extra of homes whose code is published in versions that stay, and can be called by name when newer ones have
-    taken their place.
+    """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
+    ones have replaced them.
     """
 
     @property
     def own(self) -> str:
-        """The name of the version that this process runs; empty if what it runs was not published."""
+        """The name of the version that this process runs; empty if its code was not published."""
         ...
 
     async def call(self, version: str, ring: Ring) -> str | None:
-        """Have that version look at an entity: ``None`` once it will be called, perhaps twice; else why it cannot be.
+        """Have that version check an entity: ``None`` once it will be invoked, perhaps twice; else why it cannot be.
 
-        Raises ``StoreUnavailable`` if it may not have been called, and may be if it is tried again.
+        Raises ``StoreUnavailable`` if it may not have been invoked, and another attempt may succeed.
         """
         ...
 
 
 class BusEvent(Struct, frozen=True):
-    """An event that leaves the home: whose it is, what it is called, what it says, as a JSON object."""
+    """An event that leaves the home: its source, its type, and its content as a JSON object."""
 
     source: str
     type: str
@@ -268,24 +269,24 @@ class BusEvent(Struct, frozen=True):
 
 
 class NotTaken(Struct, frozen=True):
-    """The bus has not taken an event, or did not say so: it may take it when it is sent again."""
+    """The bus has not accepted an event, or did not confirm it: it may accept it when it is sent again."""
 
     reason: str
 
 
 class Unfit(Struct, frozen=True):
-    """The bus will never take an event as it is."""
+    """The bus will never accept this event."""
 
     reason: str
 
 
 class EventBus(Protocol):
-    """An extra of homes from which other systems hear events: at least once, in no order."""
+    """An optional port of homes that publish events to other systems: at least once, in no order."""
 
     async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
-        """Hand events over, however many. Answers for each, in their order: ``None`` if the bus has it durably.
+        """Put any number of events on the bus. Returns for each, in order: ``None`` if the bus has it durably.
 
-        What the bus says, also that it is not there, is an answer and not an error.
+        The answer of the bus, also that it does not exist, is returned and not raised.
         """
         ...
 
@@ -293,26 +294,26 @@ class EventBus(Protocol):
 class Cache(Protocol):
     """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
 
-    Keys live in groups. Time is the cache's own. Whatever is here may be gone at any moment. Every method raises
+    Keys live in groups. Time is the cache's own. Every entry may be gone at any moment. Every method raises
     ``StoreUnavailable`` if the cache does not answer, and each may be repeated.
     """
 
     async def look(self, group: str, key: str, token: str, fill_ms: int) -> Seen:
-        """What is there; if it is not fresh and nobody fills it, ``token`` is now the one that may, for ``fill_ms``."""
+        """The entry; if it is not fresh and has no filler, ``token`` may now fill it, for ``fill_ms``."""
         ...
 
     async def fill(
         self, group: str, key: str, token: str, value: bytes, *, fresh_ms: int, keep_ms: int, version: int | None = None
     ) -> bool:
-        """Store the value if ``token`` is still the one that may, and no higher version was asked for meanwhile."""
+        """Store the value if ``token`` still may, and no higher version was requested meanwhile."""
         ...
 
     async def give_up(self, group: str, key: str, token: str) -> None:
-        """Let somebody else fill it."""
+        """Let another process fill it."""
         ...
 
     async def forget(self, group: str, key: str, *, below: int | None = None, keep_ms: int = 0) -> None:
-        """Drop the value, and refuse whoever is about to fill it; with ``below``, only what is of a lower version, now
+        """Drop the value, and refuse a fill under way; with ``below``, only values of a lower version, now
         and for ``keep_ms``.
         """
         ...
@@ -322,29 +323,30 @@ class Cache(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 
 class SessionStore(Protocol):
-    """Sessions: named fields that expire together, ``idle_ms`` after they were last looked at, and by ``lifetime_ms``
-    after they began. Keys are digests of unguessable ids, so nobody else has one. Each method may be repeated.
+    """Sessions: named fields that expire together, ``idle_ms`` after they were last read, and at the latest
+    ``lifetime_ms`` after they began. Keys are digests of unguessable ids, so they are not shared. Each method may be
+    repeated.
     """
 
     async def begin(self, key: str, fields: Mapping[str, bytes], *, idle_ms: int, lifetime_ms: int) -> None:
-        """Begin a session under a fresh key."""
+        """Start a session under a new key."""
         ...
 
     async def look(self, key: str, idle_ms: int) -> Mapping[str, bytes] | None:
-        """Its fields, if it is there, and let it last from now on; it may lose up to a tenth of ``idle_ms``."""
+        """Its fields, if it exists; it then lasts from now on, less up to a tenth of ``idle_ms``."""
         ...
 
     async def change(self, key: str, fields: Mapping[str, bytes], without: Sequence[str] = ()) -> bool:
-        """Set and remove fields, and leave the rest, and its end, as they are; false if it is not there."""
+        """Set and remove fields, and leave the rest, and its end, as they are; false if it does not exist."""
         ...
 
     async def move(self, key: str, new_key: str) -> bool:
-        """Give it another key, fresh too, and leave the rest as it is; false if it is not there."""
+        """Give it another new key, and leave the rest as it is; false if it does not exist."""
         ...
 
     async def end(self, key: str) -> None:
@@ -353,7 +355,7 @@ class SessionStore(Protocol):
 
 
 class Shared(Struct, frozen=True):
-    """What processes share besides their home. Either may be missing."""
+    """What processes share in addition to their home. Either may be missing."""
 
     cache: Cache | None = None
     sessions: SessionStore | None = None
@@ -361,18 +363,18 @@ class Shared(Struct, frozen=True):
 
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
-"""Where the salt is, as the status of an item, if the store has no better place for it."""
+"""The item whose status is the salt, if the store has no better place for it."""
 
 
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
-    ``packs`` bodies, it is their size when they are packed that counts. ``bounds`` is what
-    one call of the store takes, if that is less than anybody would ask of it. ``writes_are_paid``: what can wait shares
-    a write. ``reads_are_paid``: who waits looks seldom. ``hears_peers``: the doorbell knows the home's other processes.
-    ``salt`` was drawn when the home was made, and is no other home's; empty: ask for it when it is needed.
-    ``token`` answers what a caller on this machine has to send to the home's API, and only its owner can read.
+    ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
+    than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
+    callers poll seldom. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
+    home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
+    must send to the home's API, which only its owner can read.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""What an app declares, by name. Names, never import paths, are what the store holds (G12)."""
+"""The declarations of an app, by name. The store has names, never import paths (G12)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_NAME_CHARACTERS: Final = 100
 class Registrations:
     """The workflows, steps, actors, classes of events and of errors of one app.
 
-    What a name stands for is an object of a layer above this one, which knows its type.
+    The object of a name belongs to a layer above this one, which knows its type.
     """
 
     __slots__ = ("actors", "errors", "events", "steps", "workflows")
@@ -28,7 +28,7 @@ class Registrations:
         self.errors = ErrorRegistry()
 
     def add_workflow(self, workflow: Any) -> None:
-        """Register a workflow. Raises ``DuplicateName``, or ``InvalidInput`` for a name that no key can hold."""
+        """Register a workflow. Raises ``DuplicateName``, or ``InvalidInput`` for a name that is not valid in a key."""
         _add(self.workflows, "workflow", workflow.name, workflow)
         workflow.steps = self.steps
 
@@ -45,15 +45,15 @@ class Registrations:
         self.actors[kind.name] = kind
 
     def add_errors(self, raises: tuple[type[Exception], ...]) -> None:
-        """Let errors of these classes come back as themselves. Raises as ``ErrorRegistry.register``."""
-        given: Any = raises  # whatever its annotation says
+        """Rebuild errors of these classes as themselves. Raises as ``ErrorRegistry.register``."""
+        given: Any = raises  # users without a type checker
         if not isinstance(given, tuple):
             raise ConfigurationError(f"raises is a tuple of error classes, such as (CardDeclined,), not {raises!r}")
         for error in raises:
             self.errors.register(error)
 
     def workflow(self, name: str) -> Any:
-        """The workflow of this name, or ``UnknownName`` with the ones there are."""
+        """The workflow of this name. Raises ``UnknownName`` with the existing ones."""
         try:
             return self.workflows[name]
         except KeyError:
@@ -61,7 +61,7 @@ class Registrations:
             raise UnknownName(f"no workflow is called {name!r} here; there are: {known}") from None
 
     def take_in(self, part: Registrations) -> None:
-        """Have what another app declares here too. Raises ``DuplicateName`` if both have something of one name."""
+        """Add the declarations of another app. Raises ``DuplicateName`` if both have one name."""
         for workflow in part.workflows.values():
             self.add_workflow(workflow)
         for step in part.steps.values():
@@ -83,7 +83,7 @@ def _add(known: dict[str, Any], kind: str, name: str, new: Any) -> None:
 
 def check_name(kind: str, name: str) -> None:
     """Raise ``InvalidInput`` unless a name can be part of a key: short, printable, and without its separators."""
-    given: Any = name  # whatever its annotation says
+    given: Any = name  # users without a type checker
     if (
         not isinstance(given, str)
         or not name

@@ -1,4 +1,4 @@
-"""Retry policies as data: they are shown and compared, and of users' code they only ask two pure functions."""
+"""Retry policies as data: they can be shown and compared, and call at most two pure functions of the user."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from holdfast.errors import DeterminismError, InvalidInput, StepInterrupted, Ter
 from holdfast.texts import frames_of
 
 PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError, AssertionError, NotImplementedError, SyntaxError)
-"""Trying again does not mend these."""
+"""Trying again does not repair these."""
 
 
 _logger = logging.getLogger("holdfast")
 
 
 class Jitter(StrEnum):
-    """How much of a delay is left to chance: none, its upper half, or all of it."""
+    """How much of a delay is random: none, its upper half, or all of it."""
 
     NONE = "none"
     HALF = "half"
@@ -35,11 +35,11 @@ class Jitter(StrEnum):
 class Retry:
     """When to try a step again.
 
-    Attempt ``n`` is followed by a delay of ``initial * backoff ** (n - 1)``, at most ``max_delay``, thinned by
+    Attempt ``n`` is followed by a delay of ``initial * backoff ** (n - 1)``, at most ``max_delay``, shortened by
     ``jitter``. ``Terminal`` errors, programming errors and classes in ``never`` are not retried; if ``only`` is given,
-    nothing else is. Of what is left, ``when(error)`` says whether to try again, and ``delay(error, attempt)`` how long
+    only those are. For the rest, ``when(error)`` decides whether to try again, and ``delay(error, attempt)`` how long
     to wait, as it is: no jitter, no ``max_delay``; ``None`` leaves it to the policy. Both are plain, pure functions of
-    what they are given. One that raises is logged: ``when`` then means no, and ``delay`` leaves it to the policy.
+    their arguments. If one raises, that is logged: ``when`` then means no, and ``delay`` leaves it to the policy.
 
     The default makes three attempts.
 
@@ -58,23 +58,23 @@ class Retry:
     delay: Callable[[Exception, int], Duration | None] | None = None
 
     def __post_init__(self) -> None:
-        attempts: Any = self.max_attempts  # whatever the hints say, users without a type checker give
+        attempts: Any = self.max_attempts  # users without a type checker may pass anything
         backoff: Any = self.backoff
         if type(attempts) is not int or attempts < 1:
-            raise InvalidInput(f"max_attempts counts the first attempt too: at least 1, not {attempts!r}")
+            raise InvalidInput(f"max_attempts must be at least 1, got {attempts!r}; it counts the first attempt too")
         if not isinstance(backoff, int | float) or not backoff >= 1:
-            raise InvalidInput(f"backoff multiplies each delay: at least 1, not {backoff!r}")
+            raise InvalidInput(f"backoff must be at least 1, got {backoff!r}; it multiplies each delay")
         if self.jitter not in tuple(Jitter):
-            raise InvalidInput(f"jitter is one of {', '.join(Jitter)}, not {self.jitter!r}")
+            raise InvalidInput(f"jitter must be one of {', '.join(Jitter)}, got {self.jitter!r}")
         object.__setattr__(self, "jitter", Jitter(self.jitter))
         for name in ("only", "never"):
             classes: Any = getattr(self, name)
             if not (isinstance(classes, tuple) and all(map(_is_error_class, cast("tuple[Any, ...]", classes)))):
-                raise InvalidInput(f"{name} is a tuple of exception classes, such as (OSError,), not {classes!r}")
+                raise InvalidInput(f"{name} must be a tuple of exception classes, such as (OSError,), got {classes!r}")
         for name in ("when", "delay"):
             function: Any = getattr(self, name)
             if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
-                raise InvalidInput(f"{name} is a plain function of the error, which awaits nothing, not {function!r}")
+                raise InvalidInput(f"{name} must be a plain function of the error, not async, got {function!r}")
         seconds(self.initial)
         seconds(self.max_delay)
 

@@ -10,17 +10,17 @@ from msgspec import Struct
 
 HIDDEN: Final = "***"
 MARK: Final = "$secret"
-"""The key that holds a secret in JSON, so that whatever shows JSON knows one without its type."""
+"""The key of a secret in JSON, so that code that shows JSON recognises one without its type."""
 
 _IN_JSON: Final = f'"{MARK}"'.encode()
 
 
 class Secret(Struct, frozen=True, eq=False, rename={"_text": MARK}):
     """Text that prints as ``***``: by ``repr``, ``str`` and ``format``, in logs, in tracebacks with locals, in errors,
-    on the command line and over HTTP. ``reveal()`` answers the text.
+    on the command line and over HTTP. ``reveal()`` returns the text.
 
-    Use it as the hint of a parameter, a result or a field. In JSON it is ``{"$secret": "…"}``; that is how it is given
-    from outside, and how it is stored: a seal of the home encrypts it, and nothing else does.
+    Use it as the hint of a parameter, a result or a field. In JSON it is ``{"$secret": "…"}``; that is the form for
+    input from outside, and in the store: only a seal of the home encrypts it.
 
     >>> password = Secret("hunter2")
     >>> password, f"{password:>10}", ValueError(password), password.reveal()

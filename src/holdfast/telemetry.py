@@ -1,41 +1,43 @@
-"""What Holdfast tells about itself: counted events, and the subscribers to them.
+"""The telemetry of Holdfast: counted events, and their subscribers.
 
 | event | fields | means |
 |---|---|---|
 | ``claimed`` | partition, takeover | this process became an entity's owner |
 | ``fenced`` | partition | it lost an entity to a newer owner and stopped |
-| ``suspended`` | partition, due_at | an entity waits for something far away |
+| ``suspended`` | partition, due_at | an entity waits for a distant event |
 | ``ended`` | partition, status | an entity ended |
 | ``evicted`` | partition | a waiting entity left memory |
-| ``handed_over`` | partition, version | another published version of the code was called to go on with an entity |
+| ``handed_over`` | partition, version | another published version of the code was invoked to continue an entity |
 | ``blocked`` | partition, reason | no code here may continue this entity |
 | ``loop_stalled`` | partition, seconds | a workflow body held the event loop; its work belongs in a step |
-| ``threads_busy`` | partition, op, seconds | a blocking step waits so long for a thread: none comes free |
+| ``threads_busy`` | partition, op, seconds | a blocking step has waited this long for a thread: all are busy |
 | ``step_retried`` | partition, op, attempt | a step failed and will be tried again |
 | ``message_failed`` | partition, attempt, error | a message or an event failed, and may be tried again |
-| ``parked``, ``halted`` | partition, place | its attempts are over: it was set aside, or its actor has halted at it |
+| ``parked``, ``halted`` | partition, place | its attempts are over: it was parked, or its actor has halted at it |
 | ``method_timed_out`` | partition, method | a method or a consumer took longer than its ``timeout``: it is cancelled |
-| ``method_left_behind`` | partition, method | it goes on all the same: its actor goes on without it |
+| ``method_left_behind`` | partition, method | it ignores the cancellation: its actor continues without it |
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
-| ``message_repeated`` | partition, place | a message that lies parked was delivered again, and was only acknowledged |
+| ``message_repeated`` | partition, place | a parked message was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
-| ``event_unfit`` | partition, id, error | the bus will never take an event as it is: it was set aside |
+| ``event_unfit`` | partition, id, error | the bus will never accept an event: it was parked |
 | ``bus_failed`` | partition, count, error | the bus has not confirmed ``count`` events; they are sent again |
-| ``conflicted`` | partition | a document or stream had changed meanwhile, and was decided about again |
-| ``tick_skipped`` | partition, timer | ticks were missed, and are to be dropped |
-| ``store_awaited`` | error | a worker that starts gets no answer from the store, and sits it out |
-| ``store_unusable`` | error | a sweep found the store unusable (its file was deleted, say): a person must act |
-| ``lease_lost`` | partition, fence | a lease of ``app.lease`` ran out, or another owner took it over |
-| ``release_failed`` | partition, error | the store did not take a lease back; it lapses by itself |
-| ``cache_failed`` | group, error | the source of a cache failed, and a stale value was answered in its place |
-| ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened anew if wanted |
+| ``conflicted`` | partition | a document or stream had changed meanwhile, and the change was decided again |
+| ``tick_skipped`` | partition, timer | ticks were missed, and are dropped |
+| ``store_awaited`` | error | a starting worker gets no answer from the store, and waits |
+| ``store_unusable`` | error | a sweep found the store unusable (for example, its file was deleted): a person must act |
+| ``lease_lost`` | partition, fence | a lease of ``app.lease`` lapsed, or another owner took it over |
+| ``release_failed`` | partition, error | the store did not release a lease; it lapses by itself |
+| ``cache_failed`` | group, error | the source of a cache failed, and a stale value was returned instead |
+| ``resource_failed`` | resource, error | a resource failed its check or its closing; it is opened again when it is
+needed |
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
-| ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is what it was about |
-| ``ring_failed`` | count, error | ``count`` rings could not be sent: the sweep finds what they were for |
+| ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is its object |
+| ``ring_failed`` | count, error | ``count`` wake-ups could not be sent: the sweep finds their work |
 | ``execution_parked`` | partition, reason | too many processes died of this execution: it waits to be resumed |
-| ``swept`` | due, oldest_seconds, blocked | a sweep has looked at all, parked ones too: see ``holdfast.metrics`` |
+| ``swept`` | due, oldest_seconds, blocked | a complete sweep has ended, parked entities included: see
+``holdfast.metrics`` |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
-| ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next beat |
+| ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next time |
 
 Fields carry ids and numbers only: never payloads, results or tokens.
 """
@@ -74,7 +76,7 @@ LOGGED: Final = {
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,
 }
-"""The events that also go to the ``holdfast`` logger, and how loudly."""
+"""The events that also go to the ``holdfast`` logger, and their levels."""
 
 _logger = logging.getLogger("holdfast")
 
@@ -92,14 +94,14 @@ class Telemetry:
         self._failed: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call ``subscriber(event, fields)`` for every event, on the thread it happens on. It must not block.
+        """Call ``subscriber(event, fields)`` for every event, on the thread of the event. It must not block.
 
-        What it raises disturbs nothing: the first error of each subscriber goes to the ``holdfast`` logger.
+        Its errors have no effect: the first error of each subscriber goes to the ``holdfast`` logger.
         """
         self._subscribers.append(subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Call it no more."""
+        """Stop calling it."""
         self._subscribers.remove(subscriber)
 
     @property

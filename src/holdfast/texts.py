@@ -1,4 +1,4 @@
-"""What leaves as text: no control characters, no passwords of URLs, no messages of errors that nobody declared."""
+"""Text for output: without control characters, passwords of URLs, and messages of undeclared errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ USER: Final = re.compile(r"[^/?#:@]*")
 SECRET_OPTION: Final = re.compile(
     r"(?P<before>[?&][\w-]*(?:password|passwd|pwd|secret|token)=)(?:[^\s&#'\"\\]+|\\.)*", re.IGNORECASE
 )
-"""Its value ends with the text that it is in: not at a quotation mark that has an escape, as in JSON."""
+"""Its value ends with the surrounding text, not at an escaped quotation mark, as in JSON."""
 HIDDEN: Final = "***"
 
 
 def printable(text: str) -> str:
     r"""The text on one line, with an escape for every character that a terminal may act on: control characters, C1,
-    those that turn the direction of writing, and others that cannot be seen.
+    those that change the direction of writing, and other invisible ones.
 
     >>> print(printable("a\x1b[31m\u202eb\u009bc"))
     a\x1b[31m\u202eb\x9bc
@@ -37,7 +37,7 @@ def printable_lines(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""As ``printable``, for JSON: it means the same as before.
+    r"""As ``printable``, for JSON: its meaning stays the same.
 
     >>> print(printable_json('{"name": "a\u202eb\U000e0001"}'))
     {"name": "a\u202eb\udb40\udc01"}
@@ -55,7 +55,7 @@ def _escaped(character: str) -> str:
 
 
 def told_url(url: str) -> str:
-    """A URL as it may be told: without its password, and without options that are secrets.
+    """A URL for messages: without its password, and without options that are secrets.
 
     >>> told_url("redis://ann:pa@ss@cache:6379/0?password=x&db=1")
     'redis://ann:***@cache:6379/0?password=***&db=1'
@@ -64,8 +64,8 @@ def told_url(url: str) -> str:
 
 
 def _without_password(word: re.Match[str]) -> str:
-    """What stands between a user's name and the last ``@`` there is is a password: not every one is escaped as it
-    should be. No character is looked at more than a few times, however long the text is.
+    """The text between a user's name and the last ``@`` is a password, because not every password is escaped as it
+    should be. No character is read more than a few times, however long the text is.
     """
     text = word[0]
     end = text.rfind("@")
@@ -77,8 +77,8 @@ def _without_password(word: re.Match[str]) -> str:
 
 
 def told_place(file: str, line: int) -> str:
-    """A line of code as it may be told to anybody: its file as seen from the folder that it is imported from, or from
-    the current one. Of a file in neither the name alone is told: never where this machine keeps it.
+    """A line of code for messages: its file relative to the folder from which it is imported, or to the current one. Of
+    any other file only the name is shown: never its place on this machine.
 
     >>> told_place("/srv/secret/shop.py", 7)
     'shop.py:7'
@@ -99,9 +99,9 @@ def _current_folder() -> str:
 
 
 def frames_of(error: BaseException) -> str:
-    """Where an error came from: its type, and the frames, and those of what caused it; never what any of them says.
+    """The origin of an error: its type, its frames, and those of its causes; never their messages.
 
-    A message may hold what was worked on: the number of a card, or lines that look like another entry of the log.
+    A message may contain data: the number of a card, or lines that look like another entry of the log.
     """
     told: list[str] = []
     seen: set[int] = set()

@@ -1,6 +1,6 @@
-"""The token of a private database: who can read the file beside the database may use its API on this machine.
+"""The token of a private database: a user that can read the file next to the database may use its API on this machine.
 
-The file holds a header as it is sent, so that ``curl -H @shop.db-token`` sends it, and no list of processes shows it.
+The file contains a complete header, so that ``curl -H @shop.db-token`` sends it, and no list of processes shows it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ HEADER: Final = "Authorization: Bearer "
 LONGEST_BYTES: Final = 1024
 SHORTEST_CHARACTERS: Final = 32
 TRIES: Final = 10
-"""How often something may remove the file between its making and its reading."""
+"""How often the file may be removed between its creation and its reading."""
 
 
 def token_file(database: str) -> Path:
-    """Where the token of a database is."""
+    """The path of the token of a database."""
     return Path(f"{database}-token")
 
 
 def token_beside(database: str) -> str:
-    """The token of a database; drawn and written down if there is none yet. Removing the file makes it void.
+    """The token of a database; drawn and stored if there is none yet. Removing the file makes it invalid.
 
     Raises ``ConfigurationError`` that names the file if another user could have put it there, or can read it.
     """
@@ -38,7 +38,7 @@ def token_beside(database: str) -> str:
         with suppress(FileNotFoundError):
             return _read(path)
         _make(path)
-    raise ConfigurationError(f"{path} keeps disappearing; does something clean up there?")
+    raise ConfigurationError(f"{path} is removed again and again; stop what cleans up there")
 
 
 def _read(path: Path) -> str:
@@ -50,7 +50,7 @@ def _read(path: Path) -> str:
             if complaint := complaint_of(path, found):
                 raise ConfigurationError(complaint)
             if stat.S_IMODE(found.st_mode) & 0o077:
-                raise ConfigurationError(f"{path} is a secret, and others can read it. Remove it; it is made anew")
+                raise ConfigurationError(f"{path} is a secret, and others can read it. Remove it; it is created again")
             text = file.read(LONGEST_BYTES).decode("ascii", "replace")
     except FileNotFoundError:
         raise
@@ -58,12 +58,12 @@ def _read(path: Path) -> str:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror or error}") from error
     token = text.strip().removeprefix(HEADER)
     if not text.startswith(HEADER) or len(token) < SHORTEST_CHARACTERS or not token.isalnum():
-        raise ConfigurationError(f"{path} holds no token. Remove it; it is made anew")
+        raise ConfigurationError(f"{path} has no token. Remove it; it is created again")
     return token
 
 
 def _make(path: Path) -> None:
-    """Nobody sees it before it is whole, and of several that are made at once one stays."""
+    """It is invisible before it is complete, and of several that are created at once one stays."""
     part = path.with_name(f"{path.name}.{ids.new_id()[:12]}")
     try:
         with new_file(part) as file:
