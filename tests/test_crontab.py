@@ -109,8 +109,8 @@ def test_shortcuts_stand_for_five_fields(shortcut: str, fields: str) -> None:
         ("0 0 30-31 FEB *", "never due: no such month has a day 30"),
         ("0 0 31 4,6,9,11 */2", "never due: no such month has a day 31"),
         ("* " * 500, "a text of at most 500 characters"),
-        (17, "a text of at most 500 characters, not 17"),
-        (None, "a text of at most 500 characters, not None"),
+        (17, "a text of at most 500 characters, got 17"),
+        (None, "a text of at most 500 characters, got None"),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_says_what_to_write(expression: str, complaint: str) -> None:

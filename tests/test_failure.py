@@ -318,7 +318,7 @@ def test_two_classes_of_one_name_are_refused_and_one_class_twice_is_not():
     first = local(1)
     registry.register(first)
     registry.register(first)
-    with pytest.raises(DuplicateName, match=r"Local.*could not tell them apart"):
+    with pytest.raises(DuplicateName, match=r"Local.*could not distinguish them"):
         registry.register(local(2))
 
 

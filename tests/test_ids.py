@@ -90,13 +90,13 @@ def test_every_key_that_comes_of_an_accepted_id_fits(id):
 
 @pytest.mark.parametrize("bad", [WIDE * 126, "é" * 251, "x" * 501, "", "a\nb", "\ud800"])
 def test_what_is_too_long_in_bytes_or_no_printable_text_is_refused(bad):
-    with pytest.raises(hf.InvalidInput, match="an id of mine has 1 to 500 printable characters"):
+    with pytest.raises(hf.InvalidInput, match="an id of mine must have 1 to 500 printable characters"):
         check_id("an id of mine", bad)
 
 
 @pytest.mark.parametrize(("bad", "told"), [(5, "5 (int)"), (None, "None (NoneType)"), (b"id", "b'id' (bytes)")])
 def test_what_is_no_text_is_no_id(bad, told):
-    with pytest.raises(hf.InvalidInput, match=re.escape(f"an id of mine is text (str), not {told}")):
+    with pytest.raises(hf.InvalidInput, match=re.escape(f"an id of mine must be text (str), got {told}")):
         check_id("an id of mine", bad)
 
 

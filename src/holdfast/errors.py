@@ -144,9 +144,7 @@ class ExecutionTerminated(ExecutionError):
 
 
 class CompensationFailed(ExecutionError):
-    """An undo gave up, so the execution ends, even if the error is caught. ``retry`` resumes at the undos that it
-    names.
-    """
+    """An undo gave up, so the execution ends, even if this is caught. ``retry`` resumes at the undos that it names."""
 
     code = "compensation_failed"
 
@@ -184,8 +182,7 @@ class StepInterrupted(StepError):
 
 
 class BatchFailed(HoldfastError):
-    """More items of a map failed than its rules tolerate. ``batch`` has the outcome of each, the cause is the first
-    error.
+    """More items of a map failed than its rules tolerate. ``batch`` has the outcome of each; the cause is the first.
 
     If it comes from a record (for example of a child's failure), ``batch`` is ``None``: only the message was kept.
     """

@@ -40,7 +40,7 @@ def check_id(what: str, id: str) -> str:
 def check_printable(what: str, text: str) -> None:
     """Check that text for lists and terminals has no control characters. Raises ``InvalidInput``."""
     if not text.isprintable():
-        raise InvalidInput(f"{what} must not have unprintable characters:  {text[:60]!r}")
+        raise InvalidInput(f"{what} holds characters that cannot be printed: {text[:60]!r}")
 
 
 def check_key(what: str, parts: Sequence[str]) -> tuple[str, ...]:

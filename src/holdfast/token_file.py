@@ -58,7 +58,7 @@ def _read(path: Path) -> str:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror or error}") from error
     token = text.strip().removeprefix(HEADER)
     if not text.startswith(HEADER) or len(token) < SHORTEST_CHARACTERS or not token.isalnum():
-        raise ConfigurationError(f"{path} has no token. Remove it; it is created again")
+        raise ConfigurationError(f"{path} holds no token. Remove it; it is created again")
     return token
 
 

@@ -108,15 +108,15 @@ async def test_ids_are_printable_and_bounded(app, checkout, id):
         return "?"
 
     async with app.worker():
-        with pytest.raises(hf.InvalidInput, match="an execution's id has 1 to 500 printable characters"):
+        with pytest.raises(hf.InvalidInput, match="an execution's id must have 1 to 500 printable characters"):
             await checkout.start(Order("o", Decimal(1)), id=id)
-        assert "an execution's id has 1 to 500 printable characters" in await parent()
+        assert "an execution's id must have 1 to 500 printable characters" in await parent()
 
 
 @pytest.mark.parametrize("id", [7, b"id"])
 async def test_ids_are_text(app, checkout, id):
     async with app.worker():
-        with pytest.raises(hf.InvalidInput, match=r"an execution's id is text \(str\), not "):
+        with pytest.raises(hf.InvalidInput, match=r"an execution's id must be text \(str\), got "):
             await checkout.start(Order("o", Decimal(1)), id=id)
 
 

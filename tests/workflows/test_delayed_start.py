@@ -223,7 +223,7 @@ async def test_retried_it_has_its_whole_timeout_again(app, reaches):
     [
         ({"delay": "5m", "at": datetime.now(UTC)}, "not both"),
         ({"delay": "soon"}, "is no duration"),
-        ({"delay": -1}, "a duration lies between"),
+        ({"delay": -1}, "a duration must be"),
         ({"at": datetime(2030, 1, 1)}, "with its time zone"),  # noqa: DTZ001 - that is the mistake
         ({"at": "2030-01-01"}, "with its time zone"),
         ({"at": datetime(9999, 12, 31, tzinfo=UTC)}, "begins within 3660 days"),

@@ -1040,7 +1040,7 @@ async def test_forks_that_cannot_be(app, do):
             await handle.fork("j-2", before="b#0")
         with pytest.raises(hf.InvalidState, match="execution 'j' of workflow 'job' is there already"):
             await handle.fork("j")
-        with pytest.raises(hf.InvalidInput, match="an execution's id has 1 to 500"):
+        with pytest.raises(hf.InvalidInput, match="an execution's id must have 1 to 500"):
             await handle.fork("")
 
 

@@ -704,7 +704,7 @@ def test_what_is_no_plain_function_is_no_rule_of_retries(name):
     async def ask(*_: object) -> None: ...
 
     for wrong in (ask, "yes"):
-        with pytest.raises(hf.InvalidInput, match=f"{name} is a plain function of the error"):
+        with pytest.raises(hf.InvalidInput, match=f"{name} must be a plain function of the error"):
             hf.Retry(**{name: wrong})
 
 

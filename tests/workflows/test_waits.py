@@ -107,7 +107,7 @@ async def test_a_thousand_sleepers_wake_in_order(app):
 async def test_a_duration_that_is_none_is_refused(app, duration):
     @app.workflow
     async def job() -> None:
-        with pytest.raises(hf.InvalidInput, match="duration|lies between"):
+        with pytest.raises(hf.InvalidInput, match="duration"):
             await hf.sleep(duration)
 
     async with app.worker():
