@@ -95,7 +95,7 @@ def select(
     times: tuple[Any, ...] = (since, until)
     for time in times:
         if time is not None and not isinstance(time, datetime):
-            raise InvalidInput(f"a time is a datetime with its time zone, not {time!r}")
+            raise InvalidInput(f"a time must be a datetime with its time zone, got {time!r}")
         if time is not None and time.tzinfo is None:
             raise InvalidInput(
                 f"{time} has no time zone, so nobody can say when it is; write datetime.now(UTC), for example"
@@ -116,7 +116,7 @@ async def list_executions(runtime: Runtime, selection: Selection, *, after: str 
     """One page of executions. Status and workflow are found by the store, the rest among what it finds."""
     wanted: Any = limit  # whatever its annotation says
     if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
+        raise InvalidInput(f"limit must be 1 to {LARGEST_PAGE}, got {limit}")
     if after is not None:
         check_text("the cursor of a page", after)
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, selection.beginning)

@@ -70,7 +70,7 @@ def checked_wait(seconds: float) -> float:
     """
     if not seconds <= LONGEST_WAIT_SECONDS:
         raise InvalidInput(
-            f"a body waits for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, not {_shown(seconds)} s. For no "
+            f"a body must wait for at most {LONGEST_WAIT_SECONDS / 86_400:,.0f} days, got {_shown(seconds)} s. For no "
             "limit at all give asyncio.timeout or wait_for None; to wait without end, wait for a signal"
         )
     return seconds

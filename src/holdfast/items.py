@@ -237,7 +237,7 @@ class Bounds(Struct, frozen=True):
     body_bytes: int
 
     def fit(self, writes: Sequence[Write], *, besides: int = 1) -> bool:
-        """Whether these can be one call, together with ``others`` small ones."""
+        """Whether these can be one call, together with ``besides`` small ones."""
         return len(writes) + besides <= self.writes and sum(len(body_of(each)) for each in writes) <= self.body_bytes
 
     def split(self, writes: Sequence[Write]) -> Sequence[Sequence[Write]]:

@@ -48,7 +48,9 @@ class Registrations:
         """Rebuild errors of these classes as themselves. Raises as ``ErrorRegistry.register``."""
         given: Any = raises  # users without a type checker
         if not isinstance(given, tuple):
-            raise ConfigurationError(f"raises is a tuple of error classes, such as (CardDeclined,), not {raises!r}")
+            raise ConfigurationError(
+                f"raises must be a tuple of error classes, such as (CardDeclined,), got {raises!r}"
+            )
         for error in raises:
             self.errors.register(error)
 
@@ -92,8 +94,8 @@ def check_name(kind: str, name: str) -> None:
         or set(name) & set("#/!")
     ):
         raise InvalidInput(
-            f"{'an' if kind == 'app' else 'a'} {kind}'s name has 1 to {LONGEST_NAME_CHARACTERS} printable characters "
-            f"and none of # / ! — not {name!r}"
+            f"{'an' if kind == 'app' else 'a'} {kind}'s name must have 1 to {LONGEST_NAME_CHARACTERS} printable "
+            f"characters and none of # / !, got {name!r}"
         )
 
 

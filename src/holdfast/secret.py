@@ -32,7 +32,7 @@ class Secret(Struct, frozen=True, eq=False, rename={"_text": MARK}):
     def __post_init__(self) -> None:
         given: Any = self._text  # whatever its annotation says
         if not isinstance(given, str):
-            raise TypeError(f"a Secret holds text (str), not {type(given).__qualname__}")
+            raise TypeError(f"a Secret must be text (str), got {type(given).__qualname__}")
 
     def reveal(self) -> str:
         """The text itself."""

@@ -59,7 +59,7 @@ def test_it_is_compared_and_copied_as_a_value():
 
 @pytest.mark.parametrize("given", [None, 7, b"key", ["a"]])
 def test_what_is_no_text_is_refused(given):
-    with pytest.raises(TypeError, match="holds text"):
+    with pytest.raises(TypeError, match="must be text"):
         hf.Secret(given)
 
 

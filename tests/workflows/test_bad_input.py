@@ -354,7 +354,7 @@ async def test_names_are_plain(app, name):
     async def job() -> None: ...
 
     for register in (app.workflow, app.step):
-        with pytest.raises(hf.InvalidInput, match="name has 1 to 100 printable characters"):
+        with pytest.raises(hf.InvalidInput, match="name must have 1 to 100 printable characters"):
             register(name=name)(job)
     with pytest.raises(hf.InvalidInput, match="an app's name|a app's name"):
         hf.App(name)

@@ -400,8 +400,8 @@ async def test_listing_a_page_at_a_time(world, app, echo):
     ("options", "message"),
     [
         ({"status": "DONE"}, "no status is called 'DONE'; there are: READY"),
-        ({"limit": 0}, "limit lies between 1 and 1000, not 0"),
-        ({"limit": 1_001}, "limit lies between 1 and 1000"),
+        ({"limit": 0}, "limit must be 1 to 1000, got 0"),
+        ({"limit": 1_001}, "limit must be 1 to 1000"),
         ({"after": "nonsense"}, "cursor"),
         ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 - that it has none is the point
     ],

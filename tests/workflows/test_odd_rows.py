@@ -94,7 +94,7 @@ async def test_a_wait_that_has_no_end_is_refused_at_once(app, seconds, way) -> N
     async with app.worker():
         handle = await job.start(id="j")
         told = await handle.result(timeout="60s")
-        assert "a body waits for at most 366,000 days" in told or (math.isnan(seconds) and "NaN" in told)
+        assert "a body must wait for at most 366,000 days" in told or (math.isnan(seconds) and "NaN" in told)
         assert (await handle.status()).status == "COMPLETED"
         assert app.telemetry.counts["turn_failed"] == 0
 

@@ -288,8 +288,8 @@ async def test_the_undo_of_a_named_step_is_named_after_it(app):
     [
         ((len, "abc"), {}, "hf.step takes a name"),
         (("length",), {}, r"hf.step\('length', function, ...\) calls a function, and none was given"),
-        ((len, "abc"), {"name": "a/b"}, "a step's name has 1 to 100 printable characters"),
-        ((len, "abc"), {"name": 7}, "a step's name has 1 to 100 printable characters"),
+        ((len, "abc"), {"name": "a/b"}, "a step's name must have 1 to 100 printable characters"),
+        ((len, "abc"), {"name": 7}, "a step's name must have 1 to 100 printable characters"),
     ],
 )
 async def test_a_one_off_step_without_a_proper_name_is_refused(app, args, kwargs, message):
