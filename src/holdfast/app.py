@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
+from holdfast import executions as looking
 from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.actors.model import Actors
@@ -20,29 +21,34 @@ from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
-from holdfast.executions import Executions
-from holdfast.http.serving import Serving
+from holdfast.http import serving
 from holdfast.kernel.attendance import Attendance
 from holdfast.kernel.host import Limits
 from holdfast.kernel.later import Later
 from holdfast.kernel.model import Model
 from holdfast.kernel.runtime import Hosting, Kept, Runtime
 from holdfast.kernel.watch import Rings
-from holdfast.messaging.declarations import Messaging
+from holdfast.messaging import declarations as messages
+from holdfast.messaging.declarations import arm_schedules, begin_messaging
+from holdfast.messaging.publishing import Outbox
 from holdfast.opening import open_home, open_shared
-from holdfast.patterns.declarations import Patterns
+from holdfast.patterns import idempotency as keys
+from holdfast.patterns import records, sharing
+from holdfast.patterns.blobs import BlobShelf
+from holdfast.patterns.injection import Resources
 from holdfast.ports import Home, Seal, Shared
 from holdfast.registrations import Registrations, check_name
-from holdfast.runtime.bridges import Bridges
+from holdfast.runtime import bridges
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
-from holdfast.workflows.declarations import Declarations
+from holdfast.workflows import declarations as workflows
 from holdfast.workflows.scope import current_activation
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
 CACHE_VARIABLE: Final = "HOLDFAST_CACHE_URL"
@@ -53,7 +59,7 @@ OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 OpenShared = Callable[[], Shared]
 
 
-class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
+class App:
     """One application: its workflows and steps, and the home they live on.
 
     Making an app opens nothing. The home is ``home``, else the environment's ``HOLDFAST_URL``, else
@@ -65,6 +71,19 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
         async with app.worker():    # the same, and this process also works
         app.run()                   # a worker until SIGTERM or Ctrl-C
     """
+
+    # ── What users call ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    step, transaction, workflow = workflows.step, workflows.transaction, workflows.workflow
+    consumer, cron, to_bus, from_bus = messages.consumer, messages.cron, messages.to_bus, messages.from_bus
+    publish, transact, unsubscribe = messages.publish, messages.transact, messages.unsubscribe
+    idempotent, idempotency = keys.idempotent, keys.idempotency
+    documents, document, streams, stream = records.documents, records.document, records.streams, records.stream
+    atomic, atomically, projection = records.atomic, records.atomically, records.projection
+    lease, semaphore, with_lease, leader = sharing.lease, sharing.semaphore, sharing.with_lease, sharing.leader
+    cache, session, resource = sharing.cache, sharing.session, sharing.resource
+    handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
+    sync, asgi, lambda_handler = bridges.sync, serving.asgi, serving.lambda_handler
 
     def __init__(
         self,
@@ -80,10 +99,12 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
     ) -> None:
         check_name("app", name)
         self.name = name
-        self.registry = Registrations()
-        Messaging.__init__(self, name, limit_bytes)
-        Patterns.__init__(self)
+        self.registry = Registrations(name)
+        self.resources = Resources()
+        self.outbox = Outbox(name, self.runtime, limit_bytes)
+        self.blobs = BlobShelf(self.runtime)
         self.telemetry = Telemetry()
+        self.published = ""
         self._home = home
         self._cache = cache
         self._limits = limits or Limits()
@@ -113,10 +134,15 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                 f"app {part.name!r} has a seal, and {self.name!r}, whose home it would use, not the same one: what it "
                 "keeps would be there for everybody to read. Give the whole this seal"
             )
-        part.join(self)
-        self.registry.take_in(part.registry)
-        self.take_in_names(part)
-        part.registry, part._whole = self.registry, self  # what it declares later is ours too
+        self.registry.merge(part.registry)
+        part.registry, part.outbox, part._whole = self.registry, self.outbox, self  # what it declares later is ours too
+
+    def inject(self, function: F) -> F:
+        """Give resources to a function: parameters annotated with a resource's type are no longer its caller's.
+
+        Not needed for what the app declares itself: steps, consumers, handlers of schedules, methods of actors.
+        """
+        return self.resources.inject(function)
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -171,7 +197,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
     def is_empty(self) -> bool:
         """Whether nothing is declared on it, so that a worker of it would have nothing to do."""
         known = self.registry
-        return not any((known.workflows, known.steps, known.actors, known.events, self._for_bus))
+        return not any((known.workflows, known.steps, known.actors, known.events, known.to_bus))
 
     @property
     def limits(self) -> Limits:
@@ -283,7 +309,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
             async with self.employ(limits) as worker:
                 try:
                     await worker.start()
-                    await self.arm_schedules()
+                    await arm_schedules(self)
                     yield self
                 finally:
                     await worker.stop(grace_seconds)
@@ -296,7 +322,7 @@ class App(Executions, Patterns, Declarations, Messaging, Bridges, Serving):
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
             publishes = any(step.policy.transactional for step in self.registry.steps.values())
             runtime = self.runtime()
-            models: list[Model] = [Actors(runtime), *await self.begin_messaging(publishes=publishes)]
+            models: list[Model] = [Actors(runtime), *await begin_messaging(self, publishes=publishes)]
             self._worker = Worker(runtime, models, limits, later and later(runtime.home))
             try:
                 yield self._worker

@@ -408,7 +408,7 @@ def test_what_a_schedule_cannot_run_is_named(target, told):
         return
     with pytest.raises(hf.ConfigurationError, match=told):
         app.cron("0 * * * *")(target)
-    assert app._jobs == {}
+    assert app.registry.jobs == {}
 
 
 @pytest.mark.parametrize("target", [lambda: None, partial(Report().write)])

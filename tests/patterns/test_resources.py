@@ -297,7 +297,7 @@ async def test_consumers_schedules_actors_and_plain_functions_get_it(app, bank, 
         assert await plain("amex") == "amex by 1"
         await app.publish({"card": "cash"})
         await eventually(lambda: told == ["cash by 1"])
-        await app._jobs["yearly"].run(datetime(2026, 1, 1, tzinfo=UTC))
+        await app.registry.jobs["yearly"].run(datetime(2026, 1, 1, tzinfo=UTC))
         assert told[-1] == "2026 by 1"
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from holdfast.commands.context import IN_CODE, IN_HOME, Command, Commanded, Context, Names
+from holdfast.commands.context import IN_CODE, IN_HOME, Command, Context, Names
 from holdfast.commands.table import COMMANDS, NAMED, Named
+from holdfast.messaging.declarations import Publishes
 
 A = TypeVar("A")
 
-__all__ = ["COMMANDS", "IN_CODE", "IN_HOME", "NAMED", "Command", "Commanded", "Context", "Named", "Names", "perform"]
+__all__ = ["COMMANDS", "IN_CODE", "IN_HOME", "NAMED", "Command", "Context", "Named", "Names", "perform"]
 
 
-async def perform(command: Command[A], app: Commanded, *, names: Names = IN_CODE, own_id: str = "") -> A:
+async def perform(command: Command[A], app: Publishes, *, names: Names = IN_CODE, own_id: str = "") -> A:
     """Do what a command says in an open app, and answer what there is to tell.
 
     ``own_id`` is the id of the request, for a command that names none: a repeat of the request is a repeat of the

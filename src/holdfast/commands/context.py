@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -15,45 +15,33 @@ from holdfast.workflows.handle import Handle
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Kind
-    from holdfast.kernel.runtime import Runtime
-    from holdfast.registrations import Registrations
+    from holdfast.messaging.declarations import Publishes
 
 A_co = TypeVar("A_co", covariant=True)
-
-
-class Commanded(Protocol):
-    """The open app, as commands see it."""
-
-    @property
-    def registry(self) -> Registrations: ...
-
-    def runtime(self) -> Runtime: ...
-
-    async def publish(self, event: Any, *, id: str | None = None) -> None: ...
 
 
 class Names(Struct, frozen=True):
     """How the names in a command are found. ``workflow`` and ``actor`` are asked where the code is not needed."""
 
-    workflow: Callable[[Commanded, str], Workflow[..., Any]]
-    actor: Callable[[Commanded, str], object]
-    kind: Callable[[Commanded, str], Kind]
+    workflow: Callable[[Publishes, str], Workflow[..., Any]]
+    actor: Callable[[Publishes, str], object]
+    kind: Callable[[Publishes, str], Kind]
 
 
-def _declared(app: Commanded, workflow: str) -> Workflow[..., Any]:
+def _declared(app: Publishes, workflow: str) -> Workflow[..., Any]:
     found: Workflow[..., Any] = app.registry.workflow(workflow)
     return found
 
 
-def _shown(app: Commanded, actor: str) -> Kind:
+def _shown(app: Publishes, actor: str) -> Kind:
     return shown_kind_named(app.registry.actors, actor)
 
 
-def _of_any_code(app: Commanded, workflow: str) -> Workflow[..., Any]:
+def _of_any_code(app: Publishes, workflow: str) -> Workflow[..., Any]:
     return Workflow(_unknown, app.runtime, name=workflow, version="unknown")
 
 
-def _of_any_actor(app: Commanded, actor: str) -> Kind:
+def _of_any_actor(app: Publishes, actor: str) -> Kind:
     return kind_named(app.registry.actors, actor)
 
 
@@ -75,7 +63,7 @@ class Context(Struct, frozen=True):
     that the command is about, if its token was verified before.
     """
 
-    app: Commanded
+    app: Publishes
     names: Names = IN_CODE
     own_id: str = ""
     verified: CallbackHandle | None = None

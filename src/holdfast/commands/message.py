@@ -12,8 +12,9 @@ from holdfast.actors.record import HIDDEN_MARK
 from holdfast.codec import faults
 from holdfast.codec.typed import codec_for
 from holdfast.commands.arguments import LEFT_OUT
-from holdfast.commands.context import Command, Commanded, Context
+from holdfast.commands.context import Command, Context
 from holdfast.errors import InvalidInput, UnknownName
+from holdfast.messaging.declarations import Publishes, publish
 
 LISTED: Final = 100
 
@@ -37,10 +38,10 @@ class Publish(Command[Published], frozen=True, tag="publish"):
 
     async def perform(self, context: Context) -> Published:
         event, id = self._event(context.app), context.id_of(self.id)
-        await context.app.publish(event, id=id)
+        await publish(context.app, event, id=id)
         return Published(self.event, id)
 
-    def _event(self, app: Commanded) -> Any:
+    def _event(self, app: Publishes) -> Any:
         kind: Any = app.registry.events.get(self.event)
         if kind is None:
             known = ", ".join(sorted(app.registry.events)) or "none"

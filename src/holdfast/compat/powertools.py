@@ -30,9 +30,9 @@ from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import COMPLETED, RUNNING, Ended, Place, Record, Terms, place_of
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import Busy, IdempotencyMismatch, LeaseLost
+from holdfast.kernel.runtime import Declares
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.bridge import ask, foreign_loop
-from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.idempotent import LAMBDA_MARGIN_MS
 from holdfast.patterns.keys import key_text
 from holdfast.registrations import check_name
@@ -44,7 +44,7 @@ NO_ATTEMPTS: Final[dict[str, Attempt]] = {}
 class Options(Struct, frozen=True):
     """The common data of the records of one store object."""
 
-    app: Patterns
+    app: Declares
     name: str
     lease_ms: int
     max_crashes: int
@@ -61,7 +61,7 @@ class HoldfastPersistence(BasePersistenceLayer):
     """
 
     def __init__(
-        self, app: Patterns, *, name: str = "powertools", lease: Duration = "15m", max_crashes: int = 5
+        self, app: Declares, *, name: str = "powertools", lease: Duration = "15m", max_crashes: int = 5
     ) -> None:
         check_name("handler", name)
         self._options = Options(app, name, milliseconds(lease), max_crashes)

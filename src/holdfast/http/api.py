@@ -13,12 +13,13 @@ from msgspec import Struct
 
 from holdfast.client import CallbackHandle
 from holdfast.codec import faults, jsontext
-from holdfast.commands import Command, Commanded, Context
+from holdfast.commands import Command, Context
 from holdfast.commands.right import Right
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import Authenticate, Caller, check_place
 from holdfast.http.messages import Request, Response, header_id
+from holdfast.messaging.declarations import Publishes
 from holdfast.workflows.record import parse_ref
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ MOST_QUERY_PARAMETERS: Final = 100
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 
-class Served(Commanded, Protocol):
+class Served(Publishes, Protocol):
     """The app that a route works on."""
 
     telemetry: Telemetry

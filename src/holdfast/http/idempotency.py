@@ -26,8 +26,8 @@ from holdfast.http.exchange import Exchange, Receive, Scope, Send, send_response
 from holdfast.http.messages import Response, header_id
 from holdfast.http.problems import Problem, problem_of
 from holdfast.http.room import Room, Share
+from holdfast.kernel.runtime import Declares
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
-from holdfast.patterns.declarations import Patterns
 from holdfast.patterns.keys import key_text
 from holdfast.registrations import check_name
 
@@ -85,7 +85,7 @@ class IdempotentRequests:
     def __init__(  # noqa: PLR0913 - each option is one decision of the user's
         self,
         asgi: AsgiApp,
-        app: Patterns,
+        app: Declares,
         *,
         name: str = "http",
         window: Duration = "24h",

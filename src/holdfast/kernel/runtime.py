@@ -19,6 +19,28 @@ if TYPE_CHECKING:
     from holdfast.telemetry import Telemetry
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Declares(Protocol):
+    """An app, open or not, as the functions that declare something on it see it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def registry(self) -> Registrations: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def runtime(self) -> Runtime:
+        """The open app; raises as ``Connect``."""
+        ...
+
+    def inject(self, function: F) -> F:
+        """The function without the parameters that the app gives it."""
+        ...
 
 
 Connect = Callable[[], "Runtime"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -16,19 +16,19 @@ from holdfast.duration import Duration
 from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
 from holdfast.functions import own_name
 from holdfast.kernel.model import Model
-from holdfast.kernel.runtime import Connect, Runtime
+from holdfast.kernel.runtime import Connect, Declares
 from holdfast.messaging.arrivals import Letter, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
 from holdfast.messaging.bus_relay import PAUSES, Departures
 from holdfast.messaging.consumers import consumer_actor
-from holdfast.messaging.cron import Job, Ticker, check_target, fingerprint_of, job_of, ticker_of
+from holdfast.messaging.cron import Ticker, check_target, fingerprint_of, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
 from holdfast.messaging.relay import Relays
 from holdfast.messaging.relaying import Patience
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
-from holdfast.registrations import Registrations, check_name
+from holdfast.registrations import check_name
 from holdfast.retry import Retry
 
 T = TypeVar("T")
@@ -42,6 +42,15 @@ HANDLER_TIMEOUT: Duration = "60s"
 
 TICK_TIMEOUT: Duration = "1h"
 """How long an attempt of a schedule's handler may take: reports do take long."""
+
+
+def _refuse_in_part(app: Declares, what: str) -> None:
+    if app.registry.app != app.name:
+        raise ConfigurationError(f"this app is part of {app.registry.app!r}: declare its {what} there")
+
+
+def _hidden(app: Declares) -> Hidden:
+    return Hidden(HiddenNames(app.registry.actors), app.runtime)
 
 
 class HiddenNames(Struct, frozen=True):
@@ -63,219 +72,182 @@ class Hidden(Struct, frozen=True):
         return function
 
 
-class Messaging:
-    """The decorators of an app for events and schedules."""
-
-    registry: Registrations
-
-    def __init__(self, name: str, limit_bytes: int) -> None:
-        self.outbox = Outbox(name, self.runtime, limit_bytes)
-        self._wanted: list[tuple[str, str]] = []
-        self._is_part = False
-        self._for_bus: list[str] = []
-        self._from_bus: dict[tuple[str, str], str] = {}
-        self._jobs: dict[str, Job] = {}
-        self._ticker: type[Ticker] | None = None
-        self._hidden = Hidden(HiddenNames(self.registry.actors), self.runtime)
-
-    def runtime(self) -> Runtime:
-        """The open app, as actors see it."""
-        raise NotImplementedError
-
-    def join(self, whole: Messaging) -> None:
-        """Publish through the outbox of another app from now on; what is declared for a bus here is declared there.
-
-        Raises ``ConfigurationError`` if this app has consumers or schedules: theirs are named after it.
-        """
-        if self._wanted or self._jobs:
-            raise ConfigurationError(
-                f"app {self.outbox.app!r} has consumers or schedules, so it cannot be part of another: declare them in "
-                f"{whole.outbox.app!r}"
-            )
-        for name in self._for_bus:
-            whole._add_for_bus(name)
-        for place, name in self._from_bus.items():
-            whole._add_from_bus(place, name)
-        self._for_bus, self._from_bus, self.outbox = whole._for_bus, whole._from_bus, whole.outbox
-        self._is_part = True
-
-    def _refuse_in_part(self, what: str) -> None:
-        if self._is_part:
-            raise ConfigurationError(f"this app is part of {self.outbox.app!r}: declare its {what} there")
-
-    def _add_for_bus(self, name: str) -> None:
-        if name not in self._for_bus:
-            self._for_bus.append(name)
-
-    def _add_from_bus(self, place: tuple[str, str], name: str) -> None:
-        if self._from_bus.setdefault(place, name) != name:
-            raise DuplicateName(f"{place[1]!r} of {place[0]!r} is declared for two classes of events")
+class Publishes(Declares, Protocol):
+    """An app, as the functions that declare what it publishes and consumes see it."""
 
     @property
-    def consumed(self) -> frozenset[str]:
-        """The names of the events that consumers of this app are given."""
-        return frozenset(event for event, _ in self._wanted)
+    def outbox(self) -> Outbox: ...
 
-    def inject(self, function: F) -> F:
-        """The function without the parameters that the app gives it."""
-        raise NotImplementedError
 
-    async def publish(self, event: Any, *, id: str | None = None) -> None:
-        """Publish an event to its consumers: durable when this returns; inside an actor, a consumer or a tick it leaves
-        with the commit, or not at all (G5).
+async def publish(app: Publishes, event: Any, *, id: str | None = None) -> None:
+    """Publish an event to its consumers: durable when this returns; inside an actor, a consumer or a tick it leaves
+    with the commit, or not at all (G5).
 
-        Events are told apart by their class, any that typed JSON carries. An event with an ``id`` is handled once
-        however often it is published. Those of one actor are handled in their order (G6), others stand alone.
-        """
-        await self.outbox.publish(event, id)
+    Events are told apart by their class, any that typed JSON carries. An event with an ``id`` is handled once
+    however often it is published. Those of one actor are handled in their order (G6), others stand alone.
+    """
+    await app.outbox.publish(event, id)
 
-    def consumer(
-        self,
-        event: type,
-        /,
-        *,
-        name: str | None = None,
-        retry: Retry = MESSAGE_RETRY,
-        poison: str = "park",
-        window: Duration = EVENT_WINDOW,
-        timeout: Duration | None = HANDLER_TIMEOUT,
-    ) -> Callable[[F], F]:
-        """Declare a function that handles each event of a class once (G5).
 
-        What it sends, publishes and starts commits with the mark that the event is handled; for effects elsewhere
-        ``hf.current().idempotency_key`` is the same on every attempt (G10). One that fails is tried again, then parked
-        or halts its group. ``window`` is how long the id of an event that stands alone is remembered.
-        An attempt that takes longer than ``timeout`` is cancelled, and has failed; ``None`` sets no limit.
-        """
+def consumer(
+    app: Publishes,
+    event: type,
+    /,
+    *,
+    name: str | None = None,
+    retry: Retry = MESSAGE_RETRY,
+    poison: str = "park",
+    window: Duration = EVENT_WINDOW,
+    timeout: Duration | None = HANDLER_TIMEOUT,
+) -> Callable[[F], F]:
+    """Declare a function that handles each event of a class once (G5).
 
-        def declare(function: F) -> F:
-            self._refuse_in_part("consumers")
-            event_name = name_of(event)
-            own = name or own_name(function, "a consumer")
-            check_name("consumer", own)
-            hidden = consumer_name(self.outbox.app, own)
-            if hidden in self.registry.actors:
-                raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
-            consumer_actor(
-                self._hidden,
-                self.inject(function),
-                event,
-                name=hidden,
-                retry=retry,
-                poison=poison,
-                window=window,
-                timeout=timeout,
-            )
-            self._wanted.append((event_name, hidden))
-            self.registry.events.setdefault(event_name, event)
-            return function
+    What it sends, publishes and starts commits with the mark that the event is handled; for effects elsewhere
+    ``hf.current().idempotency_key`` is the same on every attempt (G10). One that fails is tried again, then parked
+    or halts its group. ``window`` is how long the id of an event that stands alone is remembered.
+    An attempt that takes longer than ``timeout`` is cancelled, and has failed; ``None`` sets no limit.
+    """
 
-        return declare
+    def declare(function: F) -> F:
+        _refuse_in_part(app, "consumers")
+        event_name = name_of(event)
+        own = name or own_name(function, "a consumer")
+        check_name("consumer", own)
+        hidden = consumer_name(app.outbox.app, own)
+        if hidden in app.registry.actors:
+            raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
+        consumer_actor(
+            _hidden(app),
+            app.inject(function),
+            event,
+            name=hidden,
+            retry=retry,
+            poison=poison,
+            window=window,
+            timeout=timeout,
+        )
+        app.registry.consumers.append((event_name, hidden))
+        app.registry.events.setdefault(event_name, event)
+        return function
 
-    def to_bus(self, event: T) -> T:
-        """Declare that events of a class also go to the home's bus, where other systems hear them: each at least once,
-        in no order. Consumers of this app get them as before. Works as a decorator of the class, too.
+    return declare
 
-        A worker needs a home that has a bus, else it raises ``ConfigurationError`` when it starts.
-        """
-        self._add_for_bus(name_of(event))
-        return event
 
-    def from_bus(self, event: type, *, source: str, detail_type: str) -> None:
-        """Declare that what others put on a bus, under this source and detail type, are events of a class: their
-        details are its JSON. Each is handled once, by the id that EventBridge gave it (G5).
+def to_bus(app: Publishes, event: T) -> T:
+    """Declare that events of a class also go to the home's bus, where other systems hear them: each at least once,
+    in no order. Consumers of this app get them as before. Works as a decorator of the class, too.
 
-        Events of other apps of Holdfast need no declaration: consumers get those of their classes.
-        """
-        if source.startswith(SOURCE_PREFIX):
-            raise ConfigurationError(f"{source!r} is an app of Holdfast: its events need no declaration")
-        self._add_from_bus((source, detail_type), name_of(event))
+    A worker needs a home that has a bus, else it raises ``ConfigurationError`` when it starts.
+    """
+    app.registry.send_to_bus(name_of(event))
+    return event
 
-    async def take_from_bus(self, letter: Letter) -> None:
-        """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
-        await take(letter, self.outbox, self.registry.events, self._from_bus)
 
-    def cron(
-        self,
-        expression: str,
-        *,
-        tz: str = "UTC",
-        missed: Missed | str = Missed.ONCE,
-        name: str | None = None,
-        timeout: Duration | None = TICK_TIMEOUT,
-    ) -> Callable[[F], F]:
-        """Declare a schedule for a workflow or a handler: five fields of cron, by the clock of a time zone.
+def from_bus(app: Publishes, event: type, *, source: str, detail_type: str) -> None:
+    """Declare that what others put on a bus, under this source and detail type, are events of a class: their
+    details are its JSON. Each is handled once, by the id that EventBridge gave it (G5).
 
-        A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
-        fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
-        ``missed`` says what becomes of ticks that came due while no worker ran: ``skip``, ``once`` or ``all``.
-        ``timeout`` bounds an attempt of a handler.
-        """
-        if missed not in tuple(Missed):
-            raise InvalidInput(f"missed is one of {', '.join(Missed)}, not {missed!r}")
-        schedule, policy = CronSchedule(expression, tz), Missed(missed)
-        limit = limit_in_seconds(timeout, "a schedule")
+    Events of other apps of Holdfast need no declaration: consumers get those of their classes.
+    """
+    if source.startswith(SOURCE_PREFIX):
+        raise ConfigurationError(f"{source!r} is an app of Holdfast: its events need no declaration")
+    app.registry.take_from_bus((source, detail_type), name_of(event))
 
-        def declare(target: F) -> F:
-            self._refuse_in_part("schedules")
-            check_target(target)
-            own: str = name or own_name(target, "a schedule")
-            check_name("schedule", own)
-            if own in self._jobs:
-                raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
-            if self._ticker is None:
-                self._ticker = ticker_of(self._hidden, schedules_name(self.outbox.app), self._jobs)
-            self._jobs[own] = job_of(own, schedule, policy, self.inject(target), limit)
-            return target
 
-        return declare
+async def take_from_bus(app: Publishes, letter: Letter) -> None:
+    """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
+    await take(letter, app.outbox, app.registry.events, app.registry.from_bus)
 
-    async def transact(self, work: Callable[[SqlCursor], T]) -> T:
-        """Run your own SQL on the app's SQLite file in one transaction, with the events that ``work`` adds by
-        ``app.outbox.add``: all of it commits, or nothing.
 
-        ``work`` is a plain function, short, for it runs under the file's write lock; it may be run again if the
-        transaction has to be, so its SQL and its events are all it does. Raises ``InvalidInput`` for an ``async def``,
-        and for what answers something to await: nothing commits then.
-        """
-        return await self.outbox.transact(work)
+def cron(
+    app: Publishes,
+    expression: str,
+    *,
+    tz: str = "UTC",
+    missed: Missed | str = Missed.ONCE,
+    name: str | None = None,
+    timeout: Duration | None = TICK_TIMEOUT,
+) -> Callable[[F], F]:
+    """Declare a schedule for a workflow or a handler: five fields of cron, by the clock of a time zone.
 
-    async def unsubscribe(self, consumer: str) -> None:
-        """Give no more events to a consumer that is not in the code any more. Starting one of its name again
-        subscribes it anew.
-        """
-        await self.outbox.unsubscribe(consumer)
+    A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
+    fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
+    ``missed`` says what becomes of ticks that came due while no worker ran: ``skip``, ``once`` or ``all``.
+    ``timeout`` bounds an attempt of a handler.
+    """
+    if missed not in tuple(Missed):
+        raise InvalidInput(f"missed is one of {', '.join(Missed)}, not {missed!r}")
+    schedule, policy = CronSchedule(expression, tz), Missed(missed)
+    limit = limit_in_seconds(timeout, "a schedule")
 
-    async def begin_messaging(self, *, publishes: bool) -> Sequence[Model]:
-        """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
-        SQL cannot wait for. A store that does not answer is waited for. Raises ``ConfigurationError`` if events are
-        declared for a bus and the home has none.
-        """
-        runtime = self.runtime()
-        bus = runtime.home.bus
-        if self._for_bus and bus is None:
-            raise ConfigurationError(
-                f"app {self.outbox.app!r} declares {', '.join(self._for_bus)} for a bus, and {runtime.home.url} has "
-                "none: name it in the URL of a home on AWS (aws://prefix?bus=…), or open the home with one "
-                "(holdfast.testing.with_bus)"
-            )
-        if publishes or self._wanted or self._for_bus:
-            await sit_out(lambda: self.outbox.subscribe(self._wanted, self._for_bus), self._tell_waiting)
-        relays = Relays(partition=self.outbox.partition, patience=Patience(), runtime=runtime)
-        models: list[Model] = [relays]
-        if bus is not None:
-            outbox, patience = self.outbox, Patience(PAUSES)
-            models.append(Departures(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
-        return models
+    def declare(target: F) -> F:
+        _refuse_in_part(app, "schedules")
+        check_target(target)
+        own: str = name or own_name(target, "a schedule")
+        check_name("schedule", own)
+        if own in app.registry.jobs:
+            raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
+        ticker = schedules_name(app.name)
+        if ticker not in app.registry.actors:
+            ticker_of(_hidden(app), ticker, app.registry.jobs)
+        app.registry.jobs[own] = job_of(own, schedule, policy, app.inject(target), limit)
+        return target
 
-    async def arm_schedules(self) -> None:
-        """Set the timers of schedules that are new or have changed."""
-        for job in self._jobs.values():
-            assert self._ticker is not None
-            await sit_out(partial(_arm, self._ticker.at(job.name), fingerprint_of(job)), self._tell_waiting)
+    return declare
 
-    def _tell_waiting(self, error: StoreUnavailable) -> None:
-        self.runtime().emit("store_awaited", error=str(error))
+
+async def transact(app: Publishes, work: Callable[[SqlCursor], T]) -> T:
+    """Run your own SQL on the app's SQLite file in one transaction, with the events that ``work`` adds by
+    ``app.outbox.add``: all of it commits, or nothing.
+
+    ``work`` is a plain function, short, for it runs under the file's write lock; it may be run again if the
+    transaction has to be, so its SQL and its events are all it does. Raises ``InvalidInput`` for an ``async def``,
+    and for what answers something to await: nothing commits then.
+    """
+    return await app.outbox.transact(work)
+
+
+async def unsubscribe(app: Publishes, consumer: str) -> None:
+    """Give no more events to a consumer that is not in the code any more. Starting one of its name again
+    subscribes it anew.
+    """
+    await app.outbox.unsubscribe(consumer)
+
+
+async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]:
+    """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
+    SQL cannot wait for. A store that does not answer is waited for. Raises ``ConfigurationError`` if events are
+    declared for a bus and the home has none.
+    """
+    runtime = app.runtime()
+    bus = runtime.home.bus
+    if app.registry.to_bus and bus is None:
+        raise ConfigurationError(
+            f"app {app.outbox.app!r} declares {', '.join(app.registry.to_bus)} for a bus, and {runtime.home.url} has "
+            "none: name it in the URL of a home on AWS (aws://prefix?bus=…), or open the home with one "
+            "(holdfast.testing.with_bus)"
+        )
+    if publishes or app.registry.consumers or app.registry.to_bus:
+        await sit_out(
+            lambda: app.outbox.subscribe(app.registry.consumers, app.registry.to_bus), partial(_tell_waiting, app)
+        )
+    relays = Relays(partition=app.outbox.partition, patience=Patience(), runtime=runtime)
+    models: list[Model] = [relays]
+    if bus is not None:
+        outbox, patience = app.outbox, Patience(PAUSES)
+        models.append(Departures(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
+    return models
+
+
+async def arm_schedules(app: Publishes) -> None:
+    """Set the timers of schedules that are new or have changed."""
+    for job in app.registry.jobs.values():
+        ticker: type[Ticker] = app.registry.actors[schedules_name(app.name)].cls
+        await sit_out(partial(_arm, ticker.at(job.name), fingerprint_of(job)), partial(_tell_waiting, app))
+
+
+def _tell_waiting(app: Publishes, error: StoreUnavailable) -> None:
+    app.runtime().emit("store_awaited", error=str(error))
 
 
 async def _arm(ticker: Ticker, fingerprint: str) -> None:

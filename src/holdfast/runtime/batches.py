@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from holdfast.commands import Commanded, perform
+from holdfast.commands import perform
 from holdfast.commands.actor import Call
 from holdfast.errors import StoreUnavailable, UnknownName
 from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import Letter
+from holdfast.messaging.declarations import Publishes, take_from_bus
 from holdfast.ports import Ring
 from holdfast.runtime.lambda_table import Sweep, begin, place_of
 from holdfast.runtime.shapes import (
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.lambda_table import Order
 
 _logger = logging.getLogger("holdfast")
-
-
-class Heeding(Commanded, Protocol):
-    """The open app, as batches see it: it is commanded, and hears buses."""
-
-    async def take_from_bus(self, letter: Letter) -> None: ...
 
 
 class Batch:
@@ -71,7 +66,7 @@ def batch_of(work: Messages | Ordered | Changes) -> Batch:
             return Batch([id for id, _ in changes])
 
 
-async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Heeding, host: Host, calls: Calls) -> None:
+async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Publishes, host: Host, calls: Calls) -> None:
     """Do all that a batch asks for; returns when nothing is under way any more."""
     match work:
         case Messages(messages):
@@ -93,7 +88,9 @@ async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Heeding,
                 batch.done(id)
 
 
-async def _handle_messages(batch: Batch, messages: tuple[Message, ...], app: Heeding, host: Host, calls: Calls) -> None:
+async def _handle_messages(
+    batch: Batch, messages: tuple[Message, ...], app: Publishes, host: Host, calls: Calls
+) -> None:
     """Beside each other. Two rings for one entity are one look."""
     began = dict(
         zip(messages, await asyncio.gather(*(_begin(each, app, host, calls) for each in messages)), strict=True)
@@ -104,12 +101,12 @@ async def _handle_messages(batch: Batch, messages: tuple[Message, ...], app: Hee
             batch.done(message.id)
 
 
-async def _begin(message: Message, app: Heeding, host: Host, calls: Calls) -> Order | Letter | None:
+async def _begin(message: Message, app: Publishes, host: Host, calls: Calls) -> Order | Letter | None:
     try:
         command = message_of(message.body)
         match command:
             case Letter():
-                await app.take_from_bus(command)
+                await take_from_bus(app, command)
             case Ring():
                 take_ring(command, host, calls)
             case Sweep():
@@ -132,7 +129,7 @@ def take_ring(ring: Ring, host: Host, calls: Calls) -> None:
         raise UnknownName(f"nobody here serves {ring.partition}")
 
 
-async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Heeding) -> None:
+async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Publishes) -> None:
     """One after another, up to the first that fails."""
     for message in messages:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from holdfast.runtime.sync import SyncBridge
 
@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from holdfast.app import App
 
 
-class Bridges:
-    """The ways into an app from code that has no event loop."""
-
-    def sync(self, *, worker: bool = False) -> SyncBridge:
-        """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
-        return SyncBridge(cast("App", self), worker=worker)
+def sync(app: App, *, worker: bool = False) -> SyncBridge:
+    """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
+    return SyncBridge(app, worker=worker)

@@ -20,9 +20,10 @@ from holdfast import ids
 from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.kernel.host import quiet
 from holdfast.kernel.later import Calls
+from holdfast.messaging.declarations import Publishes, arm_schedules, take_from_bus
 from holdfast.metrics import MetricLines
 from holdfast.ports import Ring
-from holdfast.runtime.batches import Batch, Heeding, batch_of, handle, take_ring
+from holdfast.runtime.batches import Batch, batch_of, handle, take_ring
 from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
 
@@ -77,7 +78,7 @@ class Context(Protocol):
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-class Called(Heeding, Protocol):
+class Called(Publishes, Protocol):
     """The app, as this runtime sees it."""
 
     @property
@@ -86,8 +87,6 @@ class Called(Heeding, Protocol):
     def employ(
         self, limits: Limits, later: Callable[[Home], Later] | None = None
     ) -> AbstractAsyncContextManager[Worker]: ...
-
-    async def arm_schedules(self) -> None: ...
 
 
 class Crew:
@@ -232,7 +231,7 @@ class LambdaHandler:
 
     async def _sweep(self, crew: Crew) -> None:
         if not crew.armed:
-            await self._app.arm_schedules()
+            await arm_schedules(self._app)
             crew.armed = True
         await crew.worker.sweeper.sweep(0, tell=True)
         await quiet(crew.host)
@@ -253,7 +252,7 @@ class LambdaHandler:
     async def _hear(self, letter: Letter) -> None:
         crew = self._crew
         assert crew is not None
-        await self._app.take_from_bus(letter)
+        await take_from_bus(self._app, letter)
         await quiet(crew.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:

@@ -15,11 +15,12 @@ from typing import Any, Final, Union, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.commands import COMMANDS, Command, Commanded, perform
+from holdfast.commands import COMMANDS, Command, perform
 from holdfast.commands.actor import Call, Sent
 from holdfast.commands.execution import OnExecution, Result, Start
 from holdfast.commands.shown import shown
 from holdfast.items import Item
+from holdfast.messaging.declarations import Publishes
 from holdfast.ports import Ring
 from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
@@ -60,7 +61,7 @@ def place_of(order: Order, own_id: str) -> str | None:
             return None  # a call tells its caller by itself, and a message that was sent is in its inbox
 
 
-async def begin(command: Command[Any], own_id: str, app: Commanded) -> Any:
+async def begin(command: Command[Any], own_id: str, app: Publishes) -> Any:
     """Perform a command. A started execution is checked again: a repeat may come because its first turn was not
     finished.
     """
@@ -72,7 +73,7 @@ async def begin(command: Command[Any], own_id: str, app: Commanded) -> Any:
     return answer
 
 
-async def finish(command: Command[Any], answer: Any, app: Commanded) -> Any:
+async def finish(command: Command[Any], answer: Any, app: Publishes) -> Any:
     """The answer as JSON, once all is quiet: how an execution that was started stands then."""
     match answer:
         case Item():

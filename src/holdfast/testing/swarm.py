@@ -136,7 +136,8 @@ def expectations(scenarios: Sequence[Scenario]) -> tuple[Expectation, ...]:
 def _names(build: Build) -> frozenset[str]:
     app = App("names")
     build(app, Ledger())
-    return frozenset({*app.registry.workflows, *app.registry.steps, *app.registry.actors, *app.consumed})
+    known = app.registry
+    return frozenset({*known.workflows, *known.steps, *known.actors, *(event for event, _ in known.consumers)})
 
 
 def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None) -> SwarmReport:
