@@ -176,6 +176,8 @@ class App:
             )
         return self._runtime
 
+    access = runtime  # what scripts outside of the project know it by
+
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property

@@ -477,12 +477,12 @@ def test_a_dead_owner_with_a_fast_clock_blocks_nobody_for_longer_than_a_living_o
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"ttl": -1}, "between 0 and"),
+        ({"ttl": -1}, "must be 0 to"),
         ({"ttl": 0}, "1 second to 1 day"),
         ({"ttl": "2d"}, "1 second to 1 day"),
-        ({"ttl": float("nan")}, "between 0 and"),
+        ({"ttl": float("nan")}, "must be 0 to"),
         ({"ttl": "soon"}, "is no duration"),
-        ({"wait": -1}, "between 0 and"),
+        ({"wait": -1}, "must be 0 to"),
         ({"wait": True}, "a number of seconds"),
         ({"name": ""}, "name of a lease"),
         ({"name": "a\0b"}, "name of a lease"),

@@ -416,8 +416,8 @@ async def test_documents_of_one_part_are_listed_by_the_others_a_page_at_a_time(w
         (("x" * 501,), "at most 500"),
         (("ü" * 451,), "900 bytes"),
         (("x" * 450, "x" * 449), "900 bytes"),
-        ((7,), "not 7"),
-        ((None,), "not None"),
+        ((7,), "got 7"),
+        ((None,), "got None"),
     ],
 )
 def test_a_key_that_cannot_be_kept_is_refused(memory_world, key, told):
