@@ -230,8 +230,7 @@ class App:
             self._loop, self._opening = loop, asyncio.Lock()
         async with self._opening:
             if self._runtime is None:
-                runtime = self._runtime = await self._open(loop)
-                runtime.home.doorbell.listen(self._heard)
+                self._runtime = await self._open(loop)
             self._users += 1
         return self
 
@@ -246,16 +245,20 @@ class App:
         try:
             await runtime.kept.close()
         finally:
-            async with (
-                self._opening
-            ):  # it may have been opened again meanwhile, and no second home is opened next to it
+            async with self._opening:  # it may have been opened again, and no second home is opened next to it
                 if self._users == 0 and self._runtime is runtime:
                     self._runtime = None
                     await _close(runtime)
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> Runtime:
-        shared, home = self._open_shared(), await self._open_home()
-        return Runtime(
+        shared = self._open_shared()
+        try:
+            home = await self._open_home()
+        except BaseException:
+            if shared.cache is not None:
+                await shared.cache.close()
+            raise
+        runtime = Runtime(
             home=home,
             clock=self._clock,
             limits=self._limits,
@@ -270,6 +273,12 @@ class App:
             hosting=Hosting(),
             kept=Kept(),
         )
+        try:
+            home.doorbell.listen(self._heard)
+        except BaseException:
+            await _close(runtime)
+            raise
+        return runtime
 
     async def _open_home(self) -> Home:
         if callable(self._home):

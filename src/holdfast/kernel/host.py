@@ -316,6 +316,7 @@ class Host:
                 self.later.failed(self, entity.partition, 0)
             self.forget(entity)
             entity.missed = False
+        self.watchers.tell_all()  # of entities that were to go on here, and are not in memory, too
         self.later.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()

@@ -151,7 +151,9 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
     )
     while True:
         ensure_ours(entity)
-        entity.missed = entity.unread = False  # the write is refused if something has come by now
+        if entity.missed:  # a wake-up need not show in the revision: a thread's does not
+            return False
+        entity.unread = False  # the write is refused if something else has come by now
         told = [write for _, message in posts for write in message]
         try:
             if await _released(entity, update, *one_per_place((*others, *told)), host=host):

@@ -89,6 +89,10 @@ class Stages(Protocol[E_contra]):
         """
         ...
 
+    async def resume(self, entity: E_contra, host: Host, /) -> None:
+        """It is ours already: it was created here, or the turn before was left behind. Finish what that has begun."""
+        ...
+
     async def load(self, entity: E_contra, host: Host, /) -> None:
         """Bring what the store has into memory. Raises ``Blocked``."""
         ...

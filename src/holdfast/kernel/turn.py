@@ -28,7 +28,9 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
     shows what it was for; if the turn ends before, the host begins another one.
     """
     try:
-        if not (entity.held or await own(entity, stages, host)):
+        if entity.held:
+            await stages.resume(entity, host)
+        elif not await own(entity, stages, host):
             return
         if entity.head is not None:  # as the claim has left it
             await stages.load(entity, host)

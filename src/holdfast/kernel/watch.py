@@ -34,6 +34,11 @@ class Watchers:
         for ended in self._by_partition.pop(partition, {}).values():
             ended(conclusion)
 
+    def tell_all(self) -> None:
+        """No entity is worked on here any more."""
+        for partition in list(self._by_partition):
+            self.tell(partition, None)
+
 
 class Rings:
     """The callbacks in this process that are called at each wake-up of an entity."""

@@ -110,6 +110,9 @@ class Relaying(Struct, frozen=True, kw_only=True):
         """See ``Stages``."""
         return None
 
+    async def resume(self, _entity: Any, _host: Host, /) -> None:
+        """See ``Stages``."""
+
     async def load(self, entity: Any, _host: Host, /) -> None:
         """See ``Stages``. There is nothing to load: what is in the queue now is looked at next."""
         entity.full, entity.head = True, None

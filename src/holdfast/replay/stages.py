@@ -60,6 +60,9 @@ class Replaying(Struct, frozen=True, gc=False):
             await self.programs.attend(claim.item, host)
         return None
 
+    async def resume(self, _entity: Journaled, _host: Host, /) -> None:
+        """See ``Stages``."""
+
     async def load(self, entity: Journaled, host: Host, /) -> None:
         """See ``Stages``: read the journal, once, and replay it. After a takeover it is fenced first: the last owner
         may be awake (G3).

@@ -62,6 +62,8 @@ async def perform(
     if delivery.timer is not None and delivery.skips:
         return Skip(delivery.timer)
     salt = await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home)
+    if actor.lost:  # it was lost while its replies, or the salt, were read
+        raise Fenced(f"{actor.partition}: its lease is lost")
     turn = _turn_for(delivery, version, actor, salt, runtime)
     actor.running = delivery
     try:

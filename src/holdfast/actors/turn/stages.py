@@ -73,6 +73,10 @@ class ActorStages(Struct, frozen=True, gc=False):
                 pass
         return None
 
+    async def resume(self, entity: Resident, host: Host, /) -> None:
+        """See ``Stages``: commit what was left, so that the next call runs under a higher epoch (G3)."""
+        await commit(entity, self.runtime, host)
+
     async def load(self, entity: Resident, _host: Host, /) -> None:
         """See ``Stages``."""
         load(entity)
@@ -89,8 +93,8 @@ class ActorStages(Struct, frozen=True, gc=False):
     async def run(self, entity: Resident, host: Host, /) -> Next:
         """See ``Stages``."""
         if await run_calls(entity, self.runtime, host):
-            if entity.unread:  # the head is read next, and a commit that is under way moves its epoch on
-                await commit_under_way(entity)
+            if entity.unread:  # the head is read next, and a commit beside that would move its epoch on
+                await commit(entity, self.runtime, host)
             return AGAIN
         await commit_under_way(entity)
         rest = await rest_at_once(entity, host)
