@@ -13,6 +13,8 @@ from holdfast.coordination.lease import Fenced
 from holdfast.items import ABSENT, HEAD
 from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import Journal
+from holdfast.workflows.access import Access
+from holdfast.workflows.deleting import delete
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.record import decode_record, partition_of
 
@@ -154,11 +156,11 @@ async def test_a_terminated_execution_goes_like_any_other(app, brief, reaches, g
 
 
 class JustBefore:
-    """A store in which something happens just before somebody begins in the place of what has expired."""
+    """A store in which something happens just before each of the next writes that change what is there."""
 
-    def __init__(self, store, happens):
+    def __init__(self, store, *happens):
         self._store = store
-        self._happens = [happens]
+        self._happens = [*reversed(happens)]
 
     def __getattr__(self, name):
         return getattr(self._store, name)
@@ -236,6 +238,29 @@ async def test_a_process_that_was_stopped_in_what_is_deleted_writes_nothing_ther
         stopped.record(Done("late#0", 1, "step"))
         with pytest.raises(Fenced):
             await stopped.commit()
+        await again.signal("go", "?")
+        assert await again == "two?"
+
+
+async def test_a_process_that_was_stopped_while_it_deleted_leaves_alone_what_has_begun_there_since(app, lasting):
+    async with app.worker():
+        handle = await lasting.start(id="l")
+        await handle.signal("go", "!")
+        assert await handle == "one!"
+        access, begun = app.access(), []
+
+        async def nothing():
+            pass
+
+        async def begin_again():
+            begun.append(await lasting.start("two", id="l"))
+
+        partition, behind = partition_of("lasting", "l"), access.home.store
+        slow = JustBefore(behind, nothing, begin_again)  # the status is written then, and nothing is emptied yet
+        home = replace(access.home, store=slow)
+        await delete(Access(home, access.registry, access.clock, access.limit_bytes), partition)
+        assert decode_record((await behind.get(partition)).body).run == 1
+        (again,) = begun
         await again.signal("go", "?")
         assert await again == "two?"
 
