@@ -14,7 +14,7 @@ from holdfast.containment import contained_call
 from holdfast.errors import ControlFlow, InvalidInput, UnknownName
 from holdfast.workflows.history import load
 from holdfast.workflows.record import decode_record, describe_partition, pinned_to
-from holdfast.workflows.replay import activation_of
+from holdfast.workflows.replay import looked_into
 
 if TYPE_CHECKING:
     from holdfast.replay.activation import Activation
@@ -45,8 +45,7 @@ async def answer_of(access: Access, partition: str, workflow: Workflow[..., Any]
 async def _asked_by_replay(access: Access, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
     recorded = await load(access.home.store, partition)
     rebuild = access.registry.errors.rebuild
-    activation = activation_of(partition, recorded.record, workflow, recorded.entries, rebuild, looking=True)
-    try:
+    with looked_into(recorded, recorded.entries, workflow, rebuild) as activation:
         activation.begin()
         if activation.broken is not None:
             raise activation.broken
@@ -54,8 +53,6 @@ async def _asked_by_replay(access: Access, partition: str, workflow: Workflow[..
             known = ", ".join(sorted(activation.queries)) or "none"
             raise UnknownName(f"{describe_partition(partition)} exposes no query {name!r} now; it has: {known}")
         return _asked(activation, name)
-    finally:
-        activation.evict()
 
 
 def _asked(activation: Activation, name: str) -> Any:
