@@ -25,6 +25,7 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.nesting import nested
 
 from holdfast.codec.exactness import difference
 from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS, nests_too_deep
@@ -175,13 +176,6 @@ def complaint(hint: Any, value: Any) -> str:
     message = str(caught.value)
     assert message.startswith(WHAT)
     return message
-
-
-def nested(levels: int) -> Any:
-    value: Any = 0
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 # ── What comes back ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.messaging.places import Paid, Placed, virtually
+from tests.nesting import nested
 
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
@@ -415,13 +416,6 @@ def test_an_event_s_id_is_short_printable_text_and_no_actor(id):
 
 class Deep(msgspec.Struct):
     order: Any
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 @virtually

@@ -7,8 +7,7 @@ told from another one that says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -17,13 +16,12 @@ from holdfast.errors import StepTimeout
 from holdfast.replay.entries import TIMER, Cancelled, Done, Entry, Failed
 from holdfast.replay.requests import Raised
 from holdfast.workflows.record import CANCELLED, COMPENSATION_FAILED, TIMED_OUT, describe_partition
-from holdfast.workflows.replay import activation_of
+from holdfast.workflows.replay import looked_into
 from holdfast.workflows.undone import Undone, first_undone, is_undo
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
     from holdfast.registrations import Registrations
-    from holdfast.replay.activation import Activation
     from holdfast.workflows.history import Recorded
 
 
@@ -70,23 +68,11 @@ def _cancelled(recorded: Recorded, registry: Registrations, *, timed_out: bool) 
     entries, got = recorded.entries, None
     places = [n for n, each in enumerate(entries) if isinstance(each, Cancelled) and each.timed_out == timed_out]
     if len(places) > 1 and recorded.record.workflow in registry.workflows:
-        with _replayed(recorded, entries, registry, registry.errors.rebuild) as activation:
+        workflow = registry.workflow(recorded.record.workflow)
+        with looked_into(recorded, entries, workflow, registry.errors.rebuild) as activation:
+            activation.begin()
             got = activation.main.cancelled
     return next((n for n in places if entries[n] is got), places[-1] if places else len(entries))
-
-
-@contextmanager
-def _replayed(
-    recorded: Recorded, entries: Sequence[Entry], registry: Registrations, rebuild: Callable[[ErrorRecord], Exception]
-) -> Generator[Activation]:
-    """The body as it was behind these entries, with today's code."""
-    workflow = registry.workflow(recorded.record.workflow)
-    activation = activation_of(recorded.head.partition, recorded.record, workflow, entries, rebuild, looking=True)
-    try:
-        activation.begin()
-        yield activation
-    finally:
-        activation.evict()
 
 
 def _refuse_undone(recorded: Recorded, place: int, registry: Registrations) -> None:
@@ -126,7 +112,9 @@ def _raised(recorded: Recorded, registry: Registrations) -> list[str] | None:
         made[id(rebuilt)] = rebuilt, sources[id(error)]
         return rebuilt
 
-    with _replayed(recorded, recorded.entries, registry, rebuild) as activation:
+    workflow = registry.workflow(record.workflow)
+    with looked_into(recorded, recorded.entries, workflow, rebuild) as activation:
+        activation.begin()
         match activation.outcome:
             case Raised(error) if activation.broken is None and _says(error, record.error):
                 sources_found = [made[id(each)][1] for each in _origins(error, made) if id(each) in made]
@@ -190,7 +178,9 @@ def _beside(recorded: Recorded, found: Failure, registry: Registrations) -> list
     ]
     if not alike:
         return []
-    with _replayed(recorded, entries[: found.place], registry, registry.errors.rebuild) as activation:
+    workflow = registry.workflow(recorded.record.workflow)
+    with looked_into(recorded, entries[: found.place], workflow, registry.errors.rebuild) as activation:
+        activation.begin()
         return [op for op in alike if op in activation.requested]
 
 

@@ -15,7 +15,7 @@ from holdfast.errors import ControlFlow, InvalidInput, UnknownName
 from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.record import decode_record, describe_partition, pinned_to
-from holdfast.workflows.replay import activation_of
+from holdfast.workflows.replay import looked_into
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -46,8 +46,7 @@ async def answer_of(runtime: Runtime, partition: str, workflow: Workflow[..., An
 async def _asked_by_replay(runtime: Runtime, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
     recorded = await load(runtime.home.store, partition)
     rebuild = runtime.registry.errors.rebuild
-    activation = activation_of(partition, recorded.record, workflow, recorded.entries, rebuild, looking=True)
-    try:
+    with looked_into(recorded, recorded.entries, workflow, rebuild) as activation:
         activation.begin()
         if activation.broken is not None:
             raise activation.broken
@@ -55,8 +54,6 @@ async def _asked_by_replay(runtime: Runtime, partition: str, workflow: Workflow[
             known = ", ".join(sorted(activation.queries)) or "none"
             raise UnknownName(f"{describe_partition(partition)} exposes no query {name!r} now; it has: {known}")
         return _asked(activation, name)
-    finally:
-        activation.evict()
 
 
 def _asked(activation: Activation, name: str) -> Any:

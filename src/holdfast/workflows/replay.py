@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from holdfast.workflows.versioning import CODE_MARK
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
     from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.history import Recorded
     from holdfast.workflows.record import ExecutionRecord
 
 
@@ -68,6 +70,21 @@ def activation_of(
     )
     activation.context = BodyScope(info, partition, record.secret, workflow.signature)
     return activation
+
+
+@contextmanager
+def looked_into(
+    recorded: Recorded,
+    entries: Sequence[Entry],
+    workflow: Workflow[..., Any],
+    rebuild: Callable[[ErrorRecord], Exception],
+) -> Generator[Activation]:
+    """The body behind these entries, with today's code, to be begun. It is evicted at the end: nothing comes of it."""
+    activation = activation_of(recorded.head.partition, recorded.record, workflow, entries, rebuild, looking=True)
+    try:
+        yield activation
+    finally:
+        activation.evict()
 
 
 async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import InvalidState
 from holdfast.replay.entries import Aside, Done, Entry, Failed, Pending, Tried
 from holdfast.workflows.record import describe_partition
-from holdfast.workflows.replay import activation_of
+from holdfast.workflows.replay import looked_into
 
 if TYPE_CHECKING:
     from holdfast.registrations import Registrations
@@ -126,12 +126,9 @@ def _told_by_the_body(recorded: Recorded, registry: Registrations) -> dict[str, 
     if workflow is None:
         return told
     rebuild = registry.errors.rebuild
-    activation = activation_of(recorded.head.partition, record, workflow, recorded.entries, rebuild, looking=True)
-    activation.context = replace(activation.context, undone=told)
-    try:
+    with looked_into(recorded, recorded.entries, workflow, rebuild) as activation:
+        activation.context = replace(activation.context, undone=told)
         activation.begin()
-    finally:
-        activation.evict()
     return told
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.backends.aws.cloud import Cloud, event_of
 from tests.backends.aws.fake_events import BUS, FAULTS, Events, letter, sometimes
+from tests.nesting import nested
 
 import holdfast as hf
 from holdfast.backends.aws import EventBridgeBus
@@ -190,13 +191,6 @@ def test_what_others_say_is_handled_once_by_the_id_that_the_bus_gave_it() -> Non
         assert packer.files == {"a.png": 2, "b.png": 1}
 
     telling(story)
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 UNKNOWN = {
