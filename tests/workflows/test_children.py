@@ -8,6 +8,9 @@ import re
 import pytest
 
 import holdfast as hf
+from holdfast.items import Update
+from holdfast.workflows.launch import forestall, launch
+from holdfast.workflows.record import NO_LONGER_AWAITED
 
 
 class Declined(Exception):
@@ -344,6 +347,31 @@ async def test_a_crash_of_the_parent_starts_no_child_twice(world, ran, eventuall
             await child.handle(found.id).signal("go")
         assert await after.handle("p").result(timeout="60s") == 3
     assert ran == {0: 1, 1: 1, 2: 1}
+
+
+async def test_only_the_present_owner_of_a_parent_retries_a_child_that_it_had_cancelled(app, child, monkeypatch, eventually):
+    """The start was under way for so long that another process took the parent over, and gave up on the child."""
+    starts = []
+
+    async def late(home, host, workflow, order, clock):
+        if order.parent is not None:
+            starts.append(order)
+            newer = Update(partition=order.parent.partition, owner="a newer one", lease_until=2**50, add_epoch=1)
+            await home.store.write(newer)
+            assert await forestall(home, workflow, order, NO_LONGER_AWAITED, clock)
+        return await launch(home, host, workflow, order, clock)
+
+    monkeypatch.setattr("holdfast.workflows.operations.child.launch", late)
+
+    @app.workflow
+    async def parent() -> int:
+        return await child(1, wait=True)
+
+    async with app.worker():
+        await parent.start(id="p")
+        await eventually(lambda: app.telemetry.counts["fenced"])
+        (order,) = starts
+        assert (await child.handle(order.id).status()).status == "CANCELLED"
 
 
 async def test_tags_are_handed_down(app, child):

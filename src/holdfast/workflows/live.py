@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
 from holdfast.failure import describe
+from holdfast.items import OwnerIs, Update
 from holdfast.kernel.host import nudge
 from holdfast.persist import write_for_caller
 from holdfast.replay.delivery import deliver
@@ -105,6 +106,10 @@ class Live(Struct, frozen=True):
     def fence(self) -> int:
         """The epoch under which this process owns the execution; it only grows from one owner to the next."""
         return self.host.entities[self.partition].epoch
+
+    def guard(self) -> Update:
+        """A write that changes nothing, and is refused if another process owns the execution now (G3)."""
+        return Update(partition=self.partition, when=OwnerIs(self.host.home.owner, self.fence()))
 
     def done(
         self, operation: Operation, value: bytes, *, copy: Any = UNSET, attempts: int = 1, began: int = 0

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import Host, nudge
@@ -61,15 +62,19 @@ async def retry(runtime: Runtime, partition: str) -> None:
 
 
 class Retrier(Struct, frozen=True):
-    """What it takes to retry an execution, for a handle as for a parent that needs its child again."""
+    """What it takes to retry an execution, for a handle as for a parent that needs its child again.
+
+    ``guards`` are writes that change nothing, and are refused if a retry is no longer for us to make.
+    """
 
     home: Home
     host: Host | None
     registry: Registrations
     clock: Clock
+    guards: tuple[Update, ...] = ()
 
     async def retry(self, partition: str) -> None:
-        """See above. Raises ``InvalidState`` and ``NotFound``."""
+        """See above. Raises ``InvalidState`` and ``NotFound``, and ``Fenced`` if a guard is refused."""
         recorded = await load(self.home.store, partition)
         head, now = recorded.head, self.clock.now_ms()
         if not is_there(head, now):
@@ -83,8 +88,10 @@ class Retrier(Struct, frozen=True):
         anew = [op for op in failure.ops if await self._starts_anew(op, recorded)]
         segment, update = _writes(recorded, failure, anew, now)
         try:
-            await write_for_caller(self.home.store, segment, update, ours=partial(eq, segment.item))
-        except Refused:
+            await write_for_caller(self.home.store, segment, update, *self.guards, ours=partial(eq, segment.item))
+        except Refused as refused:
+            if refused.index >= len((segment, update)):
+                raise Fenced(f"{describe_partition(partition)} is for a newer owner to retry") from None
             raise InvalidState(
                 f"{describe_partition(partition)} was changed by another process just now; look again"
             ) from None

@@ -93,7 +93,7 @@ class ActorStages(Struct, frozen=True, gc=False):
     async def run(self, entity: Resident, host: Host, /) -> Next:
         """See ``Stages``."""
         if await run_calls(entity, self.runtime, host):
-            if entity.unread:  # the head is read next, and a commit beside that would move its epoch on
+            if entity.unread:  # the head is read next, and a commit at that time would move its epoch on
                 await commit(entity, self.runtime, host)
             return AGAIN
         await commit_under_way(entity)

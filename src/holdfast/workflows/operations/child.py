@@ -138,11 +138,12 @@ class CallChild(Struct, frozen=True):
 
     async def _reopened(self, head: Item, live: Live) -> Item | None:
         """The child that we cancelled ourselves, when we failed, going on now that we were retried; ``None``: look
-        again. One that has undone its work, or cannot be retried for good, is answered as it is.
+        again. One that has undone its work, or cannot be retried for good, is answered as it is. A later owner of ours
+        may have cancelled it for good: only the present one retries it.
         """
         host = live.host
         try:
-            await Retrier(host.home, host, live.registry, host.clock).retry(head.partition)
+            await Retrier(host.home, host, live.registry, host.clock, (live.guard(),)).retry(head.partition)
         except (Undone, MayHaveHappened):
             return head
         except (InvalidState, NotFound):  # another process was faster
