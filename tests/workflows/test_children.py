@@ -349,7 +349,7 @@ async def test_a_crash_of_the_parent_starts_no_child_twice(world, ran, eventuall
     assert ran == {0: 1, 1: 1, 2: 1}
 
 
-async def test_only_the_present_owner_of_a_parent_retries_a_child_that_it_had_cancelled(app, child, monkeypatch, eventually):
+async def test_only_the_present_owner_of_a_parent_retries_its_cancelled_child(app, child, monkeypatch, eventually):
     """The start was under way for so long that another process took the parent over, and gave up on the child."""
     starts = []
 
