@@ -7,7 +7,7 @@ import os
 import pytest
 from tests.strangers import STRANGER, given_away, sticky_folder
 
-from holdfast.ownership import complaint_of, complaint_of_links
+from holdfast.file_owner import complaint_of, complaint_of_links
 
 
 def test_ones_own_file_and_one_that_is_not_there_are_fine(tmp_path):

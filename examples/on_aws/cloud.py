@@ -122,7 +122,7 @@ class Cloud:
     async def left(self) -> dict[str, int]:
         """How many messages are in each queue, waiting or being handled; those of dead letters are to be empty.
 
-        Rings for a later time do not count: they are for timers of what has ended long before.
+        WakeListeners for a later time do not count: they are for timers of what has ended long before.
         """
         urls = {**self._queues, **{f"{name}, dead": url for name, url in self._dead.items()}}
         return {name: await asyncio.to_thread(self._count, url) for name, url in urls.items()}

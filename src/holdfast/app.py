@@ -22,12 +22,12 @@ from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, seal
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.http import serving
-from holdfast.kernel.attendance import Attendance
 from holdfast.kernel.host import Limits
-from holdfast.kernel.later import Later
 from holdfast.kernel.model import Model
+from holdfast.kernel.presence import Presence
 from holdfast.kernel.runtime import Hosting, Kept, Runtime
-from holdfast.kernel.watch import Rings
+from holdfast.kernel.wakeups import Wakeups
+from holdfast.kernel.watch import WakeListeners
 from holdfast.messaging import declarations as messages
 from holdfast.messaging.declarations import arm_schedules, begin_messaging
 from holdfast.messaging.publishing import Outbox
@@ -268,8 +268,8 @@ class App:
             shared=shared,
             loop=loop,
             sender=Sender(self._clock),
-            attendance=Attendance(home),
-            rings=Rings(),
+            presence=Presence(home),
+            wake_listeners=WakeListeners(),
             hosting=Hosting(),
             kept=Kept(),
         )
@@ -302,7 +302,7 @@ class App:
     def _heard(self, partition: str | None) -> None:
         if self._runtime is None:
             return
-        self._runtime.rings.heard(partition)
+        self._runtime.wake_listeners.heard(partition)
         if self._worker is not None:
             self._worker.sweeper.heard(partition)
 
@@ -326,7 +326,7 @@ class App:
                     await worker.stop(grace_seconds)
 
     @asynccontextmanager
-    async def employ(self, limits: Limits, later: Callable[[Home], Later] | None = None) -> AsyncGenerator[Worker]:
+    async def employ(self, limits: Limits, later: Callable[[Home], Wakeups] | None = None) -> AsyncGenerator[Worker]:
         """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
         async with self:
             if self._worker is not None:

@@ -14,7 +14,7 @@ from holdfast.errors import InvalidInput, StoreError
 from holdfast.kernel.runtime import Connect, Runtime
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.record import ENDED, OPEN, check_text
-from holdfast.workflows.retry import RETRYABLE
+from holdfast.workflows.retry_execution import RETRYABLE
 from holdfast.workflows.status import Status
 
 PAGE: Final = 100

@@ -12,7 +12,7 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.coordination.inbox import USED
 from holdfast.errors import InvalidInput, InvalidToken, Refused, StepFailed, StoreUnavailable
 from holdfast.failure import describe
-from holdfast.kernel.host import nudge
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_fresh
 from holdfast.workflows.messages import send, was_answered
 from holdfast.workflows.operations.callback import TokenScope, invalid_token, token_scope, verify_token
@@ -189,16 +189,16 @@ class CallbackHandle:
         answer = CallbackAnswer(
             run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
         )
-        message, mark, ring = answer_writes(scope.partition, answer, runtime.clock.now_ms())
+        message, mark, due = answer_writes(scope.partition, answer, runtime.clock.now_ms())
         try:
             if not _takes_answers(head, scope):
                 raise invalid_token()
-            await write_fresh(runtime.home.store, message, mark, ring, ours=lambda there: _is_ours(there, message))
+            await write_fresh(runtime.home.store, message, mark, due, ours=lambda there: _is_ours(there, message))
         except (Refused, InvalidToken):
             if not await was_answered(runtime.home.store, scope, answer):
                 raise invalid_token() from None
             return
-        nudge(head.partition, runtime.home, runtime.host)
+        wake(head.partition, runtime.home, runtime.host)
 
     async def _verified(self, runtime: Runtime) -> tuple[TokenScope, Item]:
         seen, self._seen = self._seen, None

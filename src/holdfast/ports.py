@@ -61,11 +61,11 @@ class Store(Protocol):
         ...
 
 
-class Ring(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag="ring"):
+class WakeUp(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag="ring"):
     """A wake-up as a message, for homes where it is one: check this entity, not before ``due_at`` (milliseconds).
 
     >>> import msgspec
-    >>> msgspec.json.encode(Ring("wf#checkout#order-17"))
+    >>> msgspec.json.encode(WakeUp("wf#checkout#order-17"))
     b'{"holdfast":"ring","partition":"wf#checkout#order-17"}'
     """
 
@@ -212,14 +212,14 @@ class Seen(Struct, frozen=True):
     may_fill: bool
 
 
-class Summons(Protocol):
+class Invoker(Protocol):
     """An optional port of homes without a resident worker, where each wake-up is a billed message (G14).
 
     If it is present, the doorbell is used only for work that no process here does. A caller that only waits for news
     polls.
     """
 
-    def ring_at(self, partition: str, due_at: int) -> None:
+    def wake_at(self, partition: str, due_at: int) -> None:
         """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too."""
         ...
 
@@ -252,7 +252,7 @@ class Versions(Protocol):
         """The name of the version that this process runs; empty if its code was not published."""
         ...
 
-    async def call(self, version: str, ring: Ring) -> str | None:
+    async def call(self, version: str, wake_up: WakeUp) -> str | None:
         """Have that version check an entity: ``None`` once it will be invoked, perhaps twice; else why it cannot be.
 
         Raises ``StoreUnavailable`` if it may not have been invoked, and another attempt may succeed.
@@ -388,7 +388,7 @@ class Home(Struct, frozen=True):
     packs: bool = False
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
-    summons: Summons | None = None
+    invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None
     writes_are_paid: bool = False

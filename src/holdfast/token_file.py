@@ -13,8 +13,8 @@ from typing import Final
 
 from holdfast import ids
 from holdfast.errors import ConfigurationError
+from holdfast.file_owner import complaint_of
 from holdfast.files import give_name, new_file, open_file
-from holdfast.ownership import complaint_of
 
 HEADER: Final = "Authorization: Bearer "
 LONGEST_BYTES: Final = 1024

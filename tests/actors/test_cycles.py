@@ -30,13 +30,13 @@ def declare(app, gate=None):
             if path:
                 await hf.send(Node.at(path[0]).post, path[1:])
 
-        async def look_at(self, other: str) -> int:
+        async def check_at(self, other: str) -> int:
             self.visits += 1
             return await Node.at(other).look()
 
         async def look_back(self, other: str) -> int:
             self.visits += 1
-            return await Node.at(other).look_at(self.key)
+            return await Node.at(other).check_at(self.key)
 
         @hf.read
         async def look(self) -> int:

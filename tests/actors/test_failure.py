@@ -8,7 +8,7 @@ from msgspec import Raw
 import holdfast as hf
 from holdfast.actors.kind import Policy
 from holdfast.actors.mailbox.queue import Delivery
-from holdfast.actors.record import Call, Trouble
+from holdfast.actors.record import Call, FailureRecord
 from holdfast.actors.turn.failure import (
     DEATHS_PER_ATTEMPT,
     Halt,
@@ -33,7 +33,7 @@ def message(*, prepared: bool = False) -> Delivery:
     return Delivery(call(), sort="i#1", prepared=prepared)
 
 
-def verdict(before: Trouble, poison: str = "park", *, prepared: bool = False):
+def verdict(before: FailureRecord, poison: str = "park", *, prepared: bool = False):
     policy = Policy(retry=THREE_TIMES, poison=poison)
     return after_failure(WRONG, CALLED, message(prepared=prepared), before, policy, NOW)
 
@@ -41,17 +41,17 @@ def verdict(before: Trouble, poison: str = "park", *, prepared: bool = False):
 @pytest.mark.parametrize("sort", [None, "i#1"])
 def test_a_caller_is_told_and_the_replies_it_has_caused_may_expire(sort):
     delivery = Delivery(call(replies=True), sort=sort)
-    assert after_failure(WRONG, CALLED, delivery, Trouble(), Policy(), NOW) == TellCaller(WRONG, CALLED)
+    assert after_failure(WRONG, CALLED, delivery, FailureRecord(), Policy(), NOW) == TellCaller(WRONG, CALLED)
 
 
 def test_a_caller_that_may_ask_again_finds_the_replies_it_has_caused():
     delivery = Delivery(call(replies=True, kept=True), sort="i#1")
-    assert after_failure(WRONG, CALLED, delivery, Trouble(), Policy(), NOW) == TellCaller(WRONG, ())
+    assert after_failure(WRONG, CALLED, delivery, FailureRecord(), Policy(), NOW) == TellCaller(WRONG, ())
 
 
 @pytest.mark.parametrize(("failed", "delay_ms"), [(0, 1_000), (1, 2_000)])
 def test_a_message_is_tried_again_later_each_time(failed, delay_ms):
-    again = verdict(Trouble(failed=failed))
+    again = verdict(FailureRecord(failed=failed))
     assert isinstance(again, TryAgain)
     assert (again.trouble.failed, again.trouble.again_at) == (failed + 1, NOW + delay_ms)
     assert again.trouble.called == CALLED
@@ -59,36 +59,36 @@ def test_a_message_is_tried_again_later_each_time(failed, delay_ms):
 
 def test_what_earlier_attempts_have_called_stays_known():
     earlier = ("actor#Stock#0", "r#0")
-    assert verdict(Trouble(failed=1, called=(earlier, *CALLED))).trouble.called == (earlier, *CALLED)
+    assert verdict(FailureRecord(failed=1, called=(earlier, *CALLED))).trouble.called == (earlier, *CALLED)
 
 
 @pytest.mark.parametrize(("poison", "given_up"), [("park", Park), ("halt", Halt)])
 def test_after_its_last_attempt_a_message_is_parked_or_stopped_at(poison, given_up):
-    found = verdict(Trouble(failed=2), poison)
+    found = verdict(FailureRecord(failed=2), poison)
     assert isinstance(found, given_up)
     assert (found.trouble.failed, found.trouble.error.message) == (3, "no such item")
 
 
 def test_an_attempt_that_failed_has_not_killed_its_process():
-    assert verdict(Trouble(started=1), prepared=True).trouble.started == 0
-    assert verdict(Trouble(started=1)).trouble.started == 1
+    assert verdict(FailureRecord(started=1), prepared=True).trouble.started == 0
+    assert verdict(FailureRecord(started=1)).trouble.started == 1
 
 
 @pytest.mark.parametrize("started", [0, 1, 3 * DEATHS_PER_ATTEMPT - 1])
 def test_a_few_deaths_do_not_make_a_message_poison(started):
-    assert after_deaths(message(), Trouble(started=started), Policy(retry=THREE_TIMES)) is None
+    assert after_deaths(message(), FailureRecord(started=started), Policy(retry=THREE_TIMES)) is None
 
 
 @pytest.mark.parametrize(("poison", "given_up"), [("park", Park), ("halt", Halt)])
 def test_a_message_that_has_killed_its_process_too_often_is_poison(poison, given_up):
-    trouble = Trouble(started=3 * DEATHS_PER_ATTEMPT)
+    trouble = FailureRecord(started=3 * DEATHS_PER_ATTEMPT)
     found = after_deaths(message(), trouble, Policy(retry=THREE_TIMES, poison=poison))
     assert isinstance(found, given_up)
     assert "its process died 12 times" in found.trouble.error.message
 
 
 def test_a_caller_hears_of_the_deaths():
-    trouble = Trouble(started=3 * DEATHS_PER_ATTEMPT)
+    trouble = FailureRecord(started=3 * DEATHS_PER_ATTEMPT)
     found = after_deaths(Delivery(call(replies=True), sort="i#1"), trouble, Policy(retry=THREE_TIMES))
     assert isinstance(found, TellCaller)
     assert "its process died" in str(found.error)

@@ -76,7 +76,7 @@ async def test_a_message_that_comes_while_a_claim_finds_nothing_is_looked_at(pla
     cart = declare(app, seen)
     async with app.worker():
         store().on_claim = lambda: hf.send(cart.at("u1").add, "lamp")
-        app.runtime().host.look(CART)  # somebody rang for one that was not there, or is gone
+        app.runtime().host.check(CART)  # somebody rang for one that was not there, or is gone
         await asyncio.sleep(5)
         assert seen == ["lamp"]
 
@@ -130,7 +130,7 @@ async def test_a_call_that_comes_with_a_ring_for_nothing_while_an_owner_lets_go_
     cart = declare(app, seen)
 
     async def ring_and_call():
-        app.runtime().host.look(CART)
+        app.runtime().host.check(CART)
         calls.append(asyncio.create_task(cart.at("u1").add("rug")))
         await asyncio.sleep(0)
 

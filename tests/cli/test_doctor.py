@@ -13,7 +13,7 @@ from holdfast.backends.sqlite.checkup import Checkup
 from holdfast.cli.checks import OVERDUE_MS, _check_permissions, _check_space, _named, check_file, check_work
 from holdfast.clock import SystemClock
 from holdfast.items import Item, Put, Update
-from holdfast.kernel.tally import PARKED_DUE_AT
+from holdfast.kernel.backlog_count import PARKED_DUE_AT
 from holdfast.workflows.record import decode_record, encode_record, partition_of
 
 

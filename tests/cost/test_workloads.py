@@ -109,7 +109,7 @@ def test_what_is_remembered_of_messages_is_bounded_and_no_message_is_applied_twi
             ring = Update(partition=first.partition, due_at=0, add_revision=1)
             await app.runtime().home.store.write(again, ring)
             assert app.runtime().host is not None
-            app.runtime().host.look(first.partition)
+            app.runtime().host.check(first.partition)
             await asyncio.sleep(60)
             status = await app.actor("Log", "one").status()
             return status.state["lines"], len(replies), await app.actor("Log", "one").request_status(first.id)

@@ -16,7 +16,7 @@ from tests.scenarios import scenario
 from holdfast.actors.record import REPLY_PREFIX
 from holdfast.actors.turn import commit, reply
 from holdfast.actors.turn.aftermath import Finished, Version
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place
 from holdfast.testing import crash_at_every_write, pause_at_every_write
@@ -53,7 +53,7 @@ def reply_before_its_commit() -> Generator[None]:
 def timers_apart() -> Generator[None]:
     """That a timer has fired is written after what it has done."""
 
-    async def apart(batch: Sequence[Finished], after: Version, actor: Resident, *others: Any) -> None:
+    async def apart(batch: Sequence[Finished], after: Version, actor: ActorEntity, *others: Any) -> None:
         before = actor.committed
         assert before is not None
         if after.record.timers != before.record.timers:

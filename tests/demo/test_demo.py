@@ -22,7 +22,7 @@ import holdfast as hf
 from holdfast.cli import main
 from holdfast.cli.demo import Told, _as_lines, _rescued
 from holdfast.cli.invocation import own_command
-from holdfast.cli.show import look_at
+from holdfast.cli.show import inspect_execution
 from holdfast.demo import generate, payments, shop
 from holdfast.demo.audit import audit, home_url
 from holdfast.demo.loopback import HttpRefused, post
@@ -235,7 +235,7 @@ def test_people_are_told_what_is_off(books):
 async def look(books) -> Told:
     found = await audit(books)
     async with hf.App("look", home=home_url(books)) as app:
-        shown = await look_at(app, "checkout", "order-0001")
+        shown = await inspect_execution(app, "checkout", "order-0001")
     kills = [Kill(1, ["order-0001"], 2), Kill(3, ["order-0002", "order-0003"], 4)]
     return Told(audit=found, run=Run(kills=kills, elapsed_seconds=12.3), shown=shown)
 

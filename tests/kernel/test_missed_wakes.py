@@ -18,7 +18,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import HEAD, Item, Put, Update
-from holdfast.kernel.later import Calls
+from holdfast.kernel.wakeups import Invocations
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 
@@ -84,7 +84,7 @@ class Setting:
         self.store = Gaps(home.store)
         return replace(home, store=self.store)
 
-    def ring_at(self, partition, due_at):
+    def wake_at(self, partition, due_at):
         self.rung.append(partition)
 
     @property
@@ -96,7 +96,7 @@ class Setting:
         return self.data.find(self.partition, HEAD)
 
     async def wake(self):
-        self.host.look(self.partition)
+        self.host.check(self.partition)
 
     async def until(self, is_so: Callable[[], bool]):
         async with asyncio.timeout(60):
@@ -236,7 +236,7 @@ def test_a_wake_up_while_a_process_that_stops_releases_an_entity(of_model):
         async with open_setting(of_model, linger_seconds=1000.0) as setting:
             await setting.until(lambda: setting.head.owner is not None)
             await asyncio.sleep(1)
-            setting.host.later = Calls(setting)
+            setting.host.wakeups = Invocations(setting)
             setting.store.once(setting.releases, setting.wake)
         assert setting.store.is_over
         assert setting.rung == [setting.partition]

@@ -44,7 +44,7 @@ def test_a_workflow_that_is_resumed_while_its_claim_is_refused_goes_on(slow_refu
             handle = await job.start(id="j")
             await handle.pause()
             async with app.worker():
-                app.runtime().host.look("wf#job#j")
+                app.runtime().host.check("wf#job#j")
                 while not refused:
                     await asyncio.sleep(0.01)
                 await handle.resume()

@@ -16,7 +16,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Delete, Put, Update
 from holdfast.items import place as place_of
 from holdfast.messaging.outbox import ENTRY_PREFIX
-from holdfast.messaging.relaying import Relay
+from holdfast.messaging.queue_turns import Relay
 
 OUTBOX = "out#shop"
 

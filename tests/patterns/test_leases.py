@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import holdfast as hf
-from holdfast.patterns.contest import SKEW_MARGIN_MS
+from holdfast.patterns.acquiring import SKEW_MARGIN_MS
 from holdfast.testing import FaultsAt, ProcessDied
 from holdfast.testing.faults import CrashAfter, CrashBefore, Delay, FailBefore, LoseAnswer, PauseAfter, PauseBefore
 

@@ -11,9 +11,9 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import StoreUnusable
 from holdfast.items import Put
 from holdfast.ports import Home
+from holdfast.replay.entity import JournaledEntity
 from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import SEGMENT_PREFIX
-from holdfast.replay.journaled import Journaled
 
 
 class FailingFlush:
@@ -92,7 +92,7 @@ async def test_after_a_failed_flush_nothing_follows():
 
 
 async def test_a_flush_of_an_entity_that_is_forgotten_is_given_up():
-    entity = Journaled("p", mock.Mock())
+    entity = JournaledEntity("p", mock.Mock())
     flushing = entity.flushing = asyncio.create_task(asyncio.Event().wait())
     entity.forget()
     await asyncio.wait((flushing,))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.actors.calling import by_mail
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.kernel.attendance import Attendance
+from holdfast.kernel.presence import Presence
 from holdfast.workflows import awaiting
 
 NOBODY = r"nobody works on it: this process runs no worker.*Start one: `holdfast run"
@@ -87,11 +87,11 @@ async def test_a_worker_without_the_code_is_none(home, caplog) -> None:
     bare = hf.App("other", home=home)
     async with bare.worker():
         host, opened = bare.runtime().host, bare.runtime().home
-        assert "has no code for it" in Attendance(opened).missing(handle._partition, host)
+        assert "has no code for it" in Presence(opened).missing(handle._partition, host)
         await asyncio.sleep(0)
 
 
 def test_where_processes_are_not_heard_of_nothing_is_known() -> None:
     home = open_memory_home(data=MemoryData())
-    assert Attendance(home).missing("wf#job#j", None)
-    assert not Attendance(replace(home, hears_peers=False)).missing("wf#job#j", None)
+    assert Presence(home).missing("wf#job#j", None)
+    assert not Presence(replace(home, hears_peers=False)).missing("wf#job#j", None)

@@ -20,7 +20,7 @@ from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
 from holdfast.items import ALWAYS, HEAD, AllOf, Condition, Delete, Item, Put, RevisionIs, Update, Write
-from holdfast.kernel.births import Births
+from holdfast.kernel.creations import Creations
 from holdfast.kernel.sweep import Sweeper
 from holdfast.replay.activation import Activation
 from holdfast.replay.entries import Intended, Received, Tried, decode_entries
@@ -184,7 +184,7 @@ def no_fence() -> AbstractContextManager[object]:
 
 def born_twice() -> AbstractContextManager[object]:
     """A start under way is looked at by others of the same process, who take its lease for abandoned."""
-    return mock.patch.object(Births, "postpones", return_value=False)
+    return mock.patch.object(Creations, "postpones", return_value=False)
 
 
 def blind_sweep() -> AbstractContextManager[object]:

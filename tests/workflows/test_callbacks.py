@@ -597,7 +597,7 @@ async def test_an_answer_to_which_the_store_says_nothing_is_recognised_or_not_de
             async with client:
                 answering = asyncio.create_task(client.callback(tokens[0]).complete("sent"))
                 await eventually(lambda: data.find("wf#ship#s", "@").revision)
-                working.runtime().host.look("wf#ship#s")  # it finds the answer before its sender asks again
+                working.runtime().host.check("wf#ship#s")  # it finds the answer before its sender asks again
                 assert await handle == "sent"
                 with pytest.raises(hf.StoreError, match="did not say whether it took this answer"):
                     await answering

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.items import Update
-from holdfast.workflows.launch import forestall, launch
+from holdfast.workflows.launch import cancel_before_start, launch
 from holdfast.workflows.record import NO_LONGER_AWAITED
 
 
@@ -358,7 +358,7 @@ async def test_only_the_present_owner_of_a_parent_retries_its_cancelled_child(ap
             starts.append(order)
             newer = Update(partition=order.parent.partition, owner="a newer one", lease_until=2**50, add_epoch=1)
             await home.store.write(newer)
-            assert await forestall(home, workflow, order, NO_LONGER_AWAITED, clock)
+            assert await cancel_before_start(home, workflow, order, NO_LONGER_AWAITED, clock)
         return await launch(home, host, workflow, order, clock)
 
     monkeypatch.setattr("holdfast.workflows.operations.child.launch", late)

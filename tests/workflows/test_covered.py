@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdfast.workflows.covered import Covered, Ledger
 from holdfast.workflows.saga import Saga
+from holdfast.workflows.saga_ledger import Covered, Ledger
 
 
 class Watched(asyncio.Future[Any]):

@@ -25,7 +25,7 @@ from holdfast.replay.entries import (
 )
 from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.record import decode_record, partition_of, workflow_of
-from holdfast.workflows.retry import Retrier
+from holdfast.workflows.retry_execution import Retrier
 
 ONCE = hf.Retry(max_attempts=1)
 BOOM = describe(LookupError("boom"))

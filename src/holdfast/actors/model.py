@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.actors import record
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.stages import ActorStages
 from holdfast.kernel.runtime import Runtime
 from holdfast.kernel.turn import run_turn
@@ -29,8 +29,8 @@ class Actors(Struct, frozen=True):
         kind = self.runtime.registry.actors.get(record.actor_of(partition))
         return kind is not None and kind.keys(record.key_of(partition))
 
-    def admit(self, partition: str) -> Resident:
-        return Resident(partition, self, self.runtime.registry.actors[record.actor_of(partition)])
+    def admit(self, partition: str) -> ActorEntity:
+        return ActorEntity(partition, self, self.runtime.registry.actors[record.actor_of(partition)])
 
-    def turn(self, entity: Resident, host: Host) -> Coroutine[Any, Any, None]:
+    def turn(self, entity: ActorEntity, host: Host) -> Coroutine[Any, Any, None]:
         return run_turn(entity, ActorStages(self.runtime), host)

@@ -88,7 +88,7 @@ def timer_of(place: str) -> str | None:
     return place.removeprefix(TIMER_PREFIX) if place.startswith(TIMER_PREFIX) else None
 
 
-class Trouble(Struct, frozen=True, omit_defaults=True):
+class FailureRecord(Struct, frozen=True, omit_defaults=True):
     """How it stands with a message or timer that fails: attempts that ended badly, and attempts that were begun after
     a takeover and have no end that is known. ``called`` are the replies that are kept for it.
     """
@@ -115,7 +115,7 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: Raw
     timers: dict[str, TimerRecord] = {}
     settings: int = 0
-    trouble: dict[str, Trouble] = {}
+    trouble: dict[str, FailureRecord] = {}
     halted_by: str | None = None
     stamp: int = 0
     parked_up_to: str = ""
@@ -189,7 +189,7 @@ class Parked(Struct, frozen=True):
     """A message parked because its attempts failed, and the last error."""
 
     call: Call
-    trouble: Trouble
+    trouble: FailureRecord
     parked_at: int
     sort: str
 

@@ -19,7 +19,7 @@ from holdfast.cli.output import duration
 from holdfast.clock import Clock
 from holdfast.errors import StoreUnusable
 from holdfast.items import Item
-from holdfast.kernel.tally import PARKED_DUE_AT
+from holdfast.kernel.backlog_count import PARKED_DUE_AT
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
     BLOCKED,

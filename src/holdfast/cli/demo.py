@@ -19,7 +19,7 @@ from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.invocation import own_command
 from holdfast.cli.output import as_json, bold, coloured, echo
 from holdfast.cli.session import debug_option, examples, json_option
-from holdfast.cli.show import Shown, as_lines, look_at
+from holdfast.cli.show import Shown, as_lines, inspect_execution
 from holdfast.cli.values import usable
 from holdfast.demo import shop
 from holdfast.demo.audit import REJECTIONS, Audit, audit, home_url
@@ -138,7 +138,7 @@ async def _perform(folder: Path, orders: int, progress: Progress) -> Told:
     ran = await run(folder, orders, progress)
     found = await audit(folder)
     async with App("holdfast", home=home_url(folder)) as app:
-        shown = [await look_at(app, "checkout", order) for kill in ran.kills for order in kill.orders]
+        shown = [await inspect_execution(app, "checkout", order) for kill in ran.kills for order in kill.orders]
     return Told(audit=found, run=ran, shown=max(shown, key=_interest, default=None))
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.errors import ConfigurationError
-from holdfast.ownership import ROOT_USER
+from holdfast.file_owner import ROOT_USER
 
 TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 """Linux has them (proc_pid_net(5)). Other systems do not, so nothing can be checked there."""

@@ -16,11 +16,11 @@ from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, usable
 from holdfast.errors import ConfigurationError
+from holdfast.file_owner import complaint_of, complaint_of_links
 from holdfast.files import open_file
 from holdfast.http.authentication import BearerTokens
 from holdfast.http.connections import MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, ConnectionLimits
 from holdfast.http.network import is_loopback_host
-from holdfast.ownership import complaint_of, complaint_of_links
 from holdfast.texts import told_url
 
 TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"

@@ -70,11 +70,11 @@ def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
 
     Inputs and results are left out unless --payloads asks for them; callback tokens are never shown.
     """
-    shown = session.run(lambda app: look_at(app, workflow, id, payloads=payloads))
+    shown = session.run(lambda app: inspect_execution(app, workflow, id, payloads=payloads))
     session.answer(shown, "\n".join(as_lines(shown)))
 
 
-async def look_at(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
+async def inspect_execution(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
     """Read an execution in order to show it. Raises ``NotFound``."""
     runtime, home = app.runtime(), app.runtime().home
     await head_of(runtime, partition_of(workflow, id))

@@ -84,7 +84,7 @@ def unencodable(value: Any, what: str, error: Exception) -> SerializationError:
     )
 
 
-def misfit(value: Any, hint: str, what: str, complaint: Complaint) -> str:
+def mismatch(value: Any, hint: str, what: str, complaint: Complaint) -> str:
     """The message for a value whose JSON form its own type hint refuses."""
     if (not_finite := _not_finite(value)) is not None:
         return _not_a_json_number(*not_finite, what)

@@ -278,7 +278,7 @@ class Signature:
                 argument, hint = f"argument {parameter.name!r} of {what}", parameter.codec.name
                 inner = faults.Complaint(complaint.text, inside)
                 if values is not None:
-                    return InvalidInput(faults.misfit(values[index], hint, argument, inner))
+                    return InvalidInput(faults.mismatch(values[index], hint, argument, inner))
                 at = f" at {inside}" if inside else ""
                 return InvalidInput(f"{argument} does not fit its type {hint}{at}: {complaint.text}")
         return InvalidInput(f"the input of {what} is wrong: {complaint.text}; {takes(self.parameters)}")

@@ -132,7 +132,7 @@ class Codec(Generic[T]):
             complete(value)
             return self.copy(value, what, limit_bytes)
         except Exception as error:
-            raise SerializationError(faults.misfit(value, self.name, what, faults.complaint_of(error))) from error
+            raise SerializationError(faults.mismatch(value, self.name, what, faults.complaint_of(error))) from error
         if found is not None:
             raise faults.not_exact(found, value, self.name, what)
         if self.floats or self.sets:

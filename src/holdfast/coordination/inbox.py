@@ -14,7 +14,7 @@ USED: Final = "used"
 MARKED: Final = "marked"
 """The status of a message that left a mark outside of the inbox, by which a repeat of it is refused."""
 
-UNRUNG: Final = 0
+NEVER_WOKEN: Final = 0
 """The revision of a head that never got a wake-up. Every message sends one in its own write, so there is no message."""
 
 STAMPS_PER_MS: Final = 1_000

@@ -64,7 +64,7 @@ class Options(Struct, frozen=True, kw_only=True):
     limits: HttpLimits = HttpLimits()
 
 
-class Patience:
+class ClientWait:
     """How long anybody waits for the response: until the client leaves, or the server wants to stop."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class Call:
         request: Request,
         names: Mapping[str, str],
         limits: HttpLimits,
-        patience: Patience,
+        patience: ClientWait,
         caller: Caller | None = None,
     ) -> None:
         self.app = app

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
-from holdfast.http.api import Options, Patience, Served
+from holdfast.http.api import ClientWait, Options, Served
 from holdfast.http.bodies import ArrivingBody
 from holdfast.http.exchange import Receive, Scope, Send, send_response
 from holdfast.http.local import LocalCallers
@@ -45,7 +45,7 @@ class AsgiApi:
         self._app = app
         self._options = options
         self._works = works
-        self._serving: set[Patience] = set()
+        self._serving: set[ClientWait] = set()
         self._room = Room(options.limits.bodies_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +67,7 @@ class AsgiApi:
             patience.server_stops()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        patience = Patience()
+        patience = ClientWait()
         body = ArrivingBody(scope, receive, self._options.limits, self._room, patience)
         self._serving.add(patience)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from holdfast.http.api import ClientGone, HttpLimits, Patience
+from holdfast.http.api import ClientGone, ClientWait, HttpLimits
 from holdfast.http.exchange import Receive, Scope, read_whole
 from holdfast.http.respond import check_body_size
 from holdfast.http.room import Room, Share
@@ -17,7 +17,7 @@ CODING: Final = b"transfer-encoding"
 class ArrivingBody:
     """The body of one request. Once it is there, what arrives next says that the client has left."""
 
-    def __init__(self, scope: Scope, receive: Receive, limits: HttpLimits, room: Room, patience: Patience) -> None:
+    def __init__(self, scope: Scope, receive: Receive, limits: HttpLimits, room: Room, patience: ClientWait) -> None:
         self._receive = receive
         self._limits = limits
         self._share = Share(room)
@@ -56,7 +56,7 @@ class ArrivingBody:
         self._share.grow_to(size_bytes)
 
 
-async def _watch(receive: Receive, patience: Patience) -> None:
+async def _watch(receive: Receive, patience: ClientWait) -> None:
     """Find out that the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

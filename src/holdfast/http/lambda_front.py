@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
-from holdfast.http.api import HttpLimits, Options, Patience, Served
+from holdfast.http.api import ClientWait, HttpLimits, Options, Served
 from holdfast.http.lambda_events import Shape, body_of, shape_of, to_request, to_response
 from holdfast.http.messages import Request
 from holdfast.http.problems import Problem
@@ -50,7 +50,7 @@ class Asked:
         self._shape = shape
         self._options = options
         self._read_body = read_body
-        self._patience = Patience()
+        self._patience = ClientWait()
         self.waits = _waits(request, options.limits)
 
     async def answer(self) -> dict[str, Any]:

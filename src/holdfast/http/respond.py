@@ -13,7 +13,7 @@ from holdfast.codec.jsontext import holds_more_values
 from holdfast.containment import contained
 from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
-from holdfast.http.api import Call, ClientGone, HttpLimits, Options, Patience, Served
+from holdfast.http.api import Call, ClientGone, ClientWait, HttpLimits, Options, Served
 from holdfast.http.authentication import Caller, caller_of, check_right
 from holdfast.http.exchange import announced_bytes
 from holdfast.http.local import LocalCallers
@@ -34,7 +34,7 @@ async def respond(
     request: Request,
     options: Options | None = None,
     *,
-    patience: Patience | None = None,
+    patience: ClientWait | None = None,
     read_body: Callable[[], Awaitable[bytes]] | None = None,
 ) -> Response:
     """The response to a request. Never raises an error.
@@ -62,7 +62,7 @@ async def respond(
             caller = known.name
             check_right(known, right)
             check_tenant(known, found.names)
-        call = Call(app, head, found.names, chosen.limits, patience or Patience(), known)
+        call = Call(app, head, found.names, chosen.limits, patience or ClientWait(), known)
         if route.verify is not None:
             await route.verify(call)
         if route.reads_body:

@@ -99,7 +99,7 @@ class Entity:
 
     # ── Waking its turn ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def look(self) -> None:
+    def notify(self) -> None:
         """The inbox or the head may hold something new."""
         self.missed = self.unread = True
         self.wake()

@@ -15,12 +15,13 @@ from holdfast.clock import Clock
 from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
-from holdfast.kernel.births import Births
+from holdfast.kernel.crash_queue import CrashQueue
+from holdfast.kernel.creations import Creations
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.later import Alarms, Later
-from holdfast.kernel.line import Line
 from holdfast.kernel.model import Conclusion, LeftBehind, Model
 from holdfast.kernel.stages import Ended, Left, Rest
+from holdfast.kernel.wake import notify, wake
+from holdfast.kernel.wakeups import LocalAlarms, Wakeups
 from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
@@ -74,7 +75,7 @@ class Host:
         clock: Clock,
         telemetry: Telemetry,
         limits: Limits,
-        later: Later | None = None,
+        wakeups: Wakeups | None = None,
     ) -> None:
         self.home = home
         self.models = models
@@ -83,25 +84,25 @@ class Host:
         self.limits = limits
         self.draining = False
         self.watchers = Watchers()
-        self.births = Births()
-        self.line = Line()
+        self.creations = Creations()
+        self.crash_queue = CrashQueue()
         self.entities: dict[str, Entity] = {}
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
-        self.later = later or Alarms(limits.sweep_seconds)
+        self.wakeups = wakeups or LocalAlarms(limits.sweep_seconds)
         self._turns: set[asyncio.Task[None]] = set()
         self._posts: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Task[None]] = set()
 
     # ── Hints in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def look(self, partition: str) -> bool:
+    def check(self, partition: str) -> bool:
         """Something may have happened to this entity. Answers whether it is looked at here, now or soon."""
-        self.later.cancel(partition)
+        self.wakeups.cancel(partition)
         entity = self.entities.get(partition)
         if entity is not None and entity.turn is not None:
-            entity.look()
-        elif self.births.postpones(partition):
+            entity.notify()
+        elif self.creations.postpones(partition):
             return True
         elif self.draining or (model := self.model_of(partition)) is None:
             return False
@@ -111,7 +112,7 @@ class Host:
             self.begin_turn(entity or self._admit(partition, model))
         return True
 
-    def summon(self, partition: str) -> Entity | None:
+    def open_entity(self, partition: str) -> Entity | None:
         """The entity, for somebody who has something for it, and its turn begun; ``None`` if it has no place here."""
         entity = self.entities.get(partition)
         if self.draining:
@@ -128,11 +129,11 @@ class Host:
     def tell(self, partitions: Sequence[str]) -> None:
         """Something was written for these entities: whoever works on them looks at them."""
         for partition in partitions:
-            nudge(partition, self.home, self)
+            wake(partition, self.home, self)
 
-    def look_at(self, partition: str, due_at: int) -> None:
+    def check_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
-        self.later.look_at(self, partition, due_at)
+        self.wakeups.check_at(self, partition, due_at)
 
     def adopt(self, head: Item) -> None:
         """Work on a head that was created with our lease already in it."""
@@ -205,17 +206,17 @@ class Host:
     def _turn_ended(self, entity: Entity, turn: asyncio.Task[None]) -> None:
         self._turns.discard(turn)
         entity.turn = None
-        self.line.leave(entity.partition)
+        self.crash_queue.leave(entity.partition)
         in_memory = self.entities.get(entity.partition) is entity
         if not entity.held and (entity.missed or (in_memory and entity.has_news)):
             entity.missed = entity.unread = False
             self._check_again(entity.partition)
         if self._waiting and len(self._turns) < self.limits.running:
-            self.look(self._waiting.popitem(last=False)[0])
+            self.check(self._waiting.popitem(last=False)[0])
 
     def _check_again(self, partition: str) -> None:
-        if not self.look(partition):  # we are about to stop, and the one that woke us may have called no other process
-            self.look_at(partition, self.clock.now_ms())
+        if not self.check(partition):  # we are about to stop, and the one that woke us may have called no other process
+            self.check_at(partition, self.clock.now_ms())
 
     # ── How a turn ends ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -225,7 +226,7 @@ class Host:
         self._suspended[entity.partition] = None
         self.watchers.tell(entity.partition, None)
         if due_at is not None:
-            self.look_at(entity.partition, due_at)
+            self.check_at(entity.partition, due_at)
         while len(self._suspended) > self.limits.resident:
             oldest, _ = self._suspended.popitem(last=False)
             self.telemetry.emit("evicted", partition=oldest)
@@ -236,10 +237,10 @@ class Host:
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
         self._drop(entity)
-        announce(entity.partition, self.home)
+        notify(entity.partition, self.home)
         for partition, writes in conclusion.posts:
             if conclusion.expires_at is not None:  # it was told with the end
-                nudge(partition, self.home, self)
+                wake(partition, self.home, self)
             elif not holds(self, partition):  # a copy in memory may be stale: another worker may hold it now
                 self._post(partition, writes)
         if conclusion.due_at is not None:
@@ -252,7 +253,7 @@ class Host:
         async def post() -> None:
             with contextlib.suppress(StoreError):  # only a hint: the receiver also looks by himself
                 await self.home.store.write(*writes)
-                nudge(partition, self.home, self)
+                wake(partition, self.home, self)
 
         task = asyncio.get_running_loop().create_task(post())
         self._posts.add(task)
@@ -279,15 +280,15 @@ class Host:
         entity.missed = False  # no earlier than the next try
         if not self.draining:
             soon = self.clock.now_ms() + int(self.limits.retry_turn_seconds * 1000)
-            self.later.failed(self, entity.partition, soon if again_at is None else again_at)
+            self.wakeups.failed(self, entity.partition, soon if again_at is None else again_at)
 
     # ── Shutdown ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def drain(self, grace_seconds: float) -> None:
         """Start no more effects, let running ones finish within the grace period, and hand everything over."""
         self.draining = True
-        self.line.close()
-        self.later.cancel_all()
+        self.crash_queue.close()
+        self.wakeups.cancel_all()
         turns = self._wake_all()
         if turns:
             await asyncio.wait(turns, timeout=grace_seconds)
@@ -309,54 +310,27 @@ class Host:
         """Stop at once. Leases stay behind; whoever comes next takes over."""
         self.draining = True
         for partition in self._waiting:
-            self.later.failed(self, partition, 0)
+            self.wakeups.failed(self, partition, 0)
         self._waiting.clear()
         for entity in list(self.entities.values()):
             if entity.turn is not None:
-                self.later.failed(self, entity.partition, 0)
+                self.wakeups.failed(self, entity.partition, 0)
             self.forget(entity)
             entity.missed = False
         self.watchers.tell_all()  # of entities that were to go on here, and are not in memory, too
-        self.later.cancel_all()
+        self.wakeups.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is worked on here, and nothing waits for its turn."""
-        return not (self._turns or self._waiting or self._posts or self.later.waiting)
+        return not (self._turns or self._waiting or self._posts or self.wakeups.waiting)
 
     @property
     def under_way(self) -> Sequence[asyncio.Task[None]]:
         """The turns that are being taken, and the messages on their way to others."""
         return [*self._turns, *self._posts]
-
-
-def nudge(partition: str, home: Home, host: Host | None) -> None:
-    """Something was written for an entity: whoever works on it, here or elsewhere, looks at it.
-
-    Where rings are paid for, nobody else is called for what is looked at here. If somebody else holds it, he finds
-    the revision of the head moved on before he lets go of it.
-    """
-    if home.summons is None:
-        home.doorbell.ring(partition)
-        if host is not None:
-            host.look(partition)
-    elif host is None or not host.look(partition):
-        home.doorbell.ring(partition)
-
-
-def call_then(partition: str, due_at: int, home: Home, host: Host | None) -> None:
-    """There will be something to do for an entity at a time (milliseconds): a worker looks at it then.
-
-    A worker's sweep sees ahead. It may miss only what comes soon, which it is rung for.
-    """
-    if host is not None:
-        host.look_at(partition, due_at)
-    elif home.summons is not None:
-        home.summons.ring_at(partition, due_at)
-    else:
-        home.doorbell.ring(partition)
 
 
 async def quiet(host: Host) -> None:
@@ -381,11 +355,3 @@ def holds(host: Host, partition: str) -> bool:
     """Whether this process owns the entity's lease now."""
     entity = host.entities.get(partition)
     return entity is not None and entity.held
-
-
-def announce(partition: str, home: Home) -> None:
-    """There is news of an entity for those who wait for it, and nothing to do. Where rings are paid for, they look by
-    themselves.
-    """
-    if home.summons is None:
-        home.doorbell.ring(partition)

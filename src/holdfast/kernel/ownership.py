@@ -52,7 +52,7 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
         case Claimed(_, takeover, _):
             host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
         case Held(_, until):
-            host.later.held(host, entity.partition, until)
+            host.wakeups.held(host, entity.partition, until)
         case _:
             pass
     return outcome
@@ -158,7 +158,7 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
         try:
             if await _released(entity, update, *one_per_place((*others, *told)), host=host):
                 return True
-            entity.look()
+            entity.notify()
             return False
         except _Unheard as unheard:
             posts = [post for post in posts if post[0] != unheard.partition]

@@ -11,9 +11,9 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.coordination.inbox import Sender
-    from holdfast.kernel.attendance import Attendance
     from holdfast.kernel.host import Host, Limits
-    from holdfast.kernel.watch import Rings
+    from holdfast.kernel.presence import Presence
+    from holdfast.kernel.watch import WakeListeners
     from holdfast.ports import Home, Shared
     from holdfast.registrations import Registrations
     from holdfast.telemetry import Telemetry
@@ -105,8 +105,8 @@ class Runtime(Struct, frozen=True, eq=False, kw_only=True):
     shared: Shared
     loop: asyncio.AbstractEventLoop
     sender: Sender
-    attendance: Attendance
-    rings: Rings
+    presence: Presence
+    wake_listeners: WakeListeners
     hosting: Hosting
     kept: Kept
 

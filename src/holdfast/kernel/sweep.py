@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError, StoreUnusable
 from holdfast.items import Item
+from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
-from holdfast.kernel.tally import Tally, due_at, is_parked
 
 PURGE_BATCH: Final = 500
 
@@ -69,9 +69,9 @@ class Sweeper:
             self._sweeps.add(sweep)
             sweep.add_done_callback(self._sweeps.discard)
         elif _in_memory(self._host, partition):
-            self._host.look(partition)
+            self._host.check(partition)
         elif self._host.model_of(partition) is not None:
-            self._host.look_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+            self._host.check_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
 
     def _courtesy_ms(self, partition: str) -> int:
         """Workers that hear the same ring come one after another, so that the first is not disturbed by the rest."""
@@ -101,7 +101,7 @@ class Sweeper:
         now = self._host.clock.now_ms()
         before = now + horizon_ms
         until = max(before, now + BLOCKED_RECHECK_MS) if tell else before
-        tally = Tally(now)
+        tally = BacklogCount(now)
         after: str | None = None
         living: dict[str, bool] = {}
         while True:
@@ -120,7 +120,7 @@ class Sweeper:
                 if due_at(head) > before or is_parked(head, model):
                     continue
                 if model is not None and just_started and head.status == model.blocked:
-                    self._host.look(head.partition)
+                    self._host.check(head.partition)
                 elif model is not None:
                     self._consider(head, living)
             if (after := page.cursor) is None:
@@ -136,14 +136,14 @@ class Sweeper:
         if holds(host, head.partition):
             return
         if head.owner is None:
-            host.look_at(head.partition, (head.due_at or 0) + (0 if _in_memory(host, head.partition) else 1))
+            host.check_at(head.partition, (head.due_at or 0) + (0 if _in_memory(host, head.partition) else 1))
             return
         if head.owner not in living:
             living[head.owner] = host.home.doorbell.alive(head.owner)
         if head.owner == host.home.owner or not living[head.owner]:
-            host.look(head.partition)
+            host.check(head.partition)
         else:
-            host.look_at(head.partition, (head.lease_until or 0) + 1)
+            host.check_at(head.partition, (head.lease_until or 0) + 1)
 
     async def _renew(self) -> None:
         """Extend every lease we hold, all in one batch; whoever lost his stops."""
@@ -183,7 +183,7 @@ async def _extend(entity: Entity, until: int, host: Host) -> None:
         if entity.epoch == epoch:
             entity.lease_until = max(entity.lease_until, until)
             if head is not None and head.revision > entity.revision:
-                entity.look()
+                entity.notify()
     except Refused as refused:
         # One that is being written now may have moved its epoch on itself: that write will tell.
         if entity.renewable and entity.epoch == epoch and not is_leased(refused.item, host.home.owner, epoch):

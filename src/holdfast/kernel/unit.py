@@ -24,7 +24,7 @@ class Unit:
     the app's, ``home`` where the commit will be. ``fence`` is the epoch under which a handler runs.
     """
 
-    __slots__ = ("_clock", "_home", "_outer", "chain", "closed", "fence", "identity", "rings", "writes")
+    __slots__ = ("_clock", "_home", "_outer", "chain", "closed", "fence", "identity", "to_wake", "writes")
 
     def __init__(
         self, chain: tuple[str, ...], identity: Identity | None, clock: Clock, home: Home, fence: int | None = None
@@ -35,7 +35,7 @@ class Unit:
         self.identity = identity
         self.fence = fence
         self.writes: list[Write] = []
-        self.rings: list[str] = []
+        self.to_wake: list[str] = []
         self.closed = False
         self._outer: Unit | None = None
 
@@ -46,7 +46,7 @@ class Unit:
                 "this task has outlived the handler that started it: what it sends has no commit to go with"
             )
         self.writes += writes
-        self.rings.append(partition)
+        self.to_wake.append(partition)
 
     def refuse_elsewhere(self, home: Home, what: str) -> None:
         """Raise ``ConfigurationError`` if ``what`` would be written to another home: no commit reaches two of them."""

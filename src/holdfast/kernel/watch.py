@@ -40,7 +40,7 @@ class Watchers:
             self.tell(partition, None)
 
 
-class Rings:
+class WakeListeners:
     """The callbacks in this process that are called at each wake-up of an entity."""
 
     __slots__ = ("_by_partition",)
@@ -75,13 +75,13 @@ class Rings:
 class Listening:
     """The wake-ups of one entity, as a task waits for them."""
 
-    __slots__ = ("_event", "_partition", "_rings")
+    __slots__ = ("_event", "_listeners", "_partition")
 
-    def __init__(self, rings: Rings, partition: str) -> None:
-        self._rings = rings
+    def __init__(self, listeners: WakeListeners, partition: str) -> None:
+        self._listeners = listeners
         self._partition = partition
         self._event = asyncio.Event()
-        rings.add(partition, self._event.set)
+        listeners.add(partition, self._event.set)
 
     async def next(self, patience_seconds: float) -> None:
         """Wait for the next wake-up, or as long as there is patience."""
@@ -95,4 +95,4 @@ class Listening:
 
     def close(self) -> None:
         """Hear no more."""
-        self._rings.remove(self._partition, self._event.set)
+        self._listeners.remove(self._partition, self._event.set)

@@ -29,7 +29,7 @@ ORIGIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What an origin looks like. It becomes part of a key in the store, and whoever may use the bus may have made it up."""
 
 
-class Letter(Struct, frozen=True):
+class IncomingEvent(Struct, frozen=True):
     """An event as EventBridge delivers it ("Event structure", EventBridge user guide); the rest is not looked at."""
 
     id: str
@@ -39,7 +39,7 @@ class Letter(Struct, frozen=True):
 
 
 async def take(
-    letter: Letter, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
+    letter: IncomingEvent, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
 ) -> None:
     """Put an event into the outbox of this app, for its consumers; what this app has announced itself is left out.
 
@@ -69,7 +69,7 @@ async def take(
     await _accept(letter, outbox, said.event, said.data, id)
 
 
-async def _accept(letter: Letter, outbox: Outbox, event: str, said: Raw, id: str) -> None:
+async def _accept(letter: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str) -> None:
     data = bytes(said)
     if nests_too_deep(data):
         raise InvalidInput(

@@ -43,7 +43,7 @@ class BusHead(Struct, frozen=True, omit_defaults=True):
     until_ms: int = 0
 
 
-class SetAside(Struct, frozen=True):
+class Unroutable(Struct, frozen=True):
     """An event that the bus will never take as it is, and why."""
 
     entry: Entry
@@ -68,7 +68,7 @@ class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field
 encode: Final = msgspec.json.Encoder().encode
 decode_head: Final = stored(BusHead, "the head of a bus")
 announced_of: Final = msgspec.json.Decoder(Announced).decode
-decode_unfit: Final = stored(SetAside, "a message that was set aside")
+decode_unfit: Final = stored(Unroutable, "a message that was set aside")
 
 
 def partition_of(app: str) -> str:
@@ -107,10 +107,10 @@ def _ring(partition: str, now: int) -> Update:
     return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
 
 
-async def _put(store: Store, puts: list[Write], ring: Write) -> None:
+async def _put(store: Store, puts: list[Write], due: Write) -> None:
     while puts:
         try:
-            await write_until_known(store, *puts, ring, ours=lambda _there: False)
+            await write_until_known(store, *puts, due, ours=lambda _there: False)
         except Refused as refused:
             if refused.index == len(puts):
                 raise StoreUnavailable(
@@ -121,9 +121,9 @@ async def _put(store: Store, puts: list[Write], ring: Write) -> None:
             return
 
 
-async def unfit(store: Store, partition: str) -> list[tuple[str, SetAside]]:
+async def unfit(store: Store, partition: str) -> list[tuple[str, Unroutable]]:
     """What the bus will never take, in its order, with its place."""
-    found: list[tuple[str, SetAside]] = []
+    found: list[tuple[str, Unroutable]] = []
     after: str | None = None
     while True:
         page = await store.query(partition, prefix=UNFIT_PREFIX, after=after, limit=PAGE)
@@ -132,7 +132,7 @@ async def unfit(store: Store, partition: str) -> list[tuple[str, SetAside]]:
             return found
 
 
-async def put_back(store: Store, partition: str, sort: str, aside: SetAside, now: int) -> None:
+async def put_back(store: Store, partition: str, sort: str, aside: Unroutable, now: int) -> None:
     """Have an event that was set aside sent once more."""
     again = Item(partition=partition, sort=ENTRY_PREFIX + sort[len(UNFIT_PREFIX) :], body=encode(aside.entry))
     writes = (Delete(partition, sort, EXISTS), Put(again), _ring(partition, now))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.items import Delete, Item, Put, Write
 from holdfast.kernel.stages import AGAIN, Idle, Next, Rest
-from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, SetAside, announced, decode_head, encode
+from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, Unroutable, announced, decode_head, encode
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, decode_entry
-from holdfast.messaging.relaying import Relay, Relaying, mark
+from holdfast.messaging.queue_turns import Relay, Relaying, mark
 from holdfast.ports import EventBus, NotTaken, Unfit
 from holdfast.retry import Retry
 
@@ -102,4 +102,4 @@ class Departures(Relaying, frozen=True, kw_only=True):
 
 def _aside(item: Item, entry: Entry, reason: str) -> Item:
     sort = UNFIT_PREFIX + item.sort[len(ENTRY_PREFIX) :]
-    return Item(partition=item.partition, sort=sort, body=encode(SetAside(entry, reason)))
+    return Item(partition=item.partition, sort=sort, body=encode(Unroutable(entry, reason)))

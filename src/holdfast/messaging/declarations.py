@@ -17,15 +17,15 @@ from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, Sto
 from holdfast.functions import own_name
 from holdfast.kernel.model import Model
 from holdfast.kernel.runtime import Connect, Declares
-from holdfast.messaging.arrivals import Letter, take
+from holdfast.messaging.arrivals import IncomingEvent, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
 from holdfast.messaging.bus_relay import PAUSES, Departures
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Ticker, check_target, fingerprint_of, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
+from holdfast.messaging.queue_turns import Backoff
 from holdfast.messaging.relay import Relays
-from holdfast.messaging.relaying import Patience
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
 from holdfast.registrations import check_name
@@ -154,7 +154,7 @@ def from_bus(app: Publishes, event: type, *, source: str, detail_type: str) -> N
     app.registry.take_from_bus((source, detail_type), name_of(event))
 
 
-async def take_from_bus(app: Publishes, letter: Letter) -> None:
+async def take_from_bus(app: Publishes, letter: IncomingEvent) -> None:
     """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
     await take(letter, app.outbox, app.registry.events, app.registry.from_bus)
 
@@ -231,10 +231,10 @@ async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]
         await sit_out(
             lambda: app.outbox.subscribe(app.registry.consumers, app.registry.to_bus), partial(_tell_waiting, app)
         )
-    relays = Relays(partition=app.outbox.partition, patience=Patience(), runtime=runtime)
+    relays = Relays(partition=app.outbox.partition, patience=Backoff(), runtime=runtime)
     models: list[Model] = [relays]
     if bus is not None:
-        outbox, patience = app.outbox, Patience(PAUSES)
+        outbox, patience = app.outbox, Backoff(PAUSES)
         models.append(Departures(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
     return models
 

@@ -141,7 +141,7 @@ class Outbox:
             return one_per_place(unit.writes), (result, unit)
 
         result, unit = await runtime.home.transactions.transact(in_unit)
-        for partition in unit.rings:
+        for partition in unit.to_wake:
             tell(partition, runtime)
         return result
 
@@ -185,7 +185,7 @@ class Outbox:
             await write_for_caller(self._connect().home.store, gone, ours=lambda _there: True)
         return len(chosen)
 
-    async def _unfit(self, id: str | None) -> Sequence[tuple[str, bus_queue.SetAside]]:
+    async def _unfit(self, id: str | None) -> Sequence[tuple[str, bus_queue.Unroutable]]:
         found = await bus_queue.unfit(self._connect().home.store, self.bus_partition)
         return [each for each in found if id is None or each[1].entry.id == id]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, Struct
 
-from holdfast.actors.mailbox.post import ring
+from holdfast.actors.mailbox.post import make_due
 from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, Delete, Item, Put, Write, parts_of
-from holdfast.kernel.host import nudge
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.stages import AGAIN, Idle, Left, Next
+from holdfast.kernel.wake import wake
 from holdfast.messaging.bus_queue import BUS, enqueue
 from holdfast.messaging.bus_queue import partition_of as bus_partition
 from holdfast.messaging.outbox import (
@@ -27,7 +27,7 @@ from holdfast.messaging.outbox import (
     subscribed,
     subscriptions,
 )
-from holdfast.messaging.relaying import Relay, Relaying, mark
+from holdfast.messaging.queue_turns import Relay, Relaying, mark
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def send_off(items: Sequence[Item], relay: Relay, host: Host) -> None:
     if items:
         queue = bus_partition(relay.app)
         await enqueue(host.home.store, queue, items, host.clock.now_ms(), host.home.bounds)
-        nudge(queue, host.home, host)
+        wake(queue, host.home, host)
 
 
 async def deliver(messages: Sequence[Message], runtime: Runtime, host: Host) -> None:
@@ -143,7 +143,9 @@ async def _put(partition: str, puts: list[Write], runtime: Runtime, host: Host) 
     head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
     for _ in range(MOST_TRIES + len(puts)):
         try:
-            await write_until_known(host.home.store, *puts, ring(partition, head, runtime), ours=lambda _there: False)
+            await write_until_known(
+                host.home.store, *puts, make_due(partition, head, runtime), ours=lambda _there: False
+            )
             break
         except Refused as refused:
             if refused.index == len(puts):
@@ -154,4 +156,4 @@ async def _put(partition: str, puts: list[Write], runtime: Runtime, host: Host) 
                 break
     else:
         raise StoreUnavailable(f"{describe_partition(partition)} changed all the time: nothing was delivered to it")
-    nudge(partition, host.home, host)
+    wake(partition, host.home, host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.kernel.host import announce
+from holdfast.kernel.wake import notify
 from holdfast.kernel.watch import Listening
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ class AppBell:
     def ring(self, partition: str) -> None:
         """Events were appended: news, and no work. Where each wake-up is billed (G14), other processes poll."""
         runtime = self._connect()
-        runtime.rings.heard(partition)
-        announce(partition, runtime.home)
+        runtime.wake_listeners.heard(partition)
+        notify(partition, runtime.home)
 
     def listen(self, partition: str) -> Listening:
         """Listen for appends from now on."""
-        return self._connect().rings.listen(partition)
+        return self._connect().wake_listeners.listen(partition)

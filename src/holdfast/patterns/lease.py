@@ -16,8 +16,8 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.errors import InvalidInput, InvalidState
 from holdfast.kernel.runtime import Connect
+from holdfast.patterns.acquiring import Acquisition
 from holdfast.patterns.bridge import wait_in_thread
-from holdfast.patterns.contest import Contest
 from holdfast.patterns.held import HeldLease
 
 P = ParamSpec("P")
@@ -63,9 +63,9 @@ class Lease:
         self._check_free()
         self._entering = True
         try:
-            contest = Contest(self._connect(), self._partition, self._sorts, self._ttl_ms)
-            won = await contest.win(self._wait_seconds)
-            self._held = HeldLease(self.name, self._sorts.index(won.item.sort), contest, won)
+            acquisition = Acquisition(self._connect(), self._partition, self._sorts, self._ttl_ms)
+            won = await acquisition.win(self._wait_seconds)
+            self._held = HeldLease(self.name, self._sorts.index(won.item.sort), acquisition, won)
         finally:
             self._entering = False
         self._remember(self._held)

@@ -249,7 +249,7 @@ class Activation:
         while (entry := self._next_recorded()) is not None:
             self._apply(entry, UNSET)
             main.run(self.requested)
-        if told := self.past.misfit(self.requested, self._waits_for, has_ended=main.has_ended):
+        if told := self.past.mismatch(self.requested, self._waits_for, has_ended=main.has_ended):
             self.break_off(told)  # it does not fit what earlier code has done (G13)
 
     def _next_recorded(self) -> Replayed | None:

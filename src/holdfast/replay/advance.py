@@ -16,14 +16,14 @@ from holdfast.replay.transact import transact
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.replay.journaled import Journaled
+    from holdfast.replay.entity import JournaledEntity
     from holdfast.replay.program import Arrival, Program
 
 
 # ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def advance(entity: Journaled, program: Program, host: Host) -> None:
+def advance(entity: JournaledEntity, program: Program, host: Host) -> None:
     """Deliver all that has arrived, then what has fallen due, one by one, each to quiescence; gather what is asked for.
 
     In this order: what an attempt came to says that the timer before it, which may be due as well, means nothing.
@@ -37,13 +37,13 @@ def advance(entity: Journaled, program: Program, host: Host) -> None:
         _gather(entity, program)  # what is asked for only now begins by that, whatever an earlier attempt's timer says
         _fall_due(now, entity, program)
     _gather(entity, program)
-    if program.misfit is not None:
-        raise Blocked(program.misfit)  # before anything is made of what it asked for (G13)
+    if program.mismatch is not None:
+        raise Blocked(program.mismatch)  # before anything is made of what it asked for (G13)
     if elapsed_seconds() - began > host.limits.stalled_seconds:
         report_stall(entity, began, host)
 
 
-def _fall_due(now: int, entity: Journaled, program: Program) -> None:
+def _fall_due(now: int, entity: JournaledEntity, program: Program) -> None:
     for op in entity.pop_due(now):
         match program.due(op, now):
             case None:
@@ -54,12 +54,12 @@ def _fall_due(now: int, entity: Journaled, program: Program) -> None:
                 _deliver(arrival, entity, program)
 
 
-def report_stall(entity: Journaled, began: float, host: Host) -> None:
+def report_stall(entity: JournaledEntity, began: float, host: Host) -> None:
     """Tell of code that has kept the loop since ``began``."""
     host.telemetry.emit("loop_stalled", partition=entity.partition, seconds=round(elapsed_seconds() - began, 3))
 
 
-def _deliver(arrival: Arrival, entity: Journaled, program: Program) -> None:
+def _deliver(arrival: Arrival, entity: JournaledEntity, program: Program) -> None:
     journal = entity.journal
     assert journal is not None
     entry = arrival.entry
@@ -72,7 +72,7 @@ def _deliver(arrival: Arrival, entity: Journaled, program: Program) -> None:
         entity.add_timer(entry.again_at, entry.op)
 
 
-def _gather(entity: Journaled, program: Program) -> None:
+def _gather(entity: JournaledEntity, program: Program) -> None:
     asked = program.asked()
     if asked is None:
         return
@@ -92,7 +92,7 @@ def _gather(entity: Journaled, program: Program) -> None:
 # ── Commit ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def commit(entity: Journaled, host: Host) -> None:
+async def commit(entity: JournaledEntity, host: Host) -> None:
     """Make everything recorded durable, intents included, before any effect starts (G7)."""
     assert entity.journal is not None
     if entity.flushing is not None:
@@ -110,13 +110,13 @@ async def commit(entity: Journaled, host: Host) -> None:
         await ownership.confirm(entity, host)
 
 
-def flush(entity: Journaled) -> None:
+def flush(entity: JournaledEntity) -> None:
     """Make everything recorded durable without waiting for it: nothing depends on it yet."""
     if entity.has_unwritten and not entity.lost and entity.flushing is None:
         entity.flushing = asyncio.get_running_loop().create_task(_flush(entity))
 
 
-async def _flush(entity: Journaled) -> None:
+async def _flush(entity: JournaledEntity) -> None:
     assert entity.journal is not None
     try:
         await entity.journal.commit(*entity.take_others())
@@ -127,7 +127,7 @@ async def _flush(entity: Journaled) -> None:
         entity.wake()
 
 
-async def start(entity: Journaled, program: Program, host: Host) -> bool:
+async def start(entity: JournaledEntity, program: Program, host: Host) -> bool:
     """Let the effects happen: beside each other, or inside the store's own transaction, one after the other. Answers
     whether the program has gone on meanwhile.
     """

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from holdfast.kernel import ownership
-from holdfast.kernel.line import pause_seconds
-from holdfast.kernel.tally import PARKED_DUE_AT
+from holdfast.kernel.backlog_count import PARKED_DUE_AT
+from holdfast.kernel.crash_queue import pause_seconds
 from holdfast.replay.program import Deadly
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
+    from holdfast.replay.entity import JournaledEntity
     from holdfast.replay.journal import Journal
-    from holdfast.replay.journaled import Journaled
     from holdfast.replay.program import Program
 
 SUSPECT: Final = 2
@@ -25,7 +25,7 @@ MOST_TOLD: Final = 10
 """So many operations a reason names."""
 
 
-async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
+async def fence(entity: JournaledEntity, journal: Journal, host: Host) -> None:
     """Fence the last owner after a takeover, once it is our turn to go on, and count its death.
 
     A process that dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim
@@ -34,7 +34,7 @@ async def fence(entity: Journaled, journal: Journal, host: Host) -> None:
     if entity.taken_over:
         deaths, most = journal.deaths + entity.died, host.limits.most_deaths
         if deaths >= SUSPECT:
-            await host.line.enter(entity.partition, deaths, pause_seconds(deaths) if deaths < most else 0)
+            await host.crash_queue.enter(entity.partition, deaths, pause_seconds(deaths) if deaths < most else 0)
         await journal.fence(host.clock.now_ms() if entity.died and not host.draining else None)
     if journal.deaths > host.limits.most_deaths:
         raise Deadly(_reason(journal.deaths, ()))
@@ -55,13 +55,13 @@ def _reason(deaths: int, under_way: Sequence[str]) -> str:
     )
 
 
-def leave_line(entity: Journaled, host: Host) -> None:
+def leave_line(entity: JournaledEntity, host: Host) -> None:
     """Let the next suspect go on, if this one has made progress."""
     if entity.journal is not None and not entity.journal.deaths:
-        host.line.leave(entity.partition)
+        host.crash_queue.leave(entity.partition)
 
 
-async def park(entity: Journaled, deadly: Deadly, host: Host) -> None:
+async def park(entity: JournaledEntity, deadly: Deadly, host: Host) -> None:
     """Let go of it until it is resumed: sweeps count it, and no worker claims it. One that was parked before, and only
     rung for, stays as it was.
     """

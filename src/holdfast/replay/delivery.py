@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.replay.journaled import Journaled
+from holdfast.replay.entity import JournaledEntity
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def deliver(host: Host, partition: str, arrival: Arrival) -> None:
     """Something has come for an entity. If it is not in memory it is looked at, and finds out by itself."""
     entity = host.entities.get(partition)
-    if not isinstance(entity, Journaled) or not entity.loaded:
-        host.look(partition)
+    if not isinstance(entity, JournaledEntity) or not entity.loaded:
+        host.check(partition)
         return
     entity.arrive(arrival)
     if entity.turn is None:
@@ -25,6 +25,6 @@ def deliver(host: Host, partition: str, arrival: Arrival) -> None:
 def remind(host: Host, partition: str, op: str) -> None:
     """Let an entity in memory look at one of its operations again, now."""
     entity = host.entities.get(partition)
-    if isinstance(entity, Journaled) and entity.loaded and entity.held:
+    if isinstance(entity, JournaledEntity) and entity.loaded and entity.held:
         entity.add_timer(host.clock.now_ms(), op)
         entity.wake()

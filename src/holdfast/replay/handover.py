@@ -21,16 +21,16 @@ from holdfast.items import Item
 from holdfast.kernel import ownership
 from holdfast.kernel.model import Blocked
 from holdfast.persist import write_until_known
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 from holdfast.replay.entries import Marked
 from holdfast.replay.journal import Journal
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.replay.journaled import Journaled
+    from holdfast.replay.entity import JournaledEntity
 
 
-async def handed_over(entity: Journaled, host: Host) -> bool:
+async def handed_over(entity: JournaledEntity, host: Host) -> bool:
     """Whether another version was called for it, because only its code may go on. Raises ``StoreUnavailable``.
 
     False too if no such version can be called: why is noted, and the worker that claims the entity blocks it.
@@ -46,7 +46,7 @@ async def handed_over(entity: Journaled, host: Host) -> bool:
     except Blocked as blocked:
         if not wants_another(blocked, host):
             return False
-        entity.uncallable = await versions.call(blocked.published, Ring(entity.partition))
+        entity.uncallable = await versions.call(blocked.published, WakeUp(entity.partition))
         if entity.uncallable is not None:
             return False
         host.telemetry.emit("handed_over", partition=entity.partition, version=blocked.published)
@@ -59,7 +59,7 @@ def wants_another(blocked: Blocked, host: Host) -> bool:
     return host.home.versions is not None and blocked.published not in {"", host.home.versions.own}
 
 
-async def release(entity: Journaled, host: Host) -> None:
+async def release(entity: JournaledEntity, host: Host) -> None:
     """Let go of one that was claimed although it wants another version, due at once, and look at it anew.
 
     For the rare case that its head changed between the look and the claim.
@@ -73,11 +73,11 @@ async def release(entity: Journaled, host: Host) -> None:
         )
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
-    entity.look()
+    entity.notify()
     host.forget(entity)
 
 
-async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -> None:
+async def leave_to_other_code(entity: JournaledEntity, blocked: Blocked, host: Host) -> None:
     """Let go of an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
     if entity.uncallable is None and wants_another(blocked, host):
         await release(entity, host)
@@ -87,7 +87,7 @@ async def leave_to_other_code(entity: Journaled, blocked: Blocked, host: Host) -
     await block_journaled(entity, reason, host)
 
 
-async def _keep_what_happened(entity: Journaled) -> None:
+async def _keep_what_happened(entity: JournaledEntity) -> None:
     journal = entity.journal
     if entity.flushing is not None:  # it writes at the place that comes next
         await asyncio.wait((entity.flushing,))
@@ -97,7 +97,7 @@ async def _keep_what_happened(entity: Journaled) -> None:
         await journal.commit(*entity.take_others())
 
 
-async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:
+async def block_journaled(entity: JournaledEntity, reason: str, host: Host) -> None:
     """As ``ownership.block``; the head says why."""
     now, body = host.clock.now_ms(), None
     if entity.program is not None:
@@ -107,7 +107,7 @@ async def block_journaled(entity: Journaled, reason: str, host: Host) -> None:
     await ownership.block(entity, reason, host, body=UNSET if body is None else body)
 
 
-async def fence(entity: Journaled, run: int, host: Host) -> None:
+async def fence(entity: JournaledEntity, run: int, host: Host) -> None:
     """Fence the last owner, which may be awake, before the entity is released: its next claim is no takeover (G3).
 
     If its process died, that is counted here, where it is noticed.

@@ -256,7 +256,7 @@ class Past:
         """What earlier code finished or began, and this code has not asked for so far."""
         return () if self._earlier is None else self._earlier.unasked()
 
-    def misfit(self, requested: Requests, waits_for: Callable[[], str], *, has_ended: bool) -> str | None:
+    def mismatch(self, requested: Requests, waits_for: Callable[[], str], *, has_ended: bool) -> str | None:
         """Why the code may not go on, now that it waits or has ended; ``None`` if it may."""
         if self._earlier is not None:
             return self._unasked(self._earlier, requested, waits_for, has_ended=has_ended)

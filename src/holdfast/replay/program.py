@@ -93,7 +93,7 @@ class Program(Protocol):
         ...
 
     @property
-    def misfit(self) -> str | None:
+    def mismatch(self) -> str | None:
         """Why this code cannot go on with what is recorded; ``None`` if it can (G13)."""
         ...
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.clock import elapsed_seconds
-from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG, USED
+from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN, USED
 from holdfast.coordination.lease import Closed
 from holdfast.kernel.host import settled
 from holdfast.kernel.model import Blocked
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.model import Conclusion
     from holdfast.kernel.stages import Left, Next
-    from holdfast.replay.journaled import Journaled
+    from holdfast.replay.entity import JournaledEntity
     from holdfast.replay.program import Program, Programs
 
 LONGEST_TAIL_ENTRIES: Final = 50
@@ -50,20 +50,20 @@ class Replaying(Struct, frozen=True, gc=False):
         """See ``Stages``."""
         return self.programs.running
 
-    async def may_claim(self, entity: Journaled, host: Host, /) -> bool:
+    async def may_claim(self, entity: JournaledEntity, host: Host, /) -> bool:
         """See ``Stages``: false if another version of the code was called for it."""
         return not await handover.handed_over(entity, host)
 
-    async def refused(self, _entity: Journaled, claim: Held | Closed, host: Host, /) -> Item | None:
+    async def refused(self, _entity: JournaledEntity, claim: Held | Closed, host: Host, /) -> Item | None:
         """See ``Stages``."""
         if isinstance(claim, Closed) and claim.item is not None:
             await self.programs.attend(claim.item, host)
         return None
 
-    async def resume(self, _entity: Journaled, _host: Host, /) -> None:
+    async def resume(self, _entity: JournaledEntity, _host: Host, /) -> None:
         """See ``Stages``."""
 
-    async def load(self, entity: Journaled, host: Host, /) -> None:
+    async def load(self, entity: JournaledEntity, host: Host, /) -> None:
         """See ``Stages``: read the journal, once, and replay it. After a takeover it is fenced first: the last owner
         may be awake (G3).
         """
@@ -84,10 +84,10 @@ class Replaying(Struct, frozen=True, gc=False):
         entity.program = program
         deaths.check(journal, program, host)
         entity.head = None
-        if program.misfit is not None:
-            raise Blocked(program.misfit)
+        if program.mismatch is not None:
+            raise Blocked(program.mismatch)
 
-    async def _open(self, entity: Journaled, host: Host) -> Program:
+    async def _open(self, entity: JournaledEntity, host: Host) -> Program:
         assert entity.head is not None
         try:
             return self.programs.open(entity.head, host)
@@ -96,21 +96,21 @@ class Replaying(Struct, frozen=True, gc=False):
                 await handover.fence(entity, blocked.run, host)
             raise
 
-    async def receive(self, entity: Journaled, head: Item | None, host: Host, /) -> None:
+    async def receive(self, entity: JournaledEntity, head: Item | None, host: Host, /) -> None:
         """See ``Stages``."""
         if head is not None:
             entity.paused = head.status not in self.claimable
         if entity.flushing is not None:  # it may take messages out of the inbox, or fail
             await asyncio.wait((entity.flushing,))
             ensure_ours(entity)
-        if entity.revision != UNRUNG:
+        if entity.revision != NEVER_WOKEN:
             await read_inbox(entity, host)
 
-    async def run(self, entity: Journaled, host: Host, /) -> Next:
+    async def run(self, entity: JournaledEntity, host: Host, /) -> Next:
         """See ``Stages``."""
         program = entity.program
         assert program is not None
-        if host.line.first == entity.partition:
+        if host.crash_queue.first == entity.partition:
             deaths.leave_line(entity, host)
         advance(entity, program, host)
         if entity.pending and not (entity.paused or host.draining):
@@ -124,7 +124,7 @@ class Replaying(Struct, frozen=True, gc=False):
             return LEAVING
         return Idle(entity.next_due(), busy=entity.busy)
 
-    async def rest(self, entity: Journaled, host: Host, /) -> Rest:
+    async def rest(self, entity: JournaledEntity, host: Host, /) -> Rest:
         """See ``Stages``: what was noted rides in the head."""
         program, journal = entity.program, entity.journal
         assert program is not None
@@ -140,16 +140,16 @@ class Replaying(Struct, frozen=True, gc=False):
         due_at = host.clock.now_ms() if entity.interrupted else entity.next_due()
         return Rest(self.programs.suspended, due_at, body=program.unsaved)
 
-    def left(self, entity: Journaled, left: Left, host: Host, /) -> None:
+    def left(self, entity: JournaledEntity, left: Left, host: Host, /) -> None:
         """See ``Stages``."""
         if isinstance(left, Rest) and entity.program is not None:
             entity.program.saved()
         settled(entity, left, host)
 
-    async def fenced(self, _entity: Journaled, /) -> None:
+    async def fenced(self, _entity: JournaledEntity, /) -> None:
         """See ``Stages``. A flush is given up: nothing depends on it, and it might try for ever."""
 
-    async def failed(self, entity: Journaled, error: Exception, host: Host, /) -> None:
+    async def failed(self, entity: JournaledEntity, error: Exception, host: Host, /) -> None:
         """See ``Stages``."""
         match error:
             case Deadly():
@@ -160,7 +160,7 @@ class Replaying(Struct, frozen=True, gc=False):
                 host.failed(entity, error)
 
 
-async def read_inbox(entity: Journaled, host: Host) -> None:
+async def read_inbox(entity: JournaledEntity, host: Host) -> None:
     """Take in every message that is new."""
     program = entity.program
     assert program is not None
@@ -173,7 +173,7 @@ async def read_inbox(entity: Journaled, host: Host) -> None:
             return
 
 
-def _take_in(message: Item, entity: Journaled, program: Program) -> None:
+def _take_in(message: Item, entity: JournaledEntity, program: Program) -> None:
     if message.sort in entity.receipts or message.status == USED:
         return
     entity.receipts[message.sort] = program.acknowledge(message)
@@ -181,7 +181,7 @@ def _take_in(message: Item, entity: Journaled, program: Program) -> None:
         entity.arrivals.append(arrival)
 
 
-async def conclude(entity: Journaled, program: Program, host: Host) -> Ended:
+async def conclude(entity: JournaledEntity, program: Program, host: Host) -> Ended:
     """The end: outcome, last entries and what others must learn of it, for one write with the release. Nothing is taken
     out of memory for it, so that the turn can go on if that write is refused.
     """

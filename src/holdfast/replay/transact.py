@@ -17,10 +17,10 @@ from holdfast.replay.program import Arrival, Program, SqlEffect
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.replay.journaled import Journaled
+    from holdfast.replay.entity import JournaledEntity
 
 
-async def transact(effect: SqlEffect, entity: Journaled, program: Program, host: Host) -> None:
+async def transact(effect: SqlEffect, entity: JournaledEntity, program: Program, host: Host) -> None:
     """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
     journal, transactions = entity.journal, host.home.transactions
     assert journal is not None
@@ -36,7 +36,7 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
     while True:
         try:
             arrival, unit = await transactions.transact(work)
-            host.tell(unit.rings)
+            host.tell(unit.to_wake)
         except StoreUnavailable:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
@@ -53,7 +53,7 @@ async def transact(effect: SqlEffect, entity: Journaled, program: Program, host:
         return
 
 
-def _own_arrival(there: Item | None, entity: Journaled, host: Host) -> Arrival:
+def _own_arrival(there: Item | None, entity: JournaledEntity, host: Host) -> Arrival:
     if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
         raise Fenced(f"{entity.partition}: its journal has a newer writer")
     (entry,) = decode_entries(there.body)

@@ -16,9 +16,9 @@ from holdfast.commands import perform
 from holdfast.commands.actor import Call
 from holdfast.errors import StoreUnavailable, UnknownName
 from holdfast.kernel.host import quiet
-from holdfast.messaging.arrivals import Letter
+from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.declarations import Publishes, take_from_bus
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 from holdfast.runtime.lambda_table import Sweep, begin, place_of
 from holdfast.runtime.shapes import (
     Changes,
@@ -34,7 +34,7 @@ from holdfast.texts import frames_of, printable
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.kernel.later import Calls
+    from holdfast.kernel.wakeups import Invocations
     from holdfast.runtime.lambda_table import Order
 
 _logger = logging.getLogger("holdfast")
@@ -66,7 +66,9 @@ def batch_of(work: Messages | Ordered | Changes) -> Batch:
             return Batch([id for id, _ in changes])
 
 
-async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Publishes, host: Host, calls: Calls) -> None:
+async def handle(
+    batch: Batch, work: Messages | Ordered | Changes, app: Publishes, host: Host, calls: Invocations
+) -> None:
     """Do all that a batch asks for; returns when nothing is under way any more."""
     match work:
         case Messages(messages):
@@ -80,7 +82,7 @@ async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Publishe
         case Changes(changes):
             for _, partition in changes:
                 if partition is not None:
-                    host.look(partition)  # what others serve is in the same stream
+                    host.check(partition)  # what others serve is in the same stream
             await quiet(host)
             for id, partition in changes:
                 if partition in calls.failures:
@@ -89,7 +91,7 @@ async def handle(batch: Batch, work: Messages | Ordered | Changes, app: Publishe
 
 
 async def _handle_messages(
-    batch: Batch, messages: tuple[Message, ...], app: Publishes, host: Host, calls: Calls
+    batch: Batch, messages: tuple[Message, ...], app: Publishes, host: Host, calls: Invocations
 ) -> None:
     """Beside each other. Two rings for one entity are one look."""
     began = dict(
@@ -97,18 +99,20 @@ async def _handle_messages(
     )
     await quiet(host)
     for message, command in began.items():
-        if isinstance(command, Letter) or (command is not None and place_of(command, message.id) not in calls.failures):
+        if isinstance(command, IncomingEvent) or (
+            command is not None and place_of(command, message.id) not in calls.failures
+        ):
             batch.done(message.id)
 
 
-async def _begin(message: Message, app: Publishes, host: Host, calls: Calls) -> Order | Letter | None:
+async def _begin(message: Message, app: Publishes, host: Host, calls: Invocations) -> Order | IncomingEvent | None:
     try:
         command = message_of(message.body)
         match command:
-            case Letter():
+            case IncomingEvent():
                 await take_from_bus(app, command)
-            case Ring():
-                take_ring(command, host, calls)
+            case WakeUp():
+                take_wake_up(command, host, calls)
             case Sweep():
                 pass
             case _:
@@ -119,14 +123,14 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Calls) -> 
     return command
 
 
-def take_ring(ring: Ring, host: Host, calls: Calls) -> None:
+def take_wake_up(wake_up: WakeUp, host: Host, calls: Invocations) -> None:
     """Look at what somebody rang for. Raises ``UnknownName`` if there is no code for it here."""
-    if ring.due_at > host.clock.now_ms():
-        calls.ring(ring.partition, ring.due_at)  # the last leg of a schedule
+    if wake_up.due_at > host.clock.now_ms():
+        calls.wake(wake_up.partition, wake_up.due_at)  # the last leg of a schedule
         return
-    calls.called(ring.partition)
-    if not host.look(ring.partition):
-        raise UnknownName(f"nobody here serves {ring.partition}")
+    calls.called(wake_up.partition)
+    if not host.check(wake_up.partition):
+        raise UnknownName(f"nobody here serves {wake_up.partition}")
 
 
 async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Publishes) -> None:

@@ -19,18 +19,18 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.kernel.host import quiet
-from holdfast.kernel.later import Calls
+from holdfast.kernel.wakeups import Invocations
 from holdfast.messaging.declarations import Publishes, arm_schedules, take_from_bus
 from holdfast.metrics import MetricLines
-from holdfast.ports import Ring
-from holdfast.runtime.batches import Batch, batch_of, handle, take_ring
+from holdfast.ports import WakeUp
+from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
 from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host, Limits
-    from holdfast.kernel.later import Later
-    from holdfast.messaging.arrivals import Letter
+    from holdfast.kernel.wakeups import Wakeups
+    from holdfast.messaging.arrivals import IncomingEvent
     from holdfast.ports import Home
     from holdfast.runtime.worker import Worker
 
@@ -85,15 +85,15 @@ class Called(Publishes, Protocol):
     def limits(self) -> Limits: ...
 
     def employ(
-        self, limits: Limits, later: Callable[[Home], Later] | None = None
+        self, limits: Limits, later: Callable[[Home], Wakeups] | None = None
     ) -> AbstractAsyncContextManager[Worker]: ...
 
 
-class Crew:
+class LambdaWorker:
     """The worker of the open app, in an environment that serves one invocation after another."""
 
     def __init__(
-        self, worker: Worker, calls: Calls, lines: MetricLines | None, close: Callable[[], Awaitable[None]]
+        self, worker: Worker, calls: Invocations, lines: MetricLines | None, close: Callable[[], Awaitable[None]]
     ) -> None:
         self.worker = worker
         self.host = worker.host
@@ -103,15 +103,17 @@ class Crew:
         self.armed = False
 
 
-async def crew_of(app: Called) -> Crew:
+async def crew_of(app: Called) -> LambdaWorker:
     """Open the app, to work on what invocations ask for and on nothing else."""
     async with AsyncExitStack() as stack:
-        worker = await stack.enter_async_context(app.employ(limits_of(app.limits), lambda home: Calls(home.summons)))
+        worker = await stack.enter_async_context(
+            app.employ(limits_of(app.limits), lambda home: Invocations(home.invoker))
+        )
         worker.begin()
         stack.push_async_callback(worker.stop)
-        calls = worker.host.later
-        assert isinstance(calls, Calls)
-        return Crew(worker, calls, _lines_of(worker.host, stack), stack.pop_all().aclose)
+        calls = worker.host.wakeups
+        assert isinstance(calls, Invocations)
+        return LambdaWorker(worker, calls, _lines_of(worker.host, stack), stack.pop_all().aclose)
 
 
 def _lines_of(host: Host, stack: AsyncExitStack) -> MetricLines | None:
@@ -134,7 +136,7 @@ class LambdaHandler:
     def __init__(self, app: Called, front: Front | None = None) -> None:
         self._app = app
         self._front = front
-        self._crew: Crew | None = None
+        self._crew: LambdaWorker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __call__(self, event: Any, context: Context | None = None) -> Any:
@@ -171,8 +173,8 @@ class LambdaHandler:
     async def aclose(self) -> None:
         """As ``close``, but the loop goes on."""
         if self._crew is not None:
-            crew, self._crew = self._crew, None
-            await crew.close()
+            worker, self._crew = self._crew, None
+            await worker.close()
 
     async def _within(
         self,
@@ -188,19 +190,19 @@ class LambdaHandler:
         await asyncio.wait((task,), timeout=deadline - loop.time())
         if hurry is not None:
             hurry()
-        crew = self._crew
-        if not task.done() and crew is not None:
-            await crew.host.drain(margin / 4)
+        worker = self._crew
+        if not task.done() and worker is not None:
+            await worker.host.drain(margin / 4)
             await asyncio.wait((task,), timeout=margin / 5)  # what waited for all to be quiet has its answer now
         if not task.done():
             task.cancel()
             await asyncio.wait((task,), timeout=margin / 10)
-        if self._crew is not None and (summons := self._crew.host.home.summons) is not None:
+        if self._crew is not None and (invoker := self._crew.host.home.invoker) is not None:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
                 # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
                 left = deadline + margin * 9 / 10 - loop.time()
                 async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), max(left, 0.0))):
-                    await summons.sent()
+                    await invoker.sent()
         if self._crew is not None and self._crew.lines is not None:
             self._crew.lines.flush()
         if task.done() and not task.cancelled():
@@ -217,56 +219,56 @@ class LambdaHandler:
         return await doing()
 
     async def _obey(self, order: Order, own_id: str) -> Any:
-        crew = self._crew
-        assert crew is not None
+        worker = self._crew
+        assert worker is not None
         match order:
             case Sweep():
-                return await self._sweep(crew)
-            case Ring():
-                return await _ring(order, crew)
+                return await self._sweep(worker)
+            case WakeUp():
+                return await _wake(order, worker)
             case _:
                 answer = await begin(order, own_id, self._app)
-                await quiet(crew.host)
+                await quiet(worker.host)
                 return await finish(order, answer, self._app)
 
-    async def _sweep(self, crew: Crew) -> None:
-        if not crew.armed:
+    async def _sweep(self, worker: LambdaWorker) -> None:
+        if not worker.armed:
             await arm_schedules(self._app)
-            crew.armed = True
-        await crew.worker.sweeper.sweep(0, tell=True)
-        await quiet(crew.host)
+            worker.armed = True
+        await worker.worker.sweeper.sweep(0, tell=True)
+        await quiet(worker.host)
 
     async def _answer(self, taken: Taken) -> Any:
         """Whoever waits is answered when all is quiet; whoever does not is answered at once, and a ring sees to the
         rest: he may have less patience than a step takes.
         """
-        crew = self._crew
-        assert crew is not None
+        worker = self._crew
+        assert worker is not None
         if not taken.waits:
-            with crew.worker.resting():
+            with worker.worker.resting():
                 return await taken.answer()
         answer = await taken.answer()
-        await quiet(crew.host)
+        await quiet(worker.host)
         return answer
 
-    async def _hear(self, letter: Letter) -> None:
-        crew = self._crew
-        assert crew is not None
+    async def _hear(self, letter: IncomingEvent) -> None:
+        worker = self._crew
+        assert worker is not None
         await take_from_bus(self._app, letter)
-        await quiet(crew.host)
+        await quiet(worker.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
-        crew = self._crew
-        assert crew is not None
-        await handle(todo, work, self._app, crew.host, crew.calls)
+        worker = self._crew
+        assert worker is not None
+        await handle(todo, work, self._app, worker.host, worker.calls)
         return todo.answer()
 
 
-async def _ring(ring: Ring, crew: Crew) -> None:
-    take_ring(ring, crew.host, crew.calls)
-    await quiet(crew.host)
-    if ring.partition in crew.calls.failures:
-        raise StoreUnavailable(f"a turn of {ring.partition} could not be finished; ring again")
+async def _wake(wake_up: WakeUp, worker: LambdaWorker) -> None:
+    take_wake_up(wake_up, worker.host, worker.calls)
+    await quiet(worker.host)
+    if wake_up.partition in worker.calls.failures:
+        raise StoreUnavailable(f"a turn of {wake_up.partition} could not be finished; ring again")
 
 
 def published_version(environment: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from holdfast.commands.execution import OnExecution, Result, Start
 from holdfast.commands.shown import shown
 from holdfast.items import Item
 from holdfast.messaging.declarations import Publishes
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
 from holdfast.workflows.status import status_of
@@ -31,7 +31,7 @@ class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unkno
     """Check what is due and got no wake-up."""
 
 
-Order = Command[Any] | Ring | Sweep
+Order = Command[Any] | WakeUp | Sweep
 """What a function is asked to do."""
 
 NOT_HERE: Final = frozenset({Result})
@@ -39,7 +39,7 @@ NOT_HERE: Final = frozenset({Result})
 
 TAKEN: Final = tuple(each.command for each in COMMANDS if each.command not in NOT_HERE)
 
-_orders: Any = Union[(*TAKEN, Ring, Sweep)]
+_orders: Any = Union[(*TAKEN, WakeUp, Sweep)]
 _decode = msgspec.json.Decoder(_orders).decode
 
 
@@ -55,7 +55,7 @@ def place_of(order: Order, own_id: str) -> str | None:
             return partition_of(workflow, id or own_id)
         case OnExecution():
             return partition_of(order.workflow, order.id)
-        case Ring(partition):
+        case WakeUp(partition):
             return partition
         case _:
             return None  # a call tells its caller by itself, and a message that was sent is in its inbox
@@ -69,7 +69,7 @@ async def begin(command: Command[Any], own_id: str, app: Publishes) -> Any:
     if isinstance(command, Start):
         runtime = app.runtime()
         if runtime.host is not None and (answer.due_at or 0) <= runtime.clock.now_ms():
-            runtime.host.look(answer.partition)
+            runtime.host.check(answer.partition)
     return answer
 
 

@@ -17,7 +17,7 @@ from holdfast.commands.arguments import NO_ARGUMENTS
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
-from holdfast.messaging.arrivals import Letter
+from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.runtime.lambda_table import Order, Sweep, order_of
 
@@ -81,7 +81,7 @@ class Direct(Struct, frozen=True):
 class Heard(Struct, frozen=True):
     """An event from a bus, and Lambda has been told to call."""
 
-    letter: Letter
+    letter: IncomingEvent
 
 
 Work = Messages | Ordered | Changes | Direct | Heard
@@ -94,7 +94,7 @@ class HasLetterKey(Struct, frozen=True):
 
 
 has_letter_key: Final = msgspec.json.Decoder(HasLetterKey).decode
-letter_of: Final = msgspec.json.Decoder(Letter).decode
+letter_of: Final = msgspec.json.Decoder(IncomingEvent).decode
 ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
 
@@ -137,7 +137,7 @@ def _recognised(event: Any) -> Work:
     raise InvalidInput(f"this function knows no event that is a {type(event).__name__}")
 
 
-def message_of(body: str) -> Order | Letter:
+def message_of(body: str) -> Order | IncomingEvent:
     """What a message asks for: a command, or an event that a rule of a bus has sent to the queue. Raises
     ``msgspec.DecodeError`` or ``InvalidInput``.
     """
@@ -151,7 +151,7 @@ def check_numbers(body: str) -> None:
         raise InvalidInput(f"the message holds over {MOST_ALIKE} numbers that have the hash of another one")
 
 
-def _letter(event: bytes) -> Letter:
+def _letter(event: bytes) -> IncomingEvent:
     try:
         return letter_of(event)
     except msgspec.DecodeError as error:

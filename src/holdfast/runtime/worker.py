@@ -16,9 +16,9 @@ from holdfast.workflows.threads import Threads
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Sequence
 
-    from holdfast.kernel.later import Later
     from holdfast.kernel.model import Model
     from holdfast.kernel.runtime import Runtime
+    from holdfast.kernel.wakeups import Wakeups
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Worker:
         runtime: Runtime,
         models: Sequence[Model],
         limits: Limits,
-        later: Later | None = None,
+        later: Wakeups | None = None,
     ) -> None:
         self._hosting = runtime.hosting
         self._pool = StepThreads(STEP_THREADS)

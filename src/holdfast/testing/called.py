@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 from holdfast.testing.faults import DelayRing, DoubleRing, EarlyRing, LoseRing
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import outside
@@ -74,7 +74,7 @@ class Exchange:
     def send(self, partition: str, due_at: int, delay_seconds: float) -> None:
         """Accept a wake-up as a message, which is not delivered before the delay is over."""
         self._count += 1
-        message = Message(f"m{self._count}", json.dumps(msgspec.to_builtins(Ring(partition, due_at))))
+        message = Message(f"m{self._count}", json.dumps(msgspec.to_builtins(WakeUp(partition, due_at))))
         self._loop.call_later(delay_seconds, self._show, message, context=outside())
 
     def _show(self, message: Message) -> None:
@@ -154,7 +154,7 @@ class Environment:
 
 
 class FaultyCalls:
-    """The doorbell and the summons of one process, behind a ``Wire``: wake-ups get lost, come late, twice, or early. It
+    """The doorbell and the invoker of one process, behind a ``Wire``: wake-ups get lost, come late, twice, or early. It
     receives none: a process that is not invoked polls.
     """
 
@@ -165,10 +165,10 @@ class FaultyCalls:
 
     def ring(self, partition: str) -> None:
         """See ``Doorbell.ring``."""
-        self.ring_at(partition, 0)
+        self.wake_at(partition, 0)
 
-    def ring_at(self, partition: str, due_at: int) -> None:
-        """See ``Summons.ring_at``."""
+    def wake_at(self, partition: str, due_at: int) -> None:
+        """See ``Invoker.wake_at``."""
         self._wire.victim.when_awake(lambda: self._leave(partition, due_at))
 
     def _leave(self, partition: str, due_at: int) -> None:
@@ -190,7 +190,7 @@ class FaultyCalls:
                 send(partition, due_at, left_seconds)
 
     async def sent(self) -> None:
-        """See ``Summons.sent``: they have left, each when it was sent."""
+        """See ``Invoker.sent``: they have left, each when it was sent."""
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
         """See ``Doorbell.listen``."""

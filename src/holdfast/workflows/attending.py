@@ -57,7 +57,7 @@ async def _wake_or_leave(head: Item, host: Host, now: int) -> None:
         await host.home.store.write(
             Update(partition=head.partition, when=as_seen, status=READY, due_at=now, add_revision=1)
         )
-        host.look_at(head.partition, now)
+        host.check_at(head.partition, now)
     elif head.owner is None:
         await host.home.store.write(Update(partition=head.partition, when=as_seen, due_at=deadline_at))
 

@@ -60,7 +60,7 @@ async def ended(runtime: Runtime, partition: str) -> Ended:
         with _notified(runtime, partition, future):
             if ended := await _look(runtime, partition, future, patience_seconds, warn):
                 return ended
-        runtime.attendance.report(describe_partition(partition), partition, runtime.host)
+        runtime.presence.report(describe_partition(partition), partition, runtime.host)
         patience_seconds = _longer(patience_seconds, partition, runtime)
 
 
@@ -95,14 +95,14 @@ async def _look(
 @contextmanager
 def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | None]) -> Generator[None]:
     """Meanwhile the future hears of the end if this process sees it, and of every ring for the entity."""
-    host, rung = runtime.host, partial(_resolve, future)
-    runtime.rings.add(partition, rung)
+    host, listener = runtime.host, partial(_resolve, future)
+    runtime.wake_listeners.add(partition, listener)
     if host is not None:
         host.watchers.add(partition, future, partial(_conclude, future))
     try:
         yield
     finally:
-        runtime.rings.remove(partition, rung)
+        runtime.wake_listeners.remove(partition, listener)
         if host is not None:
             host.watchers.remove(partition, future)
 

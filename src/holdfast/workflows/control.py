@@ -15,7 +15,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
-from holdfast.kernel.host import nudge
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import FIRST_EPOCH, Journal
@@ -114,7 +114,7 @@ async def move(runtime: Runtime, partition: str, version: str) -> None:
         except Refused:
             continue  # it was moved just now, by another process or by us, or has changed: look again
         break
-    nudge(partition, runtime.home, runtime.host)
+    wake(partition, runtime.home, runtime.host)
 
 
 async def _change(runtime: Runtime, partition: str, update: Update, allowed: tuple[str, ...]) -> None:
@@ -125,7 +125,7 @@ async def _change(runtime: Runtime, partition: str, update: Update, allowed: tup
             raise NotFound(f"there is no {describe_partition(partition)}") from None
         if refused.item.status not in allowed:
             raise InvalidState(f"{describe_partition(partition)} is {refused.item.status}") from None
-    nudge(partition, runtime.home, runtime.host)
+    wake(partition, runtime.home, runtime.host)
 
 
 async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
@@ -157,7 +157,7 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
             continue  # it was changed meanwhile: look again
     closed = await head_of(runtime, partition)
     entries = await _closed(runtime, closed, record.run)
-    nudge(partition, runtime.home, runtime.host)
+    wake(partition, runtime.home, runtime.host)
     error = describe(outcome_error(TERMINATED, ended, runtime.registry.errors))
     if (parent := record.parent) is not None:
         await _tell(runtime, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))

@@ -28,7 +28,7 @@ from holdfast.workflows.record import (
     encode_record,
     post,
 )
-from holdfast.workflows.undoing import joined
+from holdfast.workflows.undo_failed import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

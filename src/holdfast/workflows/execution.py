@@ -73,7 +73,7 @@ class HostWaker(Struct, frozen=True, gc=False):
 
     def wake(self) -> None:
         """Look at the execution soon."""
-        self.host.look(self.partition)
+        self.host.check(self.partition)
 
 
 class Execution:
@@ -131,12 +131,12 @@ class Execution:
             self.is_saved = False
 
     @property
-    def misfit(self) -> str | None:
+    def mismatch(self) -> str | None:
         broken = self.activation.broken
         return None if broken is None else str(broken)
 
     def stuck(self) -> str | None:
-        if (misfit := self.misfit) is not None:
+        if (misfit := self.mismatch) is not None:
             return misfit
         return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.errors import InvalidInput, InvalidState, Refused
 from holdfast.items import ABSENT, Item, Put
-from holdfast.kernel.host import nudge
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import (
     DELIVERIES,
@@ -101,7 +101,7 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
         )
     except Refused:
         raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
-    nudge(new_partition, runtime.home, runtime.host)
+    wake(new_partition, runtime.home, runtime.host)
 
 
 def _forked(entries: Sequence[Entry]) -> list[Entry]:

@@ -38,7 +38,7 @@ from holdfast.workflows.record import (
     describe_partition,
     partition_of,
 )
-from holdfast.workflows.retry import retry
+from holdfast.workflows.retry_execution import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.status import Status, blocked_for, status_of
 
@@ -107,7 +107,7 @@ class Handle(Generic[R]):
         why = blocked_for(await head_of(runtime, self._partition))
         if why is not None:
             return f"it is BLOCKED, and goes on once that is mended: {why}"
-        return runtime.attendance.missing(self._partition, runtime.host) or "it goes on"
+        return runtime.presence.missing(self._partition, runtime.host) or "it goes on"
 
     async def status(self) -> Status:
         """Where it stands. Raises ``NotFound``."""

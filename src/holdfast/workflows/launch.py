@@ -23,8 +23,8 @@ from holdfast.errors import (
 )
 from holdfast.failure import describe
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
-from holdfast.kernel.host import call_then, nudge
 from holdfast.kernel.unit import Unit, current_unit
+from holdfast.kernel.wake import wake, wake_at
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Cancelled
 from holdfast.workflows.callback_keys import new_execution_secret
@@ -84,12 +84,12 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
     partition = partition_of(workflow.name, order.id)
     if host is None or host.model_of(partition) is None:  # another app of this home has the code, and takes it up
         return await _launch(home, None, workflow, order, clock)
-    host.births.expect(partition)
+    host.creations.expect(partition)
     try:
         return await _launch(home, host, workflow, order, clock)
     finally:
-        if host.births.over(partition):
-            host.look(partition)
+        if host.creations.over(partition):
+            host.check(partition)
 
 
 async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
@@ -132,7 +132,9 @@ async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], o
             return _same_execution(there, order)
 
 
-async def forestall(home: Home, workflow: Workflow[..., Any], order: Launch, reason: str, clock: Clock) -> bool:
+async def cancel_before_start(
+    home: Home, workflow: Workflow[..., Any], order: Launch, reason: str, clock: Clock
+) -> bool:
     """Cancel an execution before it begins: its place is taken by one that has ended. False if it is there already.
 
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
@@ -203,9 +205,9 @@ def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
     if head.lease_until is not None and host is not None and clock.now_ms() < head.lease_until:
         host.adopt(head)
     elif head.due_at is not None and clock.now_ms() < head.due_at:
-        call_then(head.partition, head.due_at, home, host)
+        wake_at(head.partition, head.due_at, home, host)
     else:
-        nudge(head.partition, home, host)
+        wake(head.partition, home, host)
 
 
 def _is_free(there: Item, order: Launch, now: int) -> bool:

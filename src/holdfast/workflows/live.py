@@ -12,7 +12,7 @@ from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
 from holdfast.failure import describe
 from holdfast.items import OwnerIs, Update
-from holdfast.kernel.host import nudge
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.replay.delivery import deliver
 from holdfast.replay.entries import Aside, Done, Entry, Failed, Intended, Progressed, Renewed, Tried, renamed
@@ -61,7 +61,7 @@ class Live(Struct, frozen=True):
             await write_for_caller(self.host.home.store, *writes, ours=lambda _there: False)
         except Refused:
             return False
-        nudge(partition, self.host.home, self.host)
+        wake(partition, self.host.home, self.host)
         return True
 
     def operation_key(self, op: str) -> str:

@@ -1,4 +1,4 @@
-"""Sending to an execution: a message in its inbox and a ring, in one write."""
+"""Sending to an execution: a message in its inbox, and its head made due, in one write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.codec.jsontext import canonical
 from holdfast.coordination.inbox import USED, Sender
 from holdfast.errors import NotFound, Refused
 from holdfast.items import StatusIn, Update
-from holdfast.kernel.host import nudge
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Cancelled, Received
 from holdfast.workflows.history import load
@@ -47,8 +47,8 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
     A paused one that is asked to stop goes on, to clean up.
     """
     sort = sender.next_sort()
-    put, ring = post(partition, sort, message, now)
-    ways = (ring,) if not isinstance(message, CancelRequest) else (_to_claimable(ring), _to_paused(ring))
+    put, due = post(partition, sort, message, now)
+    ways = (due,) if not isinstance(message, CancelRequest) else (_to_claimable(due), _to_paused(due))
     for way in cycle(ways):
         try:
             await write_for_caller(home.store, put, way, ours=lambda there: there is not None and there.sort == sort)
@@ -56,17 +56,17 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
             if len(ways) == 1 or refused.item is None or refused.item.status not in OPEN:
                 return False
             continue
-        nudge(partition, home, host)
+        wake(partition, home, host)
         break
     return True
 
 
-def _to_claimable(ring: Update) -> Update:
-    return replace(ring, when=StatusIn(CLAIMABLE))
+def _to_claimable(due: Update) -> Update:
+    return replace(due, when=StatusIn(CLAIMABLE))
 
 
-def _to_paused(ring: Update) -> Update:
-    return replace(ring, when=StatusIn((PAUSED,)), status=READY)
+def _to_paused(due: Update) -> Update:
+    return replace(due, when=StatusIn((PAUSED,)), status=READY)
 
 
 async def was_received(store: Store, partition: str, message: Signal | CancelRequest) -> bool:

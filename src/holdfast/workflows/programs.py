@@ -12,7 +12,7 @@ from holdfast.coordination.inbox import Sender
 from holdfast.items import Item
 from holdfast.kernel.model import Blocked
 from holdfast.kernel.turn import run_turn
-from holdfast.replay.journaled import Journaled
+from holdfast.replay.entity import JournaledEntity
 from holdfast.replay.program import Deadly
 from holdfast.replay.stages import Replaying
 from holdfast.workflows import record as records
@@ -45,10 +45,10 @@ class Workflows(Struct, frozen=True):
             partition.startswith(records.PARTITION_PREFIX) and records.workflow_of(partition) in self.registry.workflows
         )
 
-    def admit(self, partition: str) -> Journaled:
-        return Journaled(partition, self)
+    def admit(self, partition: str) -> JournaledEntity:
+        return JournaledEntity(partition, self)
 
-    def turn(self, entity: Journaled, host: Host) -> Coroutine[Any, Any, None]:
+    def turn(self, entity: JournaledEntity, host: Host) -> Coroutine[Any, Any, None]:
         return run_turn(entity, Replaying(self), host)
 
     def pins(self, partition: str) -> bool:

@@ -374,7 +374,7 @@ def answer_writes(partition: str, answer: CallbackAnswer, now: int) -> tuple[Put
     place, mark = callback_sort(answer.run, answer.op), answered_sort(answer.run, answer.op)
     message = Item(partition=partition, sort=place, status=MARKED, body=body)
     answered = Item(partition=partition, sort=mark, status=USED, body=ids.fingerprint(body).encode())
-    return Put(message, ABSENT), Put(answered, ABSENT), ring(partition, now)
+    return Put(message, ABSENT), Put(answered, ABSENT), make_due(partition, now)
 
 
 AWAIT_PREFIX: Final = "i#await#"
@@ -392,9 +392,9 @@ def await_sort(by: str, nonce: str) -> str:
 def post(partition: str, sort: str, message: Message, now: int) -> tuple[Put, Update]:
     """The writes that put a message into an open execution's inbox and make its owner look, together or not at all."""
     put = Put(Item(partition=partition, sort=sort, body=encode_message(message)), ABSENT)
-    return put, ring(partition, now)
+    return put, make_due(partition, now)
 
 
-def ring(partition: str, now: int) -> Update:
+def make_due(partition: str, now: int) -> Update:
     """The write that makes an open execution due now; its new revision refuses the owner's settle until he looks."""
     return Update(partition=partition, sort=HEAD, when=StatusIn(OPEN), due_at=now, add_revision=1)

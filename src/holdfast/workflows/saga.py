@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, get_args
 
 from holdfast.errors import ContinueAsNew, ControlFlow, DeterminismError, InvalidInput
-from holdfast.workflows.covered import Covered, Ledger, Undo
+from holdfast.workflows.saga_ledger import Covered, Ledger, Undo
 from holdfast.workflows.scope import BodyScope, activation_for
-from holdfast.workflows.undoing import GaveUp, compensation_failed
+from holdfast.workflows.undo_failed import GaveUp, compensation_failed
 
 current_saga: ContextVar[Saga | None] = ContextVar("holdfast_saga", default=None)
 

@@ -161,7 +161,7 @@ class Cloud:
             ringer = parse_address(URL).bells(self.way_to_queue or self.sqs, self.way_to_scheduler or self.scheduler)
             doorbell = SqsDoorbell(Bells(), owner, ringer, self.clock, self._tell)
             return replace(
-                home, store=Outage(home.store, self), doorbell=doorbell, summons=doorbell, bus=self.bus or home.bus
+                home, store=Outage(home.store, self), doorbell=doorbell, invoker=doorbell, bus=self.bus or home.bus
             )
 
         app = hf.App("shop", home=open_home, clock=self.clock)

@@ -1,4 +1,4 @@
-"""Rings as messages: how many requests they are, when they arrive, and what becomes of those that cannot be sent."""
+"""Wake-ups as messages: how many requests they are, when they arrive, and what becomes of those that cannot be sent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_rings_of_a_tick_are_one_request_for_ten_and_each_is_sent_once() -> 
 )
 def test_a_ring_at_a_time_is_never_early(left_ms: int, delay: int | None, scheduled: str | None) -> None:
     async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
-        bell.ring_at("wf#job#1", cloud.clock.now_ms() + left_ms)
+        bell.wake_at("wf#job#1", cloud.clock.now_ms() + left_ms)
         await bell.sent()
         assert cloud.sqs.delays == ([] if delay is None else [delay])
         expressions = [each["ScheduleExpression"] for each in cloud.scheduler.schedules.values()]
@@ -72,7 +72,7 @@ def test_a_schedule_that_is_set_already_is_no_failure() -> None:
     async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
         due_at = cloud.clock.now_ms() + 3_600_000
         for _ in range(2):
-            bell.ring_at("wf#job#1", due_at)
+            bell.wake_at("wf#job#1", due_at)
             await bell.sent()
         assert (len(cloud.scheduler.schedules), cloud.told) == (1, {})
 
@@ -81,7 +81,7 @@ def test_a_schedule_that_is_set_already_is_no_failure() -> None:
 
 def test_without_a_role_what_is_far_away_is_left_to_the_sweep() -> None:
     async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
-        bell.ring_at("wf#job#1", cloud.clock.now_ms() + 3_600_000)
+        bell.wake_at("wf#job#1", cloud.clock.now_ms() + 3_600_000)
         await bell.sent()
         assert (cloud.scheduler.schedules, cloud.sqs.requests, cloud.told) == ({}, {}, {})
 

@@ -24,7 +24,7 @@ from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
 from holdfast.backends.aws.connection import new_client
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.clock import SystemClock
-from holdfast.ports import Home, Ring
+from holdfast.ports import Home, WakeUp
 from holdfast.testing import with_bus
 
 pytestmark = [pytest.mark.aws, pytest.mark.process, pytest.mark.slow]
@@ -84,7 +84,7 @@ def account(s3: str) -> Iterator[Account]:
 
 def test_a_far_ring_is_a_schedule_that_fires_and_its_last_leg_is_a_delay(account: Account) -> None:
     fires_at = (int(time.time()) + 2) * 1000
-    ring = Ring("wf#checkout#order-17", fires_at + LAST_LEG_MS)
+    ring = WakeUp("wf#checkout#order-17", fires_at + LAST_LEG_MS)
 
     async def set_twice() -> None:
         bells = parse_address(f"{account.url}&scheduler_role={ROLE}").bells(None, None)
@@ -104,7 +104,7 @@ def test_a_far_ring_is_a_schedule_that_fires_and_its_last_leg_is_a_delay(account
         home = open_memory_home(data=data)
         ringer = parse_address(account.url).bells(None, None)
         bell = SqsDoorbell(Bells(), home.owner, ringer, SystemClock(), lambda *_, **__: None)
-        return replace(home, doorbell=bell, summons=bell)
+        return replace(home, doorbell=bell, invoker=bell)
 
     app = hf.App("shop", home=open_home)
     handler = app.lambda_handler()

@@ -1,4 +1,4 @@
-"""Rings when everything goes wrong that no emulator shows: turned away, lost answers, failed entries, late, doubled.
+"""Wake-ups when everything goes wrong that no emulator shows: turned away, lost answers, failed entries, late, doubled.
 
 A ring is a hint (G8): whatever becomes of it, the work is done, once, and at last nothing is left over.
 """

@@ -317,7 +317,7 @@ def test_what_is_rung_for_while_a_call_is_under_way_is_called_for_anew(cloudy: A
         await asyncio.sleep(1)
         crew = handler._crew
         assert crew is not None
-        assert crew.host.look("wf#pinned#one")
+        assert crew.host.check("wf#pinned#one")
         cloud.wake.set()
         await ringing
         assert cloud.asked == {ONE: 2}
@@ -553,7 +553,7 @@ def test_a_name_that_is_wrong_leads_to_one_call_and_no_circle(cloudy: Any) -> No
     cloudy(story)
 
 
-# ── Rings, called directly ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Wake-ups, called directly ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_ring_may_be_called_directly_and_fails_if_its_work_could_not_be_done(cloudy: Any) -> None:

@@ -26,7 +26,7 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.actors.turn.perform import DELETE_METHOD
-from holdfast.actors.turn.reply import find_reply
+from holdfast.actors.turn.replies import find_reply
 from holdfast.clock import moment
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule

@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.parked import parking, removing
-from holdfast.actors.mailbox.post import ring, tell
+from holdfast.actors.mailbox.post import make_due, tell
 from holdfast.actors.record import (
     CLAIMABLE,
     HALTED,
@@ -21,8 +21,8 @@ from holdfast.actors.record import (
     READY,
     ActorRecord,
     Call,
+    FailureRecord,
     Parked,
-    Trouble,
     actor_of,
     decode_call,
     decode_parked,
@@ -34,7 +34,7 @@ from holdfast.actors.record import (
     timer_of,
 )
 from holdfast.actors.timers import after_firing
-from holdfast.actors.turn.reply import RESEND_WINDOW_MS, let_go_now
+from holdfast.actors.turn.replies import RESEND_WINDOW_MS, let_go_now
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
 from holdfast.persist import write_for_caller
@@ -51,7 +51,7 @@ async def unpark(partition: str, place: str, args: Any, runtime: Runtime) -> Non
     message = Item(partition=partition, sort=runtime.sender.next_sort(), body=body)
     head, removed = await runtime.home.store.get(partition), await removing(item, parked, runtime.home.store)
     while True:
-        writes = (Put(message, ABSENT), *removed, ring(partition, head, runtime))
+        writes = (Put(message, ABSENT), *removed, make_due(partition, head, runtime))
         try:
             await write_for_caller(runtime.home.store, *writes, ours=lambda there: there == message)
             break
@@ -68,7 +68,7 @@ async def discard(partition: str, place: str, runtime: Runtime) -> None:
     head, removed = await runtime.home.store.get(partition), await removing(item, parked, runtime.home.store)
     while True:
         there = head is not None and head.status in CLAIMABLE
-        writes = (*removed, *((ring(partition, head, runtime),) if there else ()))
+        writes = (*removed, *((make_due(partition, head, runtime),) if there else ()))
         try:
             await write_for_caller(runtime.home.store, *writes, ours=lambda _there: False)
             break
@@ -101,7 +101,7 @@ async def park(partition: str, runtime: Runtime) -> None:
     """Park the message that an actor has halted at, and let it go on with the next."""
     head, record = await _halted(partition, runtime)
     place, now = record.halted_by or "", runtime.clock.now_ms()
-    trouble = record.trouble.get(place, Trouble())
+    trouble = record.trouble.get(place, FailureRecord())
     others = {name: each for name, each in record.trouble.items() if name != place}
     record = replace(record, halted_by=None, trouble=others)
     writes: tuple[Write, ...] = ()

@@ -24,9 +24,9 @@ from holdfast.actors.record import (
     describe_partition,
 )
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
-from holdfast.actors.turn.reply import find_reply
+from holdfast.actors.turn.replies import find_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
 from holdfast.items import EpochIs, Update
@@ -54,7 +54,7 @@ MOST_CIRCLES: Final = 2
 
 async def call_by_mail(address: Address, request: Call, runtime: Runtime) -> Reply:
     """Send a call to the actor's inbox, and wait for the reply. Raises ``CallCycle`` if that would be for ever."""
-    listening = runtime.rings.listen(address.partition)
+    listening = runtime.wake_listeners.listen(address.partition)
     try:
         # The message may be sent again when the store gives no answer, so it is one that is known.
         return await _send_and_wait(address, replace(request, known=True), listening, runtime)
@@ -71,7 +71,7 @@ async def _send_and_wait(address: Address, request: Call, listening: Listening, 
         await listening.next(patience_seconds)
         patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, longest_seconds)
         if patience_seconds > REPORT_SECONDS:
-            runtime.attendance.report(describe_partition(partition), partition, runtime.host)
+            runtime.presence.report(describe_partition(partition), partition, runtime.host)
             if await runtime.home.store.get(partition, place) is None:
                 if (reply := await find_reply(partition, request.id, runtime, overdue=True)) is not None:
                     break
@@ -129,7 +129,7 @@ async def _is_settled_here(partition: str, runtime: Runtime) -> bool:
     """Whether the actor is ours, and what has run is durable, or is not to be. It is waited for, if it is ours."""
     host = runtime.host
     actor = None if host is None else host.entities.get(partition)
-    if host is None or not isinstance(actor, Resident):
+    if host is None or not isinstance(actor, ActorEntity):
         return False
     while actor.held and not (actor.settled or actor.redo or actor.lost or actor.broken):
         begin_commit(actor, runtime, host)

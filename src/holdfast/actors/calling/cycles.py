@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from holdfast.actors.record import decode_call, describe_partition
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle
 
@@ -41,7 +41,7 @@ def _path(start: str, goals: frozenset[str], host: Host) -> tuple[str, ...]:
     while paths:
         path = paths.pop()
         entity = host.entities.get(path[-1])
-        if path[-1] in seen or not isinstance(entity, Resident):
+        if path[-1] in seen or not isinstance(entity, ActorEntity):
             continue
         seen.add(path[-1])
         if met := goals & entity.waits_for:
@@ -58,7 +58,7 @@ def _told(partitions: tuple[str, ...]) -> str:
 def waiting_for(partition: str, unit: Unit | None, host: Host | None) -> Generator[None]:
     """Note whom the running actor waits for."""
     caller = host.entities.get(unit.chain[-1]) if host is not None and unit is not None and unit.chain else None
-    if not isinstance(caller, Resident):
+    if not isinstance(caller, ActorEntity):
         yield
         return
     caller.waits_for.add(partition)
@@ -93,5 +93,5 @@ async def _who_waits_for(partition: str, runtime: Runtime) -> list[tuple[tuple[s
     calls = (decode_call(message.body) for message in page.items)
     by_mail = [(call.chain, True) for call in calls if call.replies and call.chain]
     entities = () if runtime.host is None else runtime.host.entities.values()
-    here = [each.partition for each in entities if isinstance(each, Resident) and partition in each.waits_for]
+    here = [each.partition for each in entities if isinstance(each, ActorEntity) and partition in each.waits_for]
     return by_mail + [((each,), False) for each in here]

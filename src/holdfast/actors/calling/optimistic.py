@@ -14,7 +14,7 @@ from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.model import Actors
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
 from holdfast.actors.turn.commit import is_message_to
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.perform import DELETE_METHOD, run_one
 from holdfast.actors.turn.stages import load
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -61,7 +61,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
     for _ in range(MOST_RUNS):
         if head is not None and (not _is_free(head, runtime) or await _comes_behind(head, request, runtime)):
             return None
-        actor = Resident(address.partition, Actors(runtime), address.kind)
+        actor = ActorEntity(address.partition, Actors(runtime), address.kind)
         actor.head = head or Item(address.partition)
         actor.epoch = actor.head.epoch + 1
         try:
@@ -74,8 +74,8 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         others = one_per_place(write for write in writes if place(write) != actor.place)
         try:
             if actor.version is not actor.committed or others:
-                rung = sum(is_message_to(actor.partition, write) for write in others)
-                commit = _commit(actor, head, rung, runtime)
+                to_itself = sum(is_message_to(actor.partition, write) for write in others)
+                commit = _commit(actor, head, to_itself, runtime)
                 await runtime.home.store.write(commit, *others)
                 warm_of(runtime).leave(_left_by(commit, head))
             elif warm is not None:  # no write has proved it right
@@ -92,7 +92,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
                 return None
             raise
         _tell_when_due(actor, head, runtime)
-        for partition in finished.rings:
+        for partition in finished.to_wake:
             tell(partition, runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
@@ -119,15 +119,15 @@ async def _comes_behind(head: Item, request: Call, runtime: Runtime) -> bool:
     return page.cursor is not None or any(item.sort.rpartition("#")[2] in senders for item in page.items)
 
 
-def _tell_when_due(actor: Resident, before: Item | None, runtime: Runtime) -> None:
+def _tell_when_due(actor: ActorEntity, before: Item | None, runtime: Runtime) -> None:
     """A timer was set, and no process has the actor in memory to know of it."""
     due_at = actor.next_due()
     if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
         return
     if runtime.host is not None:
-        runtime.host.look_at(actor.partition, due_at)
-    elif runtime.home.summons is not None:
-        runtime.home.summons.ring_at(actor.partition, due_at)
+        runtime.host.check_at(actor.partition, due_at)
+    elif runtime.home.invoker is not None:
+        runtime.home.invoker.wake_at(actor.partition, due_at)
     else:
         runtime.home.doorbell.ring(actor.partition)
 
@@ -140,7 +140,7 @@ def _left_by(commit: Put | Update, head: Item | None) -> Item:
     return updated(head, commit)
 
 
-def _commit(actor: Resident, head: Item | None, rung: int, runtime: Runtime) -> Put | Update:
+def _commit(actor: ActorEntity, head: Item | None, to_itself: int, runtime: Runtime) -> Put | Update:
     version = actor.version
     assert version is not None
     record = replace(version.record, state=Raw(version.state))
@@ -149,9 +149,11 @@ def _commit(actor: Resident, head: Item | None, rung: int, runtime: Runtime) -> 
         record = replace(record, left_by=f"{runtime.home.owner}/{head.epoch}/{ids.new_id()}")
     body = encode_record(record)
     now = runtime.clock.now_ms()
-    due_at = now if rung else actor.next_due()
+    due_at = now if to_itself else actor.next_due()
     if head is None:
-        return Put(Item(actor.partition, revision=rung, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT)
+        return Put(
+            Item(actor.partition, revision=to_itself, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT
+        )
     # Everything in the head is still as it was read: a wake-up or a release meanwhile would be written over.
     free = UNOWNED if head.owner is None else AllOf((OwnerIs(head.owner, head.epoch), LeaseLapsed(now)))
     when = AllOf((EpochIs(head.epoch), RevisionIs(head.revision), free, StatusIn((head.status,))))
@@ -165,7 +167,7 @@ def _commit(actor: Resident, head: Item | None, rung: int, runtime: Runtime) -> 
         body=body,
         due_at=due_at,
         add_epoch=1,
-        add_revision=rung,
+        add_revision=to_itself,
     )
 
 

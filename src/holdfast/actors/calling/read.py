@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.scope import Turn
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.errors import InvalidState
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
     return data
 
 
-def _in_memory(address: Address, runtime: Runtime) -> Resident | None:
+def _in_memory(address: Address, runtime: Runtime) -> ActorEntity | None:
     """The actor, if this process owns it: then it knows what was last committed."""
     entity = None if runtime.host is None else runtime.host.entities.get(address.partition)
-    if not isinstance(entity, Resident) or not entity.held or entity.lost or entity.committed is None:
+    if not isinstance(entity, ActorEntity) or not entity.held or entity.lost or entity.committed is None:
         return None
     return entity if entity.lease_until >= runtime.clock.now_ms() else None
 
 
-def _view(resident: Resident) -> tuple[Instance, ActorRecord]:
+def _view(resident: ActorEntity) -> tuple[Instance, ActorRecord]:
     """The actor as it was last committed, for one reader at a time: one that spoils it spoils it for no other."""
     committed, kind = resident.committed, resident.kind
     assert committed is not None

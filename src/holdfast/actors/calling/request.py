@@ -10,9 +10,9 @@ from holdfast.actors.calling.cycles import refuse_cycle, waiting_for
 from holdfast.actors.calling.optimistic import call_optimistically
 from holdfast.actors.mailbox.queue import Delivery, Outcome, Replied
 from holdfast.actors.record import Call, Reply, describe_partition
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
-from holdfast.actors.turn.reply import find_reply, replied
+from holdfast.actors.turn.replies import find_reply, replied
 from holdfast.errors import CallCycle, WaitTimeout
 from holdfast.kernel.unit import Unit
 
@@ -54,7 +54,7 @@ async def _in_time(address: Address, request: Call, runtime: Runtime) -> Replied
     except TimeoutError:
         if not limit.expired():
             raise
-        missing = runtime.attendance.missing(address.partition, runtime.host)
+        missing = runtime.presence.missing(address.partition, runtime.host)
         raise WaitTimeout(
             f"{describe_partition(address.partition)} did not answer {request.method} within "
             f"{address.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
@@ -71,8 +71,8 @@ async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied |
 
 async def _call_in_memory(address: Address, request: Call, runtime: Runtime) -> Outcome | None:
     host = runtime.host
-    entity = None if host is None else host.summon(address.partition)
-    if not isinstance(entity, Resident):
+    entity = None if host is None else host.open_entity(address.partition)
+    if not isinstance(entity, ActorEntity):
         return None
     answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     delivery = Delivery(request, answer=answer)

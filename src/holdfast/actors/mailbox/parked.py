@@ -16,9 +16,9 @@ from holdfast.actors.record import (
     PARKED_PREFIX,
     REPLY_PREFIX,
     Call,
+    FailureRecord,
     Parked,
     Reply,
-    Trouble,
     encode,
     fingerprint_of,
     timer_of,
@@ -51,7 +51,7 @@ def note_id(partition: str, place: str, call: Call) -> str:
     return f"{call.sent_at:012x}{ids.fingerprint(f'{partition} {place}'.encode())}"
 
 
-def parking(partition: str, at: str, call: Call, trouble: Trouble, now: int) -> tuple[Write, ...]:
+def parking(partition: str, at: str, call: Call, trouble: FailureRecord, now: int) -> tuple[Write, ...]:
     """The writes that park a message; ``at`` is its place in the inbox, or its timer's."""
     sort = at if timer_of(at) is None else f"{at}:{call.id}"
     place = PARKED_PREFIX + sort

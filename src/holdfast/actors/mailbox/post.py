@@ -10,8 +10,8 @@ from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
-from holdfast.kernel.host import nudge
 from holdfast.kernel.unit import Unit
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     for _ in range(MOST_TRIES):
         if call.replies and head is not None and head.status == record.HALTED:
             raise halted(partition)
-        wake = ring(partition, head, runtime)
+        due = make_due(partition, head, runtime)
         try:
-            await write_for_caller(runtime.home.store, put, wake, ours=lambda there: _is(there, put))
+            await write_for_caller(runtime.home.store, put, due, ours=lambda there: _is(there, put))
         except Refused as refused:  # it was created, deleted or halted since we looked
             head = refused.item
             continue
@@ -52,11 +52,11 @@ async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime:
     sort = unit.next_sort(runtime.sender)
     put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
     head = await runtime.home.store.get(partition)
-    unit.add(partition, put, ring(partition, head, runtime))
+    unit.add(partition, put, make_due(partition, head, runtime))
     return sort
 
 
-def ring(partition: str, head: Item | None, runtime: Runtime) -> Write:
+def make_due(partition: str, head: Item | None, runtime: Runtime) -> Write:
     """The write that makes an actor look into its inbox, given its head as it was found."""
     now = runtime.clock.now_ms()
     if head is None:
@@ -81,7 +81,7 @@ def halted(partition: str) -> InvalidState:
 
 def tell(partition: str, runtime: Runtime) -> None:
     """Make the worker of the actor look at it."""
-    nudge(partition, runtime.home, runtime.host)
+    wake(partition, runtime.home, runtime.host)
 
 
 async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:

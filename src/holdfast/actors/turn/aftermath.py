@@ -15,16 +15,16 @@ from holdfast.actors.record import (
     REPLY_PREFIX,
     ActorRecord,
     Call,
+    FailureRecord,
     Reply,
     TimerRecord,
-    Trouble,
     encode,
     fingerprint_of,
     timer_place,
 )
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict
-from holdfast.actors.turn.reply import RESEND_WINDOW_MS, Place, let_go, replied
+from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, Write, parts_of
@@ -38,7 +38,7 @@ MOST_RECENT: Final = 25
 """How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
 
 
-NO_TROUBLE: Final = Trouble()
+NO_FAILURES: Final = FailureRecord()
 
 
 class Version(Struct, frozen=True):
@@ -48,11 +48,11 @@ class Version(Struct, frozen=True):
     state: bytes
     deleted: bool = False
 
-    def trouble(self, place: str) -> Trouble:
+    def trouble(self, place: str) -> FailureRecord:
         """How it stands with a message or timer that has failed, or perhaps killed its process."""
-        return self.record.trouble.get(place, NO_TROUBLE)
+        return self.record.trouble.get(place, NO_FAILURES)
 
-    def with_trouble(self, place: str, trouble: Trouble, *, halts: bool = False) -> Version:
+    def with_trouble(self, place: str, trouble: FailureRecord, *, halts: bool = False) -> Version:
         """The same with the attempts of a message or timer, at which the actor stops if it ``halts``."""
         changed = self.record.trouble | {place: trouble}
         return Version(replace(self.record, trouble=changed, halted_by=place if halts else None), self.state)
@@ -76,7 +76,7 @@ class Finished(Struct, frozen=True):
     outcome: Outcome
     version: Version
     writes: tuple[Write, ...] = ()
-    rings: tuple[str, ...] = ()
+    to_wake: tuple[str, ...] = ()
     reply: Reply | None = None
 
 
@@ -173,7 +173,7 @@ class Aftermath(Struct, frozen=True):
         record, version = self._record_after(turn), before
         if record is not before.record or ran.state != before.state or before.deleted:
             version = Version(record, ran.state)
-        finished = self._answered(Replied(ran.result), version, tuple(turn.writes), tuple(turn.rings))
+        finished = self._answered(Replied(ran.result), version, tuple(turn.writes), tuple(turn.to_wake))
         return Performed(version, (finished, *self._released(called, version)), ran.instance)
 
     def _record_after(self, turn: Turn) -> ActorRecord:
@@ -209,14 +209,14 @@ class Aftermath(Struct, frozen=True):
         return before if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
 
     def _answered(
-        self, outcome: Replied, version: Version, sent: tuple[Write, ...] = (), rings: tuple[str, ...] = ()
+        self, outcome: Replied, version: Version, sent: tuple[Write, ...] = (), to_wake: tuple[str, ...] = ()
     ) -> Finished:
         """What is to be committed for a call that was answered, with what it has sent. Its message leaves the inbox,
         and its reply is kept if it may be asked for: from elsewhere, or again.
         """
         call = self.delivery.call
         if not call.known or call.id in version.record.recent:
-            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), rings)
+            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake)
         error = None if outcome.error is None else describe(outcome.error)
         reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
         window = self.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
@@ -227,7 +227,7 @@ class Aftermath(Struct, frozen=True):
             expires_at=None if call.kept and not error else self.runtime.clock.now_ms() + window,
             body=encode(reply),
         )
-        return Finished(self.delivery, outcome, version, (*sent, Put(kept), *self._receipt()), rings, reply)
+        return Finished(self.delivery, outcome, version, (*sent, Put(kept), *self._receipt()), to_wake, reply)
 
     def _released(self, called: Iterable[Place], version: Version) -> list[Finished]:
         """Keep the replies of what was called no longer than a repeat of the delivery is known by its own reply."""
@@ -251,11 +251,11 @@ class Aftermath(Struct, frozen=True):
         outcome = Replied(error=self.runtime.registry.errors.rebuild(describe(error), CallFailed))
         return Performed(version, (self._answered(outcome, version), *self._released(called, version)))
 
-    def _troubled(self, trouble: Trouble, *, halts: bool = False, again: Delivery | None = None) -> Performed:
+    def _troubled(self, trouble: FailureRecord, *, halts: bool = False, again: Delivery | None = None) -> Performed:
         version = self.before.with_trouble(self.delivery.place, trouble, halts=halts)
         return Performed(version, (self._carried(version),), again=again)
 
-    def _parked(self, trouble: Trouble) -> Performed:
+    def _parked(self, trouble: FailureRecord) -> Performed:
         """Park a message, visibly, and go on with the next."""
         call, place, now = self.delivery.call, self.delivery.place, self.runtime.clock.now_ms()
         self.runtime.emit("parked", partition=self.partition, place=place)

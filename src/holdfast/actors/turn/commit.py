@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.post import ring
+from holdfast.actors.mailbox.post import make_due
 from holdfast.actors.mailbox.queue import ELSEWHERE
 from holdfast.actors.record import (
     DELETED,
@@ -24,13 +24,13 @@ from holdfast.actors.record import (
     next_timer,
 )
 from holdfast.actors.turn.aftermath import Finished, Version
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
-from holdfast.kernel.host import announce
 from holdfast.kernel.ownership import check
+from holdfast.kernel.wake import notify
 from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, sit_out
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ GATHERING_SECONDS: Final = 0.05
 """Some five requests of DynamoDB, or twenty messages."""
 
 
-async def commit(actor: Resident, runtime: Runtime, host: Host, rest: Rest | None = None) -> None:
+async def commit(actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | None = None) -> None:
     """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more.
 
     With ``rest`` the last write releases the lease too, unless the actor was woken: ``actor.held`` tells.
@@ -62,13 +62,13 @@ async def commit(actor: Resident, runtime: Runtime, host: Host, rest: Rest | Non
         actor.reset()
 
 
-async def commit_under_way(actor: Resident) -> None:
+async def commit_under_way(actor: ActorEntity) -> None:
     """Wait until it is known what came of the commit that is made concurrently with the turn, if there is one."""
     while actor.committing is not None:
         await asyncio.wait((actor.committing,))
 
 
-def begin_commit(actor: Resident, runtime: Runtime, host: Host) -> None:
+def begin_commit(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     """Begin to make what has run durable; more may run while it is written.
 
     Where each write is billed, what no caller waits for waits a moment for what comes next, to share its write.
@@ -82,22 +82,22 @@ def begin_commit(actor: Resident, runtime: Runtime, host: Host) -> None:
         asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, actor, runtime, host)
 
 
-def _may_wait(actor: Resident, host: Host) -> bool:
+def _may_wait(actor: ActorEntity, host: Host) -> bool:
     return host.home.writes_are_paid and all(each.delivery.answer is None for each in actor.finished)
 
 
-def _end_gathering(actor: Resident, runtime: Runtime, host: Host) -> None:
+def _end_gathering(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     actor.gathers = False
     under_way = actor.writing or actor.committing is not None
     if actor.finished and not (under_way or actor.lost or actor.redo or actor.broken):
         _commit_from_now(actor, runtime, host)
 
 
-def _commit_from_now(actor: Resident, runtime: Runtime, host: Host) -> None:
+def _commit_from_now(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, runtime, host))
 
 
-async def _commit_beside(actor: Resident, runtime: Runtime, host: Host) -> None:
+async def _commit_beside(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     try:
         await _commit(actor, runtime, host, beside=True)
     finally:
@@ -108,7 +108,7 @@ async def _commit_beside(actor: Resident, runtime: Runtime, host: Host) -> None:
 
 
 async def _commit(
-    actor: Resident, runtime: Runtime, host: Host, rest: Rest | None = None, *, beside: bool = False
+    actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | None = None, *, beside: bool = False
 ) -> None:
     batch: list[Finished] = []
     actor.writing = True
@@ -151,7 +151,7 @@ def together(finished: list[Finished], bounds: Bounds | None) -> tuple[list[Fini
 async def _write(
     batch: Sequence[Finished],
     version: Version,
-    actor: Resident,
+    actor: ActorEntity,
     runtime: Runtime,
     host: Host,
     rest: Rest | None,
@@ -161,11 +161,11 @@ async def _write(
     if version is actor.committed and not others:
         await _confirm(actor, host)
         return
-    rung = int(any(is_message_to(actor.partition, write) for write in others))
-    if rung or actor.unread:  # an owner that releases it says when to look again, and has to have seen all
+    to_itself = int(any(is_message_to(actor.partition, write) for write in others))
+    if to_itself or actor.unread:  # an owner that releases it says when to look again, and has to have seen all
         rest = None
     pause, doubtful = FIRST_PAUSE_SECONDS, False
-    update = _update(version, rung, actor, host, rest)
+    update = _update(version, to_itself, actor, host, rest)
     while True:
         try:
             await host.home.store.write(update, *others)
@@ -176,8 +176,8 @@ async def _write(
                 continue
             if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because the actor was woken
                 actor.revision, actor.due_at, rest = refused.item.revision, refused.item.due_at, None
-                actor.look()
-                update = _update(version, rung, actor, host, rest)
+                actor.notify()
+                update = _update(version, to_itself, actor, host, rest)
                 continue
             if doubtful and _is_written(refused.item, update, actor, host):
                 break
@@ -189,9 +189,9 @@ async def _write(
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     actor.epoch += 1
-    if rung:
-        actor.revision += rung
-        actor.look()  # what it has sent to itself was not read yet
+    if to_itself:
+        actor.revision += to_itself
+        actor.notify()  # what it has sent to itself was not read yet
     if update.due_at is not UNSET:
         actor.due_at = update.due_at
     actor.lease_until = update.lease_until or 0
@@ -199,7 +199,7 @@ async def _write(
     actor.committed = version
 
 
-def _update(version: Version, rung: int, actor: Resident, host: Host, rest: Rest | None) -> Update:
+def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, rest: Rest | None) -> Update:
     """The write to the head. It depends on no wake-up if it says when to look next: a wake-up says "now"."""
     owner, now = host.home.owner, host.clock.now_ms()
     # Of an actor that has ended the stamp stays: what it publishes when it begins again comes behind all of before.
@@ -217,7 +217,7 @@ def _update(version: Version, rung: int, actor: Resident, host: Host, rest: Rest
             body=encode_record(replace(record, left_by=f"{owner}/{actor.epoch}")),
             add_epoch=1,
         )
-    due = now if rung else next_timer(version.record)
+    due = now if to_itself else next_timer(version.record)
     covered = due is None or (actor.due_at is not None and actor.due_at <= due)
     return Update(
         partition=actor.partition,
@@ -227,16 +227,16 @@ def _update(version: Version, rung: int, actor: Resident, host: Host, rest: Rest
         due_at=UNSET if covered else due,
         body=encode_record(replace(record, left_by="")),
         add_epoch=1,
-        add_revision=rung,
+        add_revision=to_itself,
     )
 
 
-def _lease_end(actor: Resident, now: int, host: Host) -> int:
+def _lease_end(actor: ActorEntity, now: int, host: Host) -> int:
     lease_ms = host.limits.lease_ms
     return now + lease_ms if actor.lease_until < now + lease_ms // 2 else actor.lease_until
 
 
-async def _confirm(actor: Resident, host: Host) -> None:
+async def _confirm(actor: ActorEntity, host: Host) -> None:
     """Nothing was changed, and what was answered is the truth if no other process has moved the actor meanwhile (G3).
 
     None has while the lease lasts; a process that was stopped for longer has to look.
@@ -260,17 +260,17 @@ def _instead(write: Write, refused: Refused, runtime: Runtime) -> list[Write]:
         return []
     if sort != HEAD or not partition.startswith(PARTITION_PREFIX):
         raise refused
-    return [ring(partition, refused.item, runtime)]
+    return [make_due(partition, refused.item, runtime)]
 
 
-def _is_written(there: Item | None, update: Update, actor: Resident, host: Host) -> bool:
+def _is_written(there: Item | None, update: Update, actor: ActorEntity, host: Host) -> bool:
     """Whether what is there is what our write has left: under our lease, or with the name of the commit in it."""
     if there is None or there.body != update.body:
         return False
     return update.owner is None or (there.owner, there.epoch) == (host.home.owner, actor.epoch + 1)
 
 
-def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
+def _tell_doubt(batch: Sequence[Finished], actor: ActorEntity) -> None:
     """It is not known whether these were written. Calls that are known by their id find out elsewhere."""
     error = StoreUnavailable(
         f"the store did not answer while a call of {describe_partition(actor.partition)} was written, and then this "
@@ -283,14 +283,14 @@ def _tell_doubt(batch: Sequence[Finished], actor: Resident) -> None:
             each.delivery.fail(error)
 
 
-def _release(batch: Sequence[Finished], actor: Resident, runtime: Runtime, host: Host) -> None:
+def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     """It is durable: replies leave, and the receivers of what was sent are told to look (G7)."""
     answered = False
     for each in batch:
         actor.kept(each)
         each.delivery.tell(each.outcome)
         answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
-        host.tell(each.rings)
+        host.tell(each.to_wake)
     if answered:
-        announce(actor.partition, host.home)
-        runtime.rings.heard(actor.partition)
+        notify(actor.partition, host.home)
+        runtime.wake_listeners.heard(actor.partition)

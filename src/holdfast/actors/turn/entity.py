@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 
-class Resident(Entity):
+class ActorEntity(Entity):
     """One actor that this process has in memory; a ``passing`` one is only there for a while.
 
     ``version`` is the actor after all that has run, ``committed`` as it is durable; ``instance`` is what methods run

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.queue import Delivery
-from holdfast.actors.record import Trouble
-from holdfast.actors.turn.reply import Place
+from holdfast.actors.record import FailureRecord
+from holdfast.actors.turn.replies import Place
 from holdfast.failure import describe
 
 if TYPE_CHECKING:
@@ -30,26 +30,26 @@ class TellCaller(Struct, frozen=True):
 class TryAgain(Struct, frozen=True):
     """The next attempt is made at ``trouble.again_at``."""
 
-    trouble: Trouble
+    trouble: FailureRecord
 
 
 class Park(Struct, frozen=True):
     """The message is poison: it is parked, visibly, and the actor goes on with the next."""
 
-    trouble: Trouble
+    trouble: FailureRecord
 
 
 class Halt(Struct, frozen=True):
     """The message is poison, and the order is to be kept: the actor stops at it."""
 
-    trouble: Trouble
+    trouble: FailureRecord
 
 
 Verdict = TellCaller | TryAgain | Park | Halt
 
 
 def after_failure(
-    error: Exception, called: tuple[Place, ...], delivery: Delivery, before: Trouble, policy: Policy, now: int
+    error: Exception, called: tuple[Place, ...], delivery: Delivery, before: FailureRecord, policy: Policy, now: int
 ) -> Verdict:
     """An attempt ended badly: tell the caller, or try again later, or give up. What it has ``called`` stays known."""
     call = delivery.call
@@ -63,7 +63,7 @@ def after_failure(
     return _given_up(trouble, policy) if delay_ms is None else TryAgain(replace(trouble, again_at=now + delay_ms))
 
 
-def after_deaths(delivery: Delivery, before: Trouble, policy: Policy) -> Verdict | None:
+def after_deaths(delivery: Delivery, before: FailureRecord, policy: Policy) -> Verdict | None:
     """What becomes of a message, or a timer, that has killed its process too often; ``None`` if it has not."""
     # No error was raised, so which errors the policy tries again does not matter: only how often.
     if not before.started or attempts_in(before) < policy.retry.max_attempts:
@@ -74,10 +74,10 @@ def after_deaths(delivery: Delivery, before: Trouble, policy: Policy) -> Verdict
     return _given_up(replace(before, error=before.error or describe(killed)), policy)
 
 
-def attempts_in(trouble: Trouble) -> int:
+def attempts_in(trouble: FailureRecord) -> int:
     """How many attempts of a message have failed, as far as that is known."""
     return trouble.failed + trouble.started // DEATHS_PER_ATTEMPT
 
 
-def _given_up(trouble: Trouble, policy: Policy) -> Park | Halt:
+def _given_up(trouble: FailureRecord, policy: Policy) -> Park | Halt:
     return Halt(trouble) if policy.poison == "halt" else Park(trouble)

@@ -11,10 +11,10 @@ from holdfast.actors.mailbox.queue import Delivery
 from holdfast.actors.record import Call
 from holdfast.actors.scope import Turn
 from holdfast.actors.turn.aftermath import Deletion, Earlier, Ran, Skip, Version
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.failure import TellCaller, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
-from holdfast.actors.turn.reply import find_earlier
+from holdfast.actors.turn.replies import find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, UnknownName
@@ -34,7 +34,7 @@ OWN_WRITES: Final = 5
 room."""
 
 
-async def run_one(delivery: Delivery, actor: Resident, runtime: Runtime) -> None:
+async def run_one(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> None:
     """Run a delivery and leave behind what is to be committed for it."""
     if delivery.answer is not None and delivery.call.chain:
         try:
@@ -49,7 +49,7 @@ async def run_one(delivery: Delivery, actor: Resident, runtime: Runtime) -> None
 
 
 async def perform(
-    delivery: Delivery, version: Version, actor: Resident, runtime: Runtime
+    delivery: Delivery, version: Version, actor: ActorEntity, runtime: Runtime
 ) -> Ran | Earlier | Deletion | Skip | Verdict:
     """Run a delivery, unless it has come before. What became of it."""
     call = delivery.call
@@ -81,7 +81,7 @@ async def perform(
 
 
 def _verdict(
-    error: Exception, turn: Turn, delivery: Delivery, version: Version, actor: Resident, runtime: Runtime
+    error: Exception, turn: Turn, delivery: Delivery, version: Version, actor: ActorEntity, runtime: Runtime
 ) -> Verdict:
     before, now = version.trouble(delivery.place), runtime.clock.now_ms()
     verdict = after_failure(error, tuple(turn.called), delivery, before, actor.kind.policy, now)
@@ -94,7 +94,7 @@ def _verdict(
 # ── The method ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _turn_for(delivery: Delivery, version: Version, actor: Resident, salt: str, runtime: Runtime) -> Turn:
+def _turn_for(delivery: Delivery, version: Version, actor: ActorEntity, salt: str, runtime: Runtime) -> Turn:
     call, tick = delivery.call, delivery.tick
     if tick is None and call.method in actor.kind.timers:  # it was parked, and is a message now
         tick = call.sent_at
@@ -112,7 +112,9 @@ def _turn_for(delivery: Delivery, version: Version, actor: Resident, salt: str, 
     return turn
 
 
-async def _run(delivery: Delivery, turn: Turn, version: Version, actor: Resident, runtime: Runtime) -> Ran | Exception:
+async def _run(
+    delivery: Delivery, turn: Turn, version: Version, actor: ActorEntity, runtime: Runtime
+) -> Ran | Exception:
     """Run the method. The error is that which it, its arguments or its result made."""
     kind, call = actor.kind, delivery.call
     # After an error it may be half changed: the next call begins with what is stored.
@@ -137,12 +139,12 @@ async def _run(delivery: Delivery, turn: Turn, version: Version, actor: Resident
     return Ran(turn, data, instance, state)
 
 
-def _unknown(call: Call, actor: Resident) -> UnknownName:
+def _unknown(call: Call, actor: ActorEntity) -> UnknownName:
     known = ", ".join(actor.kind.methods) or "none"
     return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
 
 
-def _refuse_if_too_much(turn: Turn, actor: Resident, runtime: Runtime) -> None:
+def _refuse_if_too_much(turn: Turn, actor: ActorEntity, runtime: Runtime) -> None:
     bounds = runtime.home.bounds
     writes = one_per_place(turn.writes)
     if bounds is not None and not bounds.fit(writes, besides=OWN_WRITES):
@@ -154,7 +156,7 @@ def _refuse_if_too_much(turn: Turn, actor: Resident, runtime: Runtime) -> None:
 
 
 def _leave_behind(
-    delivery: Delivery, turn: Turn, version: Version, actor: Resident, runtime: Runtime, error: CallTimeout
+    delivery: Delivery, turn: Turn, version: Version, actor: ActorEntity, runtime: Runtime, error: CallTimeout
 ) -> None:
     """A method goes on although it was cancelled. It was a failed attempt, and the actor goes on without it: as with a
     process that comes back late, nothing of what it still does is kept (G3).

@@ -29,11 +29,11 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.turn.aftermath import Version
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
-from holdfast.actors.turn.entity import Resident
+from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import run_one
 from holdfast.clock import elapsed_seconds
-from holdfast.coordination.inbox import INBOX_PREFIX, UNRUNG
+from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Held
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, Put, place
@@ -56,13 +56,13 @@ class ActorStages(Struct, frozen=True, gc=False):
     """A deleted one begins again; or its owner died before it released it."""
     running: str = RUNNING
 
-    async def may_claim(self, entity: Resident, host: Host, /) -> bool:
+    async def may_claim(self, entity: ActorEntity, host: Host, /) -> bool:
         """See ``Stages``."""
         since_left = host.clock.now_ms() - entity.left_at
         entity.hot = since_left <= host.patience_seconds(0.0) * 1000
         return True
 
-    async def refused(self, entity: Resident, claim: Held | Closed, host: Host, /) -> Item | None:
+    async def refused(self, entity: ActorEntity, claim: Held | Closed, host: Host, /) -> Item | None:
         """See ``Stages``: create a new actor if it is called in this process."""
         match claim:
             case Closed(None) if entity.queue.calls:
@@ -73,24 +73,24 @@ class ActorStages(Struct, frozen=True, gc=False):
                 pass
         return None
 
-    async def resume(self, entity: Resident, host: Host, /) -> None:
+    async def resume(self, entity: ActorEntity, host: Host, /) -> None:
         """See ``Stages``: commit what was left, so that the next call runs under a higher epoch (G3)."""
         await commit(entity, self.runtime, host)
 
-    async def load(self, entity: Resident, _host: Host, /) -> None:
+    async def load(self, entity: ActorEntity, _host: Host, /) -> None:
         """See ``Stages``."""
         load(entity)
 
-    async def receive(self, entity: Resident, _head: Item | None, host: Host, /) -> None:
+    async def receive(self, entity: ActorEntity, _head: Item | None, host: Host, /) -> None:
         """See ``Stages``."""
         entity.queue.looks += 1
-        if entity.revision != UNRUNG:
+        if entity.revision != NEVER_WOKEN:
             await read_inbox(entity, host)
         if entity.taken_over:  # its last owner may have died of what it did last
             entity.suspect(host.clock.now_ms())
             entity.taken_over = False
 
-    async def run(self, entity: Resident, host: Host, /) -> Next:
+    async def run(self, entity: ActorEntity, host: Host, /) -> Next:
         """See ``Stages``."""
         if await run_calls(entity, self.runtime, host):
             if entity.unread:  # the head is read next, and a commit at that time would move its epoch on
@@ -107,11 +107,11 @@ class ActorStages(Struct, frozen=True, gc=False):
             return AGAIN
         return await self.rest(entity, host)
 
-    async def rest(self, entity: Resident, host: Host, /) -> Rest:
+    async def rest(self, entity: ActorEntity, host: Host, /) -> Rest:
         """See ``Stages``."""
         return await rest_of(entity, host)
 
-    def left(self, entity: Resident, left: Left, host: Host, /) -> None:
+    def left(self, entity: ActorEntity, left: Left, host: Host, /) -> None:
         """See ``Stages``. Calls that wait for one that takes none are sent elsewhere."""
         entity.left_at = host.clock.now_ms()
         if not (entity.halting or host.draining):
@@ -119,13 +119,13 @@ class ActorStages(Struct, frozen=True, gc=False):
             return
         host.forget(entity)
         if isinstance(left, Rest) and isinstance(left.due_at, int):
-            host.look_at(entity.partition, left.due_at)
+            host.check_at(entity.partition, left.due_at)
 
-    async def fenced(self, entity: Resident, /) -> None:
+    async def fenced(self, entity: ActorEntity, /) -> None:
         """See ``Stages``. The callers of what is being written hear what came of it."""
         await commit_under_way(entity)
 
-    async def failed(self, entity: Resident, error: Exception, host: Host, /) -> None:
+    async def failed(self, entity: ActorEntity, error: Exception, host: Host, /) -> None:
         """See ``Stages``."""
         if isinstance(error, Blocked):
             await block(entity, str(error), host)
@@ -137,7 +137,7 @@ class ActorStages(Struct, frozen=True, gc=False):
 # ── Load ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def begin(actor: Resident, host: Host) -> Item | None:
+async def begin(actor: ActorEntity, host: Host) -> Item | None:
     """Bring an actor into being with our lease in it."""
     until = host.clock.now_ms() + host.limits.lease_ms
     head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
@@ -148,7 +148,7 @@ async def begin(actor: Resident, host: Host) -> Item | None:
     return head
 
 
-def load(actor: Resident) -> None:
+def load(actor: ActorEntity) -> None:
     """Make the actor from its stored state, or as it begins."""
     assert actor.head is not None
     kind = actor.kind
@@ -168,7 +168,7 @@ def load(actor: Resident) -> None:
     actor.head = None
 
 
-async def read_inbox(actor: Resident, host: Host) -> None:
+async def read_inbox(actor: ActorEntity, host: Host) -> None:
     """Take in every message that is new."""
     after: str | None = None
     while True:
@@ -182,7 +182,7 @@ async def read_inbox(actor: Resident, host: Host) -> None:
 # ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def run_calls(actor: Resident, runtime: Runtime, host: Host) -> bool:
+async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     """Run the calls that wait, one after another; others get their turn after a while. Answers whether there may be
     more to run before all of it is committed.
     """
@@ -211,7 +211,7 @@ async def run_calls(actor: Resident, runtime: Runtime, host: Host) -> bool:
     return False
 
 
-async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: Host) -> bool:
+async def attempt(delivery: Delivery, actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
     before = actor.version
     assert before is not None
@@ -230,7 +230,7 @@ async def attempt(delivery: Delivery, actor: Resident, runtime: Runtime, host: H
 # ── Leave ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def patience_seconds(actor: Resident, host: Host) -> float:
+def patience_seconds(actor: ActorEntity, host: Host) -> float:
     """How long an actor keeps its lease when nothing is to be done: a hot one stays, so its next call finds it warm.
 
     Where each write is billed, one is hot that is called again a moment after its release.
@@ -240,7 +240,7 @@ def patience_seconds(actor: Resident, host: Host) -> float:
     return host.patience_seconds(0.0)
 
 
-async def rest_at_once(actor: Resident, host: Host) -> Rest | None:
+async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
     """How to leave the actor with the commit of what has run, if nothing waits and it is not to be kept."""
     if patience_seconds(actor, host) or not actor.finished or actor.redo or actor.halting or host.draining:
         return None
@@ -253,7 +253,7 @@ async def rest_at_once(actor: Resident, host: Host) -> Rest | None:
     return await rest_of(actor, host)
 
 
-async def rest_of(actor: Resident, host: Host) -> Rest:
+async def rest_of(actor: ActorEntity, host: Host) -> Rest:
     """How an actor is left when nothing more is done for it here."""
     assert actor.version is not None
     due = actor.next_due()
@@ -266,7 +266,7 @@ async def rest_of(actor: Resident, host: Host) -> Rest:
     return Rest(SUSPENDED, due, await expiry(actor, host) if due is None else None)
 
 
-async def expiry(actor: Resident, host: Host) -> int | None:
+async def expiry(actor: ActorEntity, host: Host) -> int | None:
     """When an actor that is only there for a while may be forgotten; not while a message of it is parked."""
     if not actor.passing:
         return None

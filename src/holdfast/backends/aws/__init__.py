@@ -160,7 +160,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         store=store,
         inventory=store,
         doorbell=doorbell,
-        summons=doorbell,
+        invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
         blobs=blobs,

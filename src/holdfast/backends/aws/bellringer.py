@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.tries import TRIES, code_of, is_hopeless, pause_before, refused_for
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 
 BATCH: Final = 10
 """The most entries of one SendMessageBatch (API reference)."""
@@ -31,7 +31,7 @@ LAST_LEG_MS: Final = 2 * 60 * 1000
 rest is the delay of a message, which is exact to the second."""
 
 
-class RingsLost(Exception):
+class WakeUpsLost(Exception):
     """``count`` wake-ups could not be sent. ``hopeless``: no other could be, for now."""
 
     def __init__(self, count: int, reason: str, *, hopeless: bool) -> None:
@@ -66,11 +66,11 @@ class Queue:
             self._arn = str(answer["Attributes"]["QueueArn"])
         return self._arn
 
-    async def send(self, rings: Sequence[Ring], now: int) -> None:
-        """Send at most ten, each to arrive when it is due and not before. Raises ``RingsLost``."""
+    async def send(self, wake_ups: Sequence[WakeUp], now: int) -> None:
+        """Send at most ten, each to arrive when it is due and not before. Raises ``WakeUpsLost``."""
         entries = [
-            {"Id": str(n), "MessageBody": body(ring), "DelaySeconds": max(0, -(-(ring.due_at - now) // 1000))}
-            for n, ring in enumerate(rings)
+            {"Id": str(n), "MessageBody": body(wake_up), "DelaySeconds": max(0, -(-(wake_up.due_at - now) // 1000))}
+            for n, wake_up in enumerate(wake_ups)
         ]
         reason = ""
         for attempt in range(TRIES):
@@ -82,14 +82,14 @@ class Queue:
             except Exception as error:
                 reason = refused_for(error)
                 if is_hopeless(error):
-                    raise RingsLost(len(entries), reason, hopeless=True) from error
+                    raise WakeUpsLost(len(entries), reason, hopeless=True) from error
                 continue
             failed = {each["Id"]: each for each in answer.get("Failed", ())}
             if not failed:
                 return
             reason = ", ".join(sorted({str(each.get("Code")) for each in failed.values()}))
             entries = [each for each in entries if each["Id"] in failed]
-        raise RingsLost(len(entries), reason, hopeless=False)
+        raise WakeUpsLost(len(entries), reason, hopeless=False)
 
     def close(self) -> None:
         """Send nothing more."""
@@ -107,9 +107,9 @@ class Schedules:
         self._role = role
         self._queue = queue
 
-    async def set(self, ring: Ring) -> None:
-        """Send a wake-up shortly before it is due. The same wake-up is the same schedule. Raises ``RingsLost``."""
-        at = datetime.fromtimestamp((ring.due_at - LAST_LEG_MS) // 1000, UTC)
+    async def set(self, wake_up: WakeUp) -> None:
+        """Send a wake-up shortly before it is due. The same wake-up is the same schedule. Raises ``WakeUpsLost``."""
+        at = datetime.fromtimestamp((wake_up.due_at - LAST_LEG_MS) // 1000, UTC)
         reason = ""
         for attempt in range(TRIES):
             await pause_before(attempt)
@@ -117,12 +117,12 @@ class Schedules:
                 await self._connection.send(
                     "CreateSchedule",
                     {
-                        "Name": f"ring-{ids.fingerprint(f'{ring.partition}@{ring.due_at}'.encode())}",
+                        "Name": f"ring-{ids.fingerprint(f'{wake_up.partition}@{wake_up.due_at}'.encode())}",
                         "GroupName": self._group,
                         "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
                         "FlexibleTimeWindow": {"Mode": "OFF"},
                         "ActionAfterCompletion": "DELETE",
-                        "Target": {"Arn": await self._queue.arn(), "RoleArn": self._role, "Input": body(ring)},
+                        "Target": {"Arn": await self._queue.arn(), "RoleArn": self._role, "Input": body(wake_up)},
                     },
                 )
             except Exception as error:
@@ -130,10 +130,10 @@ class Schedules:
                     return  # it exists already
                 reason = refused_for(error)
                 if is_hopeless(error):
-                    raise RingsLost(1, reason, hopeless=False) from error
+                    raise WakeUpsLost(1, reason, hopeless=False) from error
             else:
                 return
-        raise RingsLost(1, reason, hopeless=False)
+        raise WakeUpsLost(1, reason, hopeless=False)
 
     def close(self) -> None:
         """Create no more schedules."""
@@ -146,19 +146,19 @@ class Bellringer(Struct, frozen=True):
     queue: Queue
     schedules: Schedules | None
 
-    async def send(self, rings: Iterable[Ring], now: int) -> list[RingsLost]:
+    async def send(self, wake_ups: Iterable[WakeUp], now: int) -> list[WakeUpsLost]:
         """Send them, concurrently; returns what was lost."""
-        near: list[Ring] = []
-        far: list[Ring] = []
-        for ring in rings:
-            (near if ring.due_at - now <= LONGEST_DELAY_MS else far).append(ring)
+        near: list[WakeUp] = []
+        far: list[WakeUp] = []
+        for wake_up in wake_ups:
+            (near if wake_up.due_at - now <= LONGEST_DELAY_MS else far).append(wake_up)
         sendings = [self.queue.send(near[n : n + BATCH], now) for n in range(0, len(near), BATCH)]
         if self.schedules is not None:
-            sendings += [self.schedules.set(ring) for ring in far]
+            sendings += [self.schedules.set(wake_up) for wake_up in far]
         came = await asyncio.gather(*sendings, return_exceptions=True)
-        lost = [each for each in came if isinstance(each, RingsLost)]
+        lost = [each for each in came if isinstance(each, WakeUpsLost)]
         for each in came:
-            if isinstance(each, BaseException) and not isinstance(each, RingsLost):
+            if isinstance(each, BaseException) and not isinstance(each, WakeUpsLost):
                 raise each
         return lost
 
@@ -169,6 +169,6 @@ class Bellringer(Struct, frozen=True):
             self.schedules.close()
 
 
-def body(ring: Ring) -> str:
+def body(wake_up: WakeUp) -> str:
     """A wake-up as the body of a message."""
-    return json.dumps(msgspec.to_builtins(ring))
+    return json.dumps(msgspec.to_builtins(wake_up))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.clock import Clock
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 
 SILENT_MS: Final = 60_000
 """How long no wake-up is sent after one that no function could ever have received."""
@@ -70,7 +70,7 @@ def _ignore(partition: str | None) -> None:
 
 
 class SqsDoorbell(LocalDoorbell):
-    """Sends a message to a queue, which a function of Lambda receives. It is the home's ``Summons`` too.
+    """Sends a message to a queue, which a function of Lambda receives. It is the home's ``Invoker`` too.
 
     The wake-ups of one tick of the loop leave together. If there is no such queue, or no right to it, wake-ups are
     dropped for a while and the sweep finds the work; ``ring_failed`` reports that.
@@ -81,39 +81,39 @@ class SqsDoorbell(LocalDoorbell):
         self._ringer = ringer
         self._clock = clock
         self._tell = tell
-        self._rung: set[Ring] = set()
+        self._waiting: set[WakeUp] = set()
         self._sending: set[asyncio.Task[None]] = set()
         self._silent_until = 0
 
     def ring(self, partition: str) -> None:
         """See ``Doorbell.ring``."""
         super().ring(partition)
-        self.ring_at(partition, 0)
+        self.wake_at(partition, 0)
 
-    def ring_at(self, partition: str, due_at: int) -> None:
-        """See ``Summons.ring_at``."""
-        if not self._rung:
+    def wake_at(self, partition: str, due_at: int) -> None:
+        """See ``Invoker.wake_at``."""
+        if not self._waiting:
             asyncio.get_running_loop().call_soon(self._leave)
-        self._rung.add(Ring(partition, due_at))
+        self._waiting.add(WakeUp(partition, due_at))
 
     def _leave(self) -> None:
-        rung, self._rung = self._rung, set()
+        wake_ups, self._waiting = self._waiting, set()
         if self._clock.now_ms() >= self._silent_until:
             # An empty context: the variables of the calling task are not for this one.
-            task = asyncio.get_running_loop().create_task(self._send(rung), context=Context())
+            task = asyncio.get_running_loop().create_task(self._send(wake_ups), context=Context())
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send(self, rung: set[Ring]) -> None:
-        in_order = sorted(rung, key=lambda ring: (ring.partition, ring.due_at))
+    async def _send(self, wake_ups: set[WakeUp]) -> None:
+        in_order = sorted(wake_ups, key=lambda each: (each.partition, each.due_at))
         for lost in await self._ringer.send(in_order, self._clock.now_ms()):
             if lost.hopeless:
                 self._silent_until = self._clock.now_ms() + SILENT_MS
             self._tell("ring_failed", count=lost.count, error=str(lost))
 
     async def sent(self) -> None:
-        """See ``Summons.sent``."""
-        while self._rung or self._sending:
+        """See ``Invoker.sent``."""
+        while self._waiting or self._sending:
             if self._sending:
                 await asyncio.wait(self._sending)
             else:

@@ -13,7 +13,7 @@ from holdfast.backends.aws.bellringer import body
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.tries import TRIES, code_of, is_hopeless, pause_before, refused_for
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import Ring
+from holdfast.ports import WakeUp
 
 GONE: Final = "ResourceNotFoundException"
 BUSY: Final = frozenset({"RecursiveInvocationException", "ResourceConflictException", "TooManyRequestsException"})
@@ -29,9 +29,9 @@ class LambdaVersions:
         self._connection = connection
         self.own = own
 
-    async def call(self, version: str, ring: Ring) -> str | None:
+    async def call(self, version: str, wake_up: WakeUp) -> str | None:
         """See ``Versions.call``. A call that was turned away, or not answered, is tried a few times."""
-        asked = {"FunctionName": version, "InvocationType": "Event", "Payload": body(ring).encode()}
+        asked = {"FunctionName": version, "InvocationType": "Event", "Payload": body(wake_up).encode()}
         reason = ""
         for attempt in range(TRIES):
             await pause_before(attempt)

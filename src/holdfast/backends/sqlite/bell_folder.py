@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import StoreUnusable
-from holdfast.ownership import complaint_of
+from holdfast.file_owner import complaint_of
 
 ADDRESS_BYTES: Final = 100
 """The longest path of a socket: the kernel's limit is 108 bytes on Linux and 104 on macOS (unix(7))."""

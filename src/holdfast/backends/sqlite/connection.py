@@ -20,7 +20,7 @@ from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.schema import APPLICATION_ID, COUNT_TABLES, MIGRATIONS, SCHEMA_VERSION
 from holdfast.clock import elapsed_seconds
 from holdfast.errors import InvalidInput, StoreUnusable
-from holdfast.ownership import complaint_of, complaint_of_links
+from holdfast.file_owner import complaint_of, complaint_of_links
 
 FIRST_SOUND_SQLITE: Final = (3, 51, 3)
 """3.7.0 to 3.51.2 can corrupt a WAL file when one process checkpoints while another commits ("WAL-reset bug",

@@ -15,7 +15,7 @@ from holdfast.kernel.host import holds
 from holdfast.kernel.model import Conclusion
 from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
-from holdfast.workflows.launch import forestall, gave_up, launch, outcome_error
+from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.once import MayHaveHappened
 from holdfast.workflows.record import (
@@ -35,7 +35,7 @@ from holdfast.workflows.record import (
     partition_of,
     root_of,
 )
-from holdfast.workflows.retry import Retrier
+from holdfast.workflows.retry_execution import Retrier
 from holdfast.workflows.undone import Undone
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class CallChild(Struct, frozen=True):
             head = await store.get(partition)
             if head is not None and (head.status in CLOSED or self._is_anothers(head, order)):
                 return
-            if await forestall(live.host.home, self.workflow, order, NO_LONGER_AWAITED, live.host.clock):
+            if await cancel_before_start(live.host.home, self.workflow, order, NO_LONGER_AWAITED, live.host.clock):
                 return
 
 

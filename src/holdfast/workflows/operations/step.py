@@ -22,9 +22,9 @@ from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, S
 from holdfast.failure import describe
 from holdfast.replay.entries import AT_ONCE, STEP, Intended, Progressed, Tried
 from holdfast.replay.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
-from holdfast.workflows.covered import Covered
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
+from holdfast.workflows.saga_ledger import Covered
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:

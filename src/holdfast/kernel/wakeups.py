@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.ports import Summons
+    from holdfast.ports import Invoker
 
 
 MOST_RUNG: Final = 10_000
 """So many entities are remembered for which somebody is called already."""
 
 
-class Later(Protocol):
+class Wakeups(Protocol):
     """What becomes of an entity that is to be looked at at another time than now. Times are in milliseconds."""
 
-    def look_at(self, host: Host, partition: str, due_at: int) -> None:
+    def check_at(self, host: Host, partition: str, due_at: int) -> None:
         """It is to be looked at then, or a little later, never earlier."""
         ...
 
@@ -43,25 +43,25 @@ class Later(Protocol):
         ...
 
 
-class Alarms:
+class LocalAlarms:
     """In a process that stays: alarms on its loop for what is near; its sweep comes by in time for the rest."""
 
     def __init__(self, sweep_seconds: float) -> None:
         self._longest_seconds = 2 * sweep_seconds
         self._alarms: dict[str, asyncio.TimerHandle] = {}
 
-    def look_at(self, host: Host, partition: str, due_at: int) -> None:
+    def check_at(self, host: Host, partition: str, due_at: int) -> None:
         delay_seconds = max(0, due_at - host.clock.now_ms()) / 1000
         if delay_seconds > self._longest_seconds:
             return
         self.cancel(partition)
-        self._alarms[partition] = asyncio.get_running_loop().call_later(delay_seconds, host.look, partition)
+        self._alarms[partition] = asyncio.get_running_loop().call_later(delay_seconds, host.check, partition)
 
     def held(self, host: Host, partition: str, until: int) -> None:
-        self.look_at(host, partition, until + 1)  # at the very end of a lease it has not lapsed yet
+        self.check_at(host, partition, until + 1)  # at the very end of a lease it has not lapsed yet
 
     def failed(self, host: Host, partition: str, again_at: int, /) -> None:
-        self.look_at(host, partition, again_at)
+        self.check_at(host, partition, again_at)
 
     @property
     def waiting(self) -> bool:
@@ -77,7 +77,7 @@ class Alarms:
         self._alarms.clear()
 
 
-class Calls:
+class Invocations:
     """In a process that may be frozen or gone at any moment between two invocations: somebody is called then.
 
     ``failures`` are the entities whose turns could not be finished: whoever was called for them is to say so. One that
@@ -85,9 +85,9 @@ class Calls:
     dead, the sweep finds his lease.
     """
 
-    def __init__(self, summons: Summons | None) -> None:
+    def __init__(self, invoker: Invoker | None) -> None:
         self.failures: set[str] = set()
-        self._summons = summons
+        self._summons = invoker
         self._now: dict[str, asyncio.Handle] = {}
         self._rung: dict[str, int] = {}
 
@@ -95,18 +95,18 @@ class Calls:
     def waiting(self) -> bool:
         return bool(self._now)
 
-    def look_at(self, host: Host, partition: str, due_at: int) -> None:
+    def check_at(self, host: Host, partition: str, due_at: int) -> None:
         if due_at > host.clock.now_ms():
             self._ring_once(partition, due_at)
         elif host.draining:
-            self.ring(partition, due_at)
+            self.wake(partition, due_at)
         else:
             self.cancel(partition)
-            self._now[partition] = asyncio.get_running_loop().call_soon(host.look, partition)
+            self._now[partition] = asyncio.get_running_loop().call_soon(host.check, partition)
 
     def held(self, host: Host, partition: str, until: int) -> None:
         if until < host.clock.now_ms():  # it changed hands while we asked
-            self.look_at(host, partition, until)
+            self.check_at(host, partition, until)
 
     def failed(self, _host: Host, partition: str, _again_at: int, /) -> None:
         self.failures.add(partition)
@@ -118,16 +118,16 @@ class Calls:
         if len(self._rung) >= MOST_RUNG:
             self._rung.clear()
         self._rung[partition] = due_at
-        self.ring(partition, due_at)
+        self.wake(partition, due_at)
 
     def called(self, partition: str) -> None:
         """Somebody was called for it: if it is too early, by another clock than ours, he is to be called again."""
         self._rung.pop(partition, None)
 
-    def ring(self, partition: str, due_at: int) -> None:
+    def wake(self, partition: str, due_at: int) -> None:
         """Have somebody called then."""
         if self._summons is not None:  # else the next sweep is
-            self._summons.ring_at(partition, due_at)
+            self._summons.wake_at(partition, due_at)
 
     def cancel(self, partition: str) -> None:
         if (soon := self._now.pop(partition, None)) is not None:
@@ -136,5 +136,5 @@ class Calls:
     def cancel_all(self) -> None:
         for partition, soon in self._now.items():
             soon.cancel()
-            self.ring(partition, 0)
+            self.wake(partition, 0)
         self._now.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Births:
+class Creations:
     """The partitions whose heads this process is creating, and which of them somebody wanted to look at meanwhile.
 
     Without it a sweep, or a ring, that comes before the store's answer finds a lease of ours that nobody here works on,

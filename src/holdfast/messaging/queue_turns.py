@@ -31,7 +31,7 @@ PAUSES: Final = Retry(initial="500ms", backoff=2, max_delay="8s")
 """How long a relay whose turn has failed holds back, more with each failure in a row. It never gives up."""
 
 
-class Patience:
+class Backoff:
     """How often in a row the turns of an outbox have failed in this process, and until when it holds back."""
 
     __slots__ = ("_again", "failures", "until_ms")
@@ -86,7 +86,7 @@ class Relaying(Struct, frozen=True, kw_only=True):
     """The programming model of one queue, and the stages of its turns. One per worker."""
 
     partition: str
-    patience: Patience
+    patience: Backoff
     blocked: str = ""
     claimable: tuple[str, ...] = (WAITING, RELAYING)
     running: str = RELAYING
@@ -103,7 +103,7 @@ class Relaying(Struct, frozen=True, kw_only=True):
         """See ``Stages``. What fails is not tried more often for being woken."""
         if host.clock.now_ms() >= self.patience.until_ms:
             return True
-        host.look_at(entity.partition, self.patience.until_ms)
+        host.check_at(entity.partition, self.patience.until_ms)
         return False
 
     async def refused(self, _entity: Relay, _claim: Held | Closed, _host: Host, /) -> Item | None:

@@ -13,7 +13,7 @@ from holdfast.replay.journal import Journal
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Program, Programs, Timed
 
 
-class Journaled(Entity):
+class JournaledEntity(Entity):
     """One workflow execution that this process has in memory."""
 
     __slots__ = (

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("holdfast")
 
 
-class Attendance:
+class Presence:
     """What is known here of the workers of a home."""
 
     __slots__ = ("_home", "_is_told")
@@ -28,7 +28,7 @@ class Attendance:
         home = self._home
         if (
             not home.hears_peers
-            or home.summons is not None
+            or home.invoker is not None
             or (host is not None and host.model_of(partition) is not None)
         ):
             return ""

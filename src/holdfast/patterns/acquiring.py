@@ -23,8 +23,8 @@ from holdfast.codec.stored import stored
 from holdfast.coordination.lease import Claimed, Closed, claim, release
 from holdfast.errors import Refused, StoreError, StoreUnavailable, WaitTimeout
 from holdfast.items import ABSENT, Item, Put
-from holdfast.kernel.host import announce
 from holdfast.kernel.runtime import Runtime
+from holdfast.kernel.wake import notify
 from holdfast.kernel.watch import Listening
 from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
@@ -67,7 +67,7 @@ class Sighting(Struct, frozen=True):
     at: float
 
 
-class Parting(enum.Enum):
+class ReleaseOutcome(enum.Enum):
     """The store's answer to a release."""
 
     RELEASED = enum.auto()
@@ -86,7 +86,7 @@ class Turnstiles:
         return self._locks.setdefault(partition, asyncio.Lock())
 
 
-class Contest:
+class Acquisition:
     """One attempt to own one of the leases ``sorts`` of a partition."""
 
     def __init__(self, runtime: Runtime, partition: str, sorts: Sequence[str], ttl_ms: int) -> None:
@@ -115,7 +115,7 @@ class Contest:
                 await turnstile.acquire()
         except TimeoutError:
             raise self._too_late() from None
-        listening = self.runtime.rings.listen(self.partition)
+        listening = self.runtime.wake_listeners.listen(self.partition)
         try:
             return await self._compete(listening, deadline)
         finally:
@@ -148,7 +148,7 @@ class Contest:
         except asyncio.CancelledError:
             (outcome,) = await asyncio.gather(trying, return_exceptions=True)
             if isinstance(outcome, Won):
-                await self.let_go(outcome, outcome.asked_at + self.ttl_ms / 1000)
+                await self.release(outcome, outcome.asked_at + self.ttl_ms / 1000)
             raise
 
     async def _try(self, sort: str) -> Won | None:
@@ -243,13 +243,13 @@ class Contest:
 
     # ── Releasing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def let_go(self, won: Won, until: float) -> Parting:
+    async def release(self, won: Won, until: float) -> ReleaseOutcome:
         """Release it, and wake the callers that wait.
 
         A store that does not answer is asked until ``until``, by the loop's time, when the lease lapses by itself.
         """
         sort, epoch = won.item.sort, won.item.epoch
-        pause, repeated, parting = FIRST_PAUSE_SECONDS, False, Parting.RELEASED
+        pause, repeated, parting = FIRST_PAUSE_SECONDS, False, ReleaseOutcome.RELEASED
         while True:
             try:
                 await self.runtime.home.store.write(release(self.partition, self.owner, epoch, sort=sort))
@@ -257,16 +257,16 @@ class Contest:
             except Refused as refused:
                 if refused.item is None or refused.item.epoch != epoch:
                     if not repeated:
-                        return Parting.TAKEN_OVER
-                    parting = Parting.UNKNOWN  # perhaps another owner has it because of our own earlier release
+                        return ReleaseOutcome.TAKEN_OVER
+                    parting = ReleaseOutcome.UNKNOWN  # perhaps another owner has it because of our own earlier release
                 break
             except StoreError as error:
                 if not isinstance(error, StoreUnavailable) or self._loop.time() + pause >= until:
                     self.runtime.emit("release_failed", partition=self.partition, error=repr(error))
-                    return Parting.UNKNOWN
+                    return ReleaseOutcome.UNKNOWN
             repeated = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        self.runtime.rings.heard(self.partition)
-        announce(self.partition, self.runtime.home)
+        self.runtime.wake_listeners.heard(self.partition)
+        notify(self.partition, self.runtime.home)
         return parting

@@ -14,7 +14,7 @@ LONGEST_STAY_SECONDS: Final = 30.0
 Place = tuple[int, int, str, asyncio.Future[None]]
 
 
-class Line:
+class CrashQueue:
     """The entities that more than one process in a row has died of. One per worker.
 
     What others do in the process makes progress during the pauses. Of those that have paused, the one with the most

@@ -11,7 +11,7 @@ PARKED_DUE_AT: Final = 0
 """The due time of a parked head. It is the first in the index of what is due: each sweep counts it, and leaves it."""
 
 
-class Tally:
+class BacklogCount:
     """Counts heads that a sweep meets, as they were when it met them.
 
     A blocked head is due again a minute later (``BLOCKED_RECHECK_MS``), and a parked one always. So a sweep that looks

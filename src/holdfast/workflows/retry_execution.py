@@ -18,7 +18,8 @@ from holdfast.clock import Clock
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
-from holdfast.kernel.host import Host, nudge
+from holdfast.kernel.host import Host
+from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
 from holdfast.registrations import Registrations
@@ -95,7 +96,7 @@ class Retrier(Struct, frozen=True):
             raise InvalidState(
                 f"{describe_partition(partition)} was changed by another process just now; look again"
             ) from None
-        nudge(partition, self.home, self.host)
+        wake(partition, self.home, self.host)
 
     async def _starts_anew(self, op: str, recorded: Recorded) -> bool:
         """Whether a failed operation must not find again what it has found: a child that has undone its work.
