@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.scenarios import scenario
 
 from holdfast.actors.record import REPLY_PREFIX
-from holdfast.actors.turn import commit, reply
+from holdfast.actors.turn import commit, replies
 from holdfast.actors.turn.aftermath import Finished, Version
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -92,7 +92,7 @@ def request_ids_ignored() -> Generator[None]:
     async def none(*_given: object) -> None:
         return None
 
-    with mock.patch.object(reply, "earlier_reply", none):
+    with mock.patch.object(replies, "earlier_reply", none):
         yield
 
 

@@ -80,7 +80,7 @@ async def test_a_client_that_leaves_while_he_waits_is_waited_for_no_more(memory_
         await served.serve(api)
         assert served.sent == []
         assert ("http_answered", 499) in told
-        assert not app.runtime().rings._by_partition
+        assert not app.runtime().wake_listeners._by_partition
         assert (await app.handle("approval", "a").status()).ended_at is None
 
 
@@ -92,7 +92,7 @@ async def test_a_server_that_stops_waits_for_nothing(memory_shop, eventually):
         looks = Connection("GET", "/v1/workflows/approval/a?wait=10m").arrives()
         calls = Connection("POST", "/v1/actors/Cart/k/hang").arrives()
         serving = asyncio.gather(looks.serve(api), calls.serve(api))
-        await eventually(lambda: app.runtime().rings._by_partition and app.runtime().host.entities)
+        await eventually(lambda: app.runtime().wake_listeners._by_partition and app.runtime().host.entities)
         api.end_waits()
         await serving
         assert (looks.status, looks.answer["ended_at"]) == (200, None)

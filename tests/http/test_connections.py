@@ -217,7 +217,7 @@ async def test_where_all_work_a_new_connection_is_told_so(memory_shop, eventuall
         async with serving(app, total=1, per_address=1) as port:
             reader, writer = await connect(port)
             writer.write(head("GET", "/v1/workflows/approval/a?wait=20s"))
-            await eventually(lambda: app.runtime().rings._by_partition)
+            await eventually(lambda: app.runtime().wake_listeners._by_partition)
             assert await ask(port, head("GET", "/v1/workflows")) == (503, None)
             await app.handle("approval", "a").cancel()
             assert (await answer(reader))[0] == 200

@@ -97,7 +97,7 @@ async def test_a_wait_that_is_over_answers_how_it_stands(shop):
         status, answer = await api.get("/v1/workflows/approval/a?wait=10ms")
         assert status == 200
         assert answer["status"] in {"RUNNING", "SUSPENDED", "READY"}
-        assert not shop.app.runtime().rings._by_partition
+        assert not shop.app.runtime().wake_listeners._by_partition
 
 
 async def test_a_wait_is_as_long_as_the_limit_allows(shop):

@@ -319,7 +319,7 @@ def test_a_release_whose_answer_is_lost_is_no_loss_though_another_has_it_by_then
         next_one = asyncio.ensure_future(hold(other, 30.0))
         await asyncio.sleep(0.4)
         for _ in range(30):  # it looks all the time, and so between the release and its repeat
-            other.app.runtime().rings.heard("lease#x")
+            other.app.runtime().wake_listeners.heard("lease#x")
             await asyncio.sleep(0.01)
         assert await holding == 1
         assert await next_one == 2

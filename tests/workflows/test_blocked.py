@@ -74,7 +74,7 @@ async def test_whoever_waits_on_finds_it_in_the_log_once(app, block, caplog):
             waiting = asyncio.ensure_future(handle.result())
             for _ in range(3):  # each ring makes it look again
                 await asyncio.sleep(0.02)
-                app.runtime().rings.heard(partition_of("job", "j"))
+                app.runtime().wake_listeners.heard(partition_of("job", "j"))
             await handle.result("50ms")
         waiting.cancel()
     mine = [each for each in caplog.records if "is BLOCKED, and is awaited" in each.getMessage()]

@@ -103,7 +103,7 @@ class LambdaWorker:
         self.armed = False
 
 
-async def crew_of(app: Called) -> LambdaWorker:
+async def worker_of(app: Called) -> LambdaWorker:
     """Open the app, to work on what invocations ask for and on nothing else."""
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(
@@ -136,7 +136,7 @@ class LambdaHandler:
     def __init__(self, app: Called, front: Front | None = None) -> None:
         self._app = app
         self._front = front
-        self._crew: LambdaWorker | None = None
+        self._worker: LambdaWorker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __call__(self, event: Any, context: Context | None = None) -> Any:
@@ -172,8 +172,8 @@ class LambdaHandler:
 
     async def aclose(self) -> None:
         """As ``close``, but the loop goes on."""
-        if self._crew is not None:
-            worker, self._crew = self._crew, None
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
             await worker.close()
 
     async def _within(
@@ -190,21 +190,21 @@ class LambdaHandler:
         await asyncio.wait((task,), timeout=deadline - loop.time())
         if hurry is not None:
             hurry()
-        worker = self._crew
+        worker = self._worker
         if not task.done() and worker is not None:
             await worker.host.drain(margin / 4)
             await asyncio.wait((task,), timeout=margin / 5)  # what waited for all to be quiet has its answer now
         if not task.done():
             task.cancel()
             await asyncio.wait((task,), timeout=margin / 10)
-        if self._crew is not None and (invoker := self._crew.host.home.invoker) is not None:
+        if self._worker is not None and (invoker := self._worker.host.home.invoker) is not None:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
                 # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
                 left = deadline + margin * 9 / 10 - loop.time()
                 async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), max(left, 0.0))):
                     await invoker.sent()
-        if self._crew is not None and self._crew.lines is not None:
-            self._crew.lines.flush()
+        if self._worker is not None and self._worker.lines is not None:
+            self._worker.lines.flush()
         if task.done() and not task.cancelled():
             return task.result()
         if batch is not None:
@@ -212,14 +212,14 @@ class LambdaHandler:
         raise WaitTimeout("the time of this invocation is up; whatever it began goes on in another one")
 
     async def _opened_for(self, doing: Doing) -> Any:
-        if self._crew is None:
-            self._crew = await crew_of(self._app)
-        self._crew.host.draining = False
-        self._crew.calls.failures.clear()
+        if self._worker is None:
+            self._worker = await worker_of(self._app)
+        self._worker.host.draining = False
+        self._worker.calls.failures.clear()
         return await doing()
 
     async def _obey(self, order: Order, own_id: str) -> Any:
-        worker = self._crew
+        worker = self._worker
         assert worker is not None
         match order:
             case Sweep():
@@ -242,7 +242,7 @@ class LambdaHandler:
         """Whoever waits is answered when all is quiet; whoever does not is answered at once, and a ring sees to the
         rest: he may have less patience than a step takes.
         """
-        worker = self._crew
+        worker = self._worker
         assert worker is not None
         if not taken.waits:
             with worker.worker.resting():
@@ -252,13 +252,13 @@ class LambdaHandler:
         return answer
 
     async def _hear(self, letter: IncomingEvent) -> None:
-        worker = self._crew
+        worker = self._worker
         assert worker is not None
         await take_from_bus(self._app, letter)
         await quiet(worker.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
-        worker = self._crew
+        worker = self._worker
         assert worker is not None
         await handle(todo, work, self._app, worker.host, worker.calls)
         return todo.answer()

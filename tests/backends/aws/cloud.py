@@ -182,11 +182,11 @@ class Cloud:
         self.invocations["holdfast" if "holdfast" in event else "batch"] += 1
         chosen = handler or (self._idle.pop() if self._idle else self.environment())
         answer = await chosen.invoke(event, Context(self.timeout_seconds, f"request-{next(self._numbers)}"))
-        crew = chosen._crew
-        assert crew is not None
-        assert not [each.partition for each in crew.host.entities.values() if each.held], "a lease was kept"
-        bell = crew.host.home.doorbell
-        assert not isinstance(bell, SqsDoorbell) or not (bell._rung or bell._sending), "a ring was frozen on its way"
+        worker = chosen._worker
+        assert worker is not None
+        assert not [each.partition for each in worker.host.entities.values() if each.held], "a lease was kept"
+        bell = worker.host.home.doorbell
+        assert not isinstance(bell, SqsDoorbell) or not (bell._waiting or bell._sending), "a ring was frozen on its way"
         json.dumps(answer)
         if handler is None:
             self._idle.append(chosen)
@@ -194,12 +194,12 @@ class Cloud:
 
     async def kill(self, handler: LambdaHandler, invocation: asyncio.Task[Any]) -> None:
         """The environment is gone, in the midst of what it does."""
-        crew = handler._crew
-        assert crew is not None
-        crew.worker.abandon()
+        worker = handler._worker
+        assert worker is not None
+        worker.worker.abandon()
         invocation.cancel()
         await asyncio.wait((invocation,))
-        handler._crew = None
+        handler._worker = None
 
     # ── The queue ───────────────────────────────────────────────────────────────────────────────────────────────────
 

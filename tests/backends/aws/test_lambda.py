@@ -426,9 +426,9 @@ def test_a_handler_keeps_one_loop_and_one_app_from_invocation_to_invocation() ->
     shop(app)
     handler = app.lambda_handler()
     assert handler(start("quick", "one", "one"))["result"] == "charged one"
-    crew = handler._crew
+    crew = handler._worker
     assert handler(start("quick", "two", "two"))["result"] == "charged two"
-    assert handler._crew is crew is not None
+    assert handler._worker is crew is not None
     handler.close()
 
 

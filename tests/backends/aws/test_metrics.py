@@ -69,8 +69,8 @@ def test_what_nobody_takes_is_told_to_be_late(capsys: pytest.CaptureFixture[str]
     async def story(cloud: Cloud) -> None:
         handler = cloud.environment()
         await cloud.invoke({"holdfast": "sweep"}, handler)
-        assert handler._crew is not None
-        await handler._crew.host.home.store.write(Put(Item("wf#gone#1", due_at=cloud.clock.now_ms())))
+        assert handler._worker is not None
+        await handler._worker.host.home.store.write(Put(Item("wf#gone#1", due_at=cloud.clock.now_ms())))
         for _ in range(3):
             await asyncio.sleep(60)
             await cloud.invoke({"holdfast": "sweep"}, handler)
@@ -86,9 +86,9 @@ def test_rings_that_are_lost_are_told_at_the_end_of_the_invocation(capsys: pytes
         await cloud.invoke({"holdfast": "sweep"}, handler)
         lines(capsys)
         cloud.sqs.broken = [Refusal("AccessDenied", 403)]
-        handler._crew.host.telemetry.subscribe(lambda event, fields: None)  # type: ignore[union-attr]
-        bell = handler._crew.host.home.doorbell  # type: ignore[union-attr]
-        bell._tell = handler._crew.host.telemetry.emit  # type: ignore[union-attr]
+        handler._worker.host.telemetry.subscribe(lambda event, fields: None)  # type: ignore[union-attr]
+        bell = handler._worker.host.home.doorbell  # type: ignore[union-attr]
+        bell._tell = handler._worker.host.telemetry.emit  # type: ignore[union-attr]
         await cloud.invoke({"holdfast": "start", "workflow": "nap", "id": "n", "input": [600]}, handler)
         (told,) = lines(capsys)
         assert told["RingsFailed"] == 1

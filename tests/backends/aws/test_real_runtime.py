@@ -314,7 +314,7 @@ from holdfast.runtime import lambda_
 import handler as shop
 
 counts = {"clients": 0, "opens": 0}
-new_client, crew_of = connection.new_client, lambda_.crew_of
+new_client, worker_of = connection.new_client, lambda_.worker_of
 
 def counted_client(*args):
     counts["clients"] += 1
@@ -322,9 +322,9 @@ def counted_client(*args):
 
 async def counted_crew(app):
     counts["opens"] += 1
-    return await crew_of(app)
+    return await worker_of(app)
 
-connection.new_client, lambda_.crew_of = counted_client, counted_crew
+connection.new_client, lambda_.worker_of = counted_client, counted_crew
 
 def handler(event, context):
     answer = shop.handler(event, context)

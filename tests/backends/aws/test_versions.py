@@ -315,7 +315,7 @@ def test_what_is_rung_for_while_a_call_is_under_way_is_called_for_anew(cloudy: A
         handler = cloud.environment()
         ringing = asyncio.ensure_future(cloud.invoke({"holdfast": "ring", "partition": "wf#pinned#one"}, handler))
         await asyncio.sleep(1)
-        crew = handler._crew
+        crew = handler._worker
         assert crew is not None
         assert crew.host.check("wf#pinned#one")
         cloud.wake.set()
@@ -353,7 +353,7 @@ def test_an_owner_who_died_is_fenced_before_his_work_is_given_away(cloudy: Any) 
         cloud.deploy(tour(ran, "red", wait="2m"))
         handler = cloud.environment()
         await cloud.invoke(start("pinned", "one"), handler)
-        crew = handler._crew
+        crew = handler._worker
         assert crew is not None
         store = crew.host.home.store
         hold = Update(
