@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.actors.turn import aftermath, commit
-from holdfast.actors.turn import replies
+from holdfast.actors.turn import aftermath, commit, replies
 from holdfast.actors.turn.aftermath import Aftermath, Performed
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import points

@@ -13,7 +13,7 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put
 from holdfast.kernel.sweep import TALLY_MS
 from holdfast.ports import Home
-from holdfast.runtime.lambda_ import crew_of
+from holdfast.runtime.lambda_ import worker_of
 from holdfast.workflows.record import BLOCKED
 
 NOW_MS = 1_767_225_600_000
@@ -57,9 +57,9 @@ class Place:
 
     async def sweep(self, code: str = "1") -> dict[str, object]:
         """What a sweep tells that only looks, as a function's does."""
-        crew = await crew_of(self.app(code))
-        await crew.worker.sweeper.sweep(0, tell=True)
-        await crew.close()
+        worker = await worker_of(self.app(code))
+        await worker.worker.sweeper.sweep(0, tell=True)
+        await worker.close()
         return self.told[-1]
 
 
