@@ -14,7 +14,7 @@ import holdfast as hf
 from holdfast.backends.aws.layout import key
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.keys import LONGEST_ID_BYTES, check_id
-from holdfast.messaging.arrivals import Letter, take
+from holdfast.messaging.arrivals import IncomingEvent, take
 from holdfast.messaging.bus_queue import Announced
 from holdfast.testing.virtual_time import VirtualClock, run_virtual
 
@@ -114,7 +114,7 @@ def test_an_event_from_elsewhere_has_an_id_that_fits():
         for source in ("shop", WIDE * 100):
             for id in ("1", WIDE * 125):
                 said = Announced(origin="o" * 64, app="shop", event="Placed", id=id, data=Raw(b"{}"), published_at=0)
-                letter = Letter("letter", f"holdfast.{source}", Raw(msgspec.json.encode(said)), "Placed")
+                letter = IncomingEvent("letter", f"holdfast.{source}", Raw(msgspec.json.encode(said)), "Placed")
                 await take(letter, Taken(), {"Placed": Placed}, {})
 
     asyncio.run(main())
