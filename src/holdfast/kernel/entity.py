@@ -5,55 +5,74 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from holdfast.items import Item
 
 if TYPE_CHECKING:
     from holdfast.kernel.model import Model
 
+# ── What this process knows of its lease ────────────────────────────────────────────────────────────────────────────
 
-class Entity:
-    """One entity that this process has in memory. ``held`` says that we own its lease, under ``epoch``.
 
-    ``due_at`` is when the head has somebody look, in milliseconds; who rings makes it now. As long as we hold the
-    lease it is never later than what was accepted: who dies is found by it (G1).
+class Unowned(Struct, frozen=True, gc=False):
+    """Not ours. The epoch and the revision of the head are as we left it, if it was ours before."""
 
-    ``unread``: the head or the inbox may hold something new. ``missed``: a wake-up has come, and what it was for may
-    have come after all that its turn has asked the store for. ``confirmed``: a claim has just shown the head. ``lost``:
-    the lease is not ours any more. ``fresh``: it was created here just now. ``taken_over``: its last owner did not
+    epoch: int = 0
+    revision: int = 0
+
+
+class Owned(Struct, frozen=True, gc=False):
+    """Ours, under this epoch. ``revision`` is that of the head as the turn has read it.
+
+    ``due_at`` is when the sweep checks the head, in milliseconds; a wake-up makes it now. As long as we own the entity
+    it is never later than what was accepted: if this process dies, the entity is found by it (G1).
+    """
+
+    epoch: int
+    revision: int
+    lease_until: int
+    due_at: int | None
+
+
+class Lost(Struct, frozen=True, gc=False):
+    """The lease was ours under this epoch. It could not be renewed, or what was written under it may be missing."""
+
+    epoch: int
+    revision: int
+
+
+Hold = Unowned | Owned | Lost
+
+
+class Unloaded(Struct, frozen=True, gc=False):
+    """The head of an entity that is ours and is not loaded yet.
+
+    ``created``: this process has just created it, and nothing has come for it. ``taken_over``: its last owner did not
     release it, and may still be awake. ``died``: that was another process, which must be dead.
     """
 
-    __slots__ = (
-        "_waker",
-        "broken",
-        "confirmed",
-        "died",
-        "due_at",
-        "epoch",
-        "fresh",
-        "head",
-        "held",
-        "lease_until",
-        "lost",
-        "missed",
-        "model",
-        "partition",
-        "revision",
-        "taken_over",
-        "turn",
-        "unread",
-    )
+    head: Item
+    created: bool = False
+    taken_over: bool = False
+    died: bool = False
+
+
+class Entity:
+    """One entity that this process has in memory.
+
+    ``unread``: the head or the inbox may hold something new. ``missed``: a wake-up has come, and what it was for may
+    have come after all that its turn has asked the store for. ``broken``: what has failed concurrently with the turn.
+    """
+
+    __slots__ = ("_waker", "broken", "hold", "missed", "model", "partition", "turn", "unloaded", "unread")
 
     def __init__(self, partition: str, model: Model) -> None:
         self.partition = partition
         self.model = model
-        self.head: Item | None = None
-        self.held = self.lost = self.fresh = self.taken_over = self.died = False
-        self.unread = self.missed = self.confirmed = False
-        self.epoch = 0
-        self.due_at: int | None = None
-        self.lease_until = 0
-        self.revision = 0
+        self.hold: Hold = Unowned()
+        self.unloaded: Unloaded | None = None
+        self.unread = self.missed = False
         self.broken: Exception | None = None
         self.turn: asyncio.Task[None] | None = None
         self._waker: asyncio.Future[bool] | None = None
@@ -73,21 +92,47 @@ class Entity:
     @property
     def renewable(self) -> bool:
         """Whether its lease is ours to extend now."""
-        return self.held
+        return isinstance(self.hold, Owned)
 
-    def hold(self, item: Item) -> None:
-        """Note what a claim, or our own creation of the head, says."""
-        self.unread = self.unread or item.revision != self.revision
-        self.held, self.confirmed, self.lost = True, True, False
-        self.due_at = item.due_at
-        self.lease_until = item.lease_until or 0
-        self.epoch, self.revision = item.epoch, item.revision
-        self.head = None if self.loaded else item
+    @property
+    def held(self) -> bool:
+        """Whether its lease is ours, as far as is known."""
+        return isinstance(self.hold, Owned)
+
+    @property
+    def lost(self) -> bool:
+        """Whether its lease was ours, and is not any more."""
+        return isinstance(self.hold, Lost)
+
+    @property
+    def epoch(self) -> int:
+        """The fencing token under which it is ours, or was."""
+        return self.hold.epoch
+
+    def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
+        """It is ours, as the head says that a claim, or our own creation of it, has left."""
+        self.unread = self.unread or head.revision != self.hold.revision
+        self.hold = Owned(head.epoch, head.revision, head.lease_until or 0, head.due_at)
+        self.unloaded = None if self.loaded else Unloaded(head, created, taken_over, died)
+
+    def advance(self, epoch: int, revision: int, lease_until: int, due_at: int | None) -> None:
+        """A write of ours has left its head like this. If it has not, ``lose`` says so."""
+        self.hold = Owned(epoch, revision, lease_until, due_at)
+
+    def release(self) -> None:
+        """A write of ours has released it: what is in memory stays valid until another process claims it."""
+        self.hold = Unowned(self.hold.epoch, self.hold.revision)
+
+    def lose(self) -> None:
+        """The lease is no longer ours."""
+        if isinstance(self.hold, Owned):
+            self.hold = Lost(self.hold.epoch, self.hold.revision)
+        self.wake()
 
     def forget(self) -> None:
         """Drop what is in memory; the store has the truth."""
-        self.held = False
-        self.broken = self.head = None
+        self.hold = Unowned(self.hold.epoch, self.hold.revision)
+        self.broken = self.unloaded = None
 
     def unload(self) -> None:
         """Drop what the store has told: it may have changed. What waits for the entity in this process stays."""
@@ -104,12 +149,8 @@ class Entity:
         self.missed = self.unread = True
         self.wake()
 
-    def lose(self) -> None:
-        """The lease is no longer ours."""
-        self.lost = True
-        self.wake()
-
     def wake(self) -> None:
+        """Have its turn see what there is to do."""
         if self._waker is not None and not self._waker.done():
             self._waker.set_result(True)
 

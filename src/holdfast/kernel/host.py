@@ -140,9 +140,8 @@ class Host:
         model = self.model_of(head.partition)
         assert model is not None, "only what is served here is created here"
         entity = self._admit(head.partition, model)
-        entity.hold(head)
+        entity.own(head, created=True)
         entity.unread = False
-        entity.fresh = True
         self.begin_turn(entity)
 
     @property

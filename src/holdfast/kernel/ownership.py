@@ -18,6 +18,7 @@ from holdfast.coordination.lease import claim as claim_lease
 from holdfast.coordination.lease import release as release_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
+from holdfast.kernel.entity import Owned
 from holdfast.kernel.stages import Ended
 from holdfast.persist import write_until_known
 
@@ -63,19 +64,25 @@ def take(entity: Entity, claimed: Claimed) -> None:
     head = claimed.item
     if claimed.takeover or head.epoch != entity.epoch + 1:
         entity.unload()
-        entity.taken_over, entity.died = claimed.takeover, claimed.died
-    entity.hold(head)
+    entity.own(head, taken_over=claimed.takeover, died=claimed.died)
 
 
 # ── Being the owner ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ensure_ours(entity: Entity) -> None:
-    """Raise ``Fenced`` if the lease is known to be lost, and what has broken its work beside the turn."""
-    if entity.lost:
+def ours(entity: Entity) -> Owned:
+    """Our hold on it. Raises ``Fenced`` if the lease is known to be lost."""
+    if not isinstance(entity.hold, Owned):
         raise Fenced(f"{entity.partition}: its lease could not be renewed, or a write of it failed")
+    return entity.hold
+
+
+def ensure_sound(entity: Entity) -> Owned:
+    """The same. Raises what has broken its work concurrently with the turn, too."""
+    hold = ours(entity)
     if entity.broken is not None:
         raise entity.broken
+    return hold
 
 
 async def check(entity: Entity, host: Host) -> Item:
@@ -84,6 +91,12 @@ async def check(entity: Entity, host: Host) -> Item:
     if head is None or head.epoch != entity.epoch:
         raise Fenced(f"{entity.partition} has a newer owner")
     return head
+
+
+def seen(entity: Entity, head: Item) -> None:
+    """What has come by this revision of the head is read next."""
+    hold = ours(entity)
+    entity.advance(hold.epoch, head.revision, hold.lease_until, hold.due_at)
 
 
 async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
@@ -100,9 +113,9 @@ async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
 
 async def cover(entity: Entity, host: Host) -> None:
     """There is something to do without a wake-up: have it found if we die of it (G1)."""
-    entity.due_at = host.clock.now_ms()
-    ours = OwnerIs(host.home.owner, entity.epoch)
-    update = Update(partition=entity.partition, when=ours, due_at=entity.due_at)
+    now, hold = host.clock.now_ms(), ours(entity)
+    entity.advance(hold.epoch, hold.revision, hold.lease_until, now)
+    update = Update(partition=entity.partition, when=OwnerIs(host.home.owner, hold.epoch), due_at=now)
     try:
         await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs beside is not lost
     except Refused as refused:
@@ -114,14 +127,20 @@ async def confirm(entity: Entity, host: Host) -> None:
 
     So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
     """
-    until = host.clock.now_ms() + host.limits.lease_ms
-    update = renewal(entity.partition, host.home.owner, entity.epoch, until)
-    still_ours = partial(is_leased, owner=host.home.owner, epoch=entity.epoch)
+    until, epoch = host.clock.now_ms() + host.limits.lease_ms, ours(entity).epoch
+    update = renewal(entity.partition, host.home.owner, epoch, until)
+    still_ours = partial(is_leased, owner=host.home.owner, epoch=epoch)
     try:
         await write_until_known(host.home.store, update, ours=still_ours)
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
-    entity.lease_until = max(entity.lease_until, until)
+    renewed(entity, until)
+
+
+def renewed(entity: Entity, until: int) -> None:
+    """Its lease lasts until then, in milliseconds, or for longer."""
+    hold = ours(entity)
+    entity.advance(hold.epoch, hold.revision, max(hold.lease_until, until), hold.due_at)
 
 
 # ── Releasing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,9 +158,10 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
             posts = () if head.expires_at is None else head.posts
         case head:
             others, posts = (), ()
+    hold = ours(entity)
     update = Update(
         partition=entity.partition,
-        when=AllOf((OwnerIs(host.home.owner, entity.epoch), RevisionIs(entity.revision))),
+        when=AllOf((OwnerIs(host.home.owner, hold.epoch), RevisionIs(hold.revision))),
         status=head.status,
         body=head.body,
         owner=None,
@@ -150,13 +170,14 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
         expires_at=head.expires_at,
     )
     while True:
-        ensure_ours(entity)
+        hold = ensure_sound(entity)
         if entity.missed:  # a wake-up need not show in the revision: a thread's does not
             return False
         entity.unread = False  # the write is refused if something else has come by now
         told = [write for _, message in posts for write in message]
         try:
-            if await _released(entity, update, *one_per_place((*others, *told)), host=host):
+            if await _released(entity, hold, update, *one_per_place((*others, *told)), host=host):
+                entity.release()
                 return True
             entity.notify()
             return False
@@ -172,29 +193,24 @@ class _Unheard(Exception):
         self.partition = partition
 
 
-async def _released(entity: Entity, left: Update, *others: Write, host: Host) -> bool:
+async def _released(entity: Entity, hold: Owned, left: Update, *others: Write, host: Host) -> bool:
     """Write how an entity is left. False if its head has moved on. Raises ``Fenced``, and ``_Unheard`` if one of the
     ``others`` is refused that is for another entity.
     """
 
-    def ours(there: Item | None) -> bool:
-        if (
-            there is None
-            or there.partition != entity.partition
-            or not is_released(there, entity.epoch, entity.revision)
-        ):
+    def is_this(there: Item | None) -> bool:
+        if there is None or there.partition != entity.partition or not is_released(there, hold.epoch, hold.revision):
             return False
         return left.body is UNSET or left.body == there.body
 
     try:
-        await write_until_known(host.home.store, left, *others, ours=ours)
+        await write_until_known(host.home.store, left, *others, ours=is_this)
     except Refused as refused:
         if (refusing := place((left, *others)[refused.index])[0]) != entity.partition:
             raise _Unheard(refusing) from None
-        if not is_leased(refused.item, host.home.owner, entity.epoch):
+        if not is_leased(refused.item, host.home.owner, hold.epoch):
             raise Fenced(f"{entity.partition}: {refused}") from None
         return False
-    entity.held = False
     return True
 
 
@@ -202,8 +218,8 @@ def release(entity: Entity, host: Host, *, status: str, due_at: int, body: bytes
     """The write that releases an entity whatever has come for it, because this code may not go on with it; refused if
     it is no longer ours.
     """
-    ours = release_lease(entity.partition, host.home.owner, entity.epoch)
-    return replace(ours, status=status, due_at=due_at, body=body)
+    update = release_lease(entity.partition, host.home.owner, entity.epoch)
+    return replace(update, status=status, due_at=due_at, body=body)
 
 
 async def block(entity: Entity, reason: str, host: Host, *, body: bytes | UnsetType = UNSET) -> None:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.coordination.lease import Closed, Held
 from holdfast.items import Item, Write
-from holdfast.kernel.entity import Entity
+from holdfast.kernel.entity import Entity, Unloaded
 from holdfast.kernel.model import Conclusion
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class Stages(Protocol[E_contra]):
         """It is ours already: it was created here, or the turn before was left behind. Finish what that has begun."""
         ...
 
-    async def load(self, entity: E_contra, host: Host, /) -> None:
-        """Bring what the store has into memory. Raises ``Blocked``."""
+    async def load(self, entity: E_contra, unloaded: Unloaded, host: Host, /) -> None:
+        """Bring what the store has into memory, and clear ``entity.unloaded``. Raises ``Blocked``."""
         ...
 
     async def receive(self, entity: E_contra, head: Item | None, host: Host, /) -> None:

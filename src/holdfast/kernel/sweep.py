@@ -12,9 +12,9 @@ from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError, StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
-from holdfast.kernel.entity import Entity
+from holdfast.kernel.entity import Entity, Owned
 from holdfast.kernel.host import Host, holds
-from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
+from holdfast.kernel.ownership import BLOCKED_RECHECK_MS, renewed
 
 PURGE_BATCH: Final = 500
 
@@ -180,9 +180,9 @@ async def _extend(entity: Entity, until: int, host: Host) -> None:
     try:
         update = replace(renewal(entity.partition, host.home.owner, epoch, until), load=True)
         (head,) = await host.home.store.write(update)
-        if entity.epoch == epoch:
-            entity.lease_until = max(entity.lease_until, until)
-            if head is not None and head.revision > entity.revision:
+        if isinstance(entity.hold, Owned) and entity.epoch == epoch:
+            renewed(entity, until)
+            if head is not None and head.revision > entity.hold.revision:
                 entity.notify()
     except Refused as refused:
         # One that is being written now may have moved its epoch on itself: that write will tell.

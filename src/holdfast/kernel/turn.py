@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.coordination.lease import Claimed, Fenced
-from holdfast.kernel.entity import Entity
-from holdfast.kernel.ownership import check, claim, ensure_ours, leave, take, wait
+from holdfast.kernel.entity import Entity, Unowned
+from holdfast.kernel.ownership import check, claim, ensure_sound, leave, seen, take, wait
 from holdfast.kernel.stages import Again, Idle, Released
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
     shows what it was for; if the turn ends before, the host begins another one.
     """
     try:
-        if entity.held:
+        shown = isinstance(entity.hold, Unowned)
+        if not shown:
             await stages.resume(entity, host)
         elif not await own(entity, stages, host):
             return
-        if entity.head is not None:  # as the claim has left it
-            await stages.load(entity, host)
+        if entity.unloaded is not None:
+            await stages.load(entity, entity.unloaded, host)
         while True:
-            await receive(entity, stages, host)
+            await receive(entity, stages, host, shown=shown)
+            shown = False
             match await stages.run(entity, host):
                 case Again():
                     continue
@@ -75,16 +77,18 @@ async def own(entity: E, stages: Stages[E], host: Host) -> bool:
     return False
 
 
-async def receive(entity: E, stages: Stages[E], host: Host) -> None:
-    """After a wake-up, look at the head and at what has come. The head first: what comes later moves it on again."""
-    ensure_ours(entity)
-    shown, entity.confirmed = entity.confirmed and not entity.missed, False
+async def receive(entity: E, stages: Stages[E], host: Host, *, shown: bool) -> None:
+    """After a wake-up, look at the head and at what has come. The head first: what comes later moves it on again.
+    ``shown``: a claim has just shown the head.
+    """
+    ensure_sound(entity)
     if not entity.unread:
         return
+    shown = shown and not entity.missed
     entity.missed = entity.unread = False
     head = None if shown else await check(entity, host)
     if head is not None:
-        entity.revision = head.revision
+        seen(entity, head)
     await stages.receive(entity, head, host)
 
 

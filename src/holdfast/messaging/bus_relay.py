@@ -18,6 +18,7 @@ from holdfast.ports import EventBus, NotTaken, Unfit
 from holdfast.retry import Retry
 
 if TYPE_CHECKING:
+    from holdfast.kernel.entity import Unloaded
     from holdfast.kernel.host import Host
     from holdfast.kernel.model import Model
 
@@ -52,13 +53,12 @@ class Departures(Relaying, frozen=True, kw_only=True):
         """See ``Model``."""
         return Departure(partition, self)
 
-    async def load(self, entity: Departure, host: Host, /) -> None:
+    async def load(self, entity: Departure, unloaded: Unloaded, host: Host, /) -> None:
         """See ``Stages``. The pause is one for all processes of the home."""
-        assert entity.head is not None
-        entity.known = decode_head(entity.head.body)
+        entity.known = decode_head(unloaded.head.body)
         farthest = host.clock.now_ms() + FARTHEST_MS
         self.patience.learn(entity.known.failures, min(entity.known.until_ms, farthest))
-        await super().load(entity, host)
+        await super().load(entity, unloaded, host)
 
     async def run(self, entity: Departure, host: Host, /) -> Next:
         """See ``Stages``."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused
 from holdfast.items import Item, OwnerIs, Update, Write, parts_of
-from holdfast.kernel.entity import Entity
+from holdfast.kernel.entity import Entity, Unloaded
 from holdfast.kernel.host import settled
 from holdfast.kernel.stages import Left, Next, Rest
 from holdfast.kernel.turn import run_turn
@@ -73,10 +73,10 @@ class Relay(Entity):
     def loaded(self) -> bool:
         return self.held  # there is nothing else to have in memory
 
-    def hold(self, item: Item) -> None:
-        """See ``Entity.hold``. Each turn begins with what the head says."""
-        super().hold(item)
-        self.head = item
+    def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
+        """See ``Entity``. Each turn begins with what the head says."""
+        super().own(head, created=created, taken_over=taken_over, died=died)
+        self.unloaded = Unloaded(head)
 
     def interrupt(self) -> None:
         self.wake()
@@ -113,9 +113,9 @@ class Relaying(Struct, frozen=True, kw_only=True):
     async def resume(self, _entity: Any, _host: Host, /) -> None:
         """See ``Stages``."""
 
-    async def load(self, entity: Any, _host: Host, /) -> None:
+    async def load(self, entity: Any, _unloaded: Unloaded, _host: Host, /) -> None:
         """See ``Stages``. There is nothing to load: what is in the queue now is looked at next."""
-        entity.full, entity.head = True, None
+        entity.full, entity.unloaded = True, None
 
     async def receive(self, entity: Relay, _head: Item | None, _host: Host, /) -> None:
         """See ``Stages``."""

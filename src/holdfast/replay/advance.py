@@ -104,9 +104,10 @@ async def commit(entity: JournaledEntity, host: Host) -> None:
             entity.journal.record(effect.intent)
     if entity.has_unwritten:
         await entity.journal.commit(*entity.take_others())
-    if entity.due_at is None or entity.due_at > host.clock.now_ms():
+    due_at = ownership.ours(entity).due_at
+    if due_at is None or due_at > host.clock.now_ms():
         await ownership.cover(entity, host)
-    while host.clock.now_ms() >= entity.lease_until:
+    while host.clock.now_ms() >= ownership.ours(entity).lease_until:
         await ownership.confirm(entity, host)
 
 

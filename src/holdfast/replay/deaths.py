@@ -13,6 +13,7 @@ from holdfast.kernel.crash_queue import pause_seconds
 from holdfast.replay.program import Deadly
 
 if TYPE_CHECKING:
+    from holdfast.kernel.entity import Unloaded
     from holdfast.kernel.host import Host
     from holdfast.replay.entity import JournaledEntity
     from holdfast.replay.journal import Journal
@@ -25,17 +26,17 @@ MOST_TOLD: Final = 10
 """So many operations a reason names."""
 
 
-async def fence(entity: JournaledEntity, journal: Journal, host: Host) -> None:
+async def fence(unloaded: Unloaded, journal: Journal, host: Host) -> None:
     """Fence the last owner after a takeover, once it is our turn to go on, and count its death.
 
     A process that dies before that is not counted: it had not begun. We ourselves may be the last owner, by a claim
     whose answer was lost; that is no death. Raises ``Deadly`` if even the body's replay has killed a process.
     """
-    if entity.taken_over:
-        deaths, most = journal.deaths + entity.died, host.limits.most_deaths
+    if unloaded.taken_over:
+        deaths, most = journal.deaths + unloaded.died, host.limits.most_deaths
         if deaths >= SUSPECT:
-            await host.crash_queue.enter(entity.partition, deaths, pause_seconds(deaths) if deaths < most else 0)
-        await journal.fence(host.clock.now_ms() if entity.died and not host.draining else None)
+            await host.crash_queue.enter(journal.partition, deaths, pause_seconds(deaths) if deaths < most else 0)
+        await journal.fence(host.clock.now_ms() if unloaded.died and not host.draining else None)
     if journal.deaths > host.limits.most_deaths:
         raise Deadly(_reason(journal.deaths, ()))
 
@@ -67,11 +68,11 @@ async def park(entity: JournaledEntity, deadly: Deadly, host: Host) -> None:
     """
     journal = entity.journal
     update = ownership.release(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
-    if journal is None or entity.head is None:
+    if journal is None or entity.unloaded is None:
         await host.home.store.write(update)
     else:
         reason = str(deadly)
-        update = replace(update, body=entity.programs.parked_body(entity.head, reason))
+        update = replace(update, body=entity.programs.parked_body(entity.unloaded.head, reason))
         await journal.park(host.clock.now_ms(), update)
         host.telemetry.emit("execution_parked", partition=entity.partition, reason=reason)
     host.forget(entity)

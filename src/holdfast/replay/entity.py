@@ -55,11 +55,12 @@ class JournaledEntity(Entity):
     def has_news(self) -> bool:
         return self.unread or bool(self.arrivals)
 
-    def hold(self, item: Item) -> None:
-        super().hold(item)
+    def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
+        """See ``Entity``."""
+        super().own(head, created=created, taken_over=taken_over, died=died)
         self.paused = False
         if self.journal is not None:
-            self.journal.epoch = item.epoch
+            self.journal.epoch = head.epoch
 
     def forget(self) -> None:
         super().forget()

@@ -102,19 +102,19 @@ async def block_journaled(entity: JournaledEntity, reason: str, host: Host) -> N
     now, body = host.clock.now_ms(), None
     if entity.program is not None:
         body = entity.program.blocked(reason, now)
-    elif entity.head is not None:
-        body = entity.programs.blocked_body(entity.head, reason, now)
+    elif entity.unloaded is not None:
+        body = entity.programs.blocked_body(entity.unloaded.head, reason, now)
     await ownership.block(entity, reason, host, body=UNSET if body is None else body)
 
 
-async def fence(entity: JournaledEntity, run: int, host: Host) -> None:
+async def fence(entity: JournaledEntity, run: int, host: Host, *, died: bool) -> None:
     """Fence the last owner, which may be awake, before the entity is released: its next claim is no takeover (G3).
 
     If its process died, that is counted here, where it is noticed.
     """
     journal = Journal(host.home.store, entity.partition, run, host.home.owner, entity.epoch)
     await journal.load()
-    await journal.fence(host.clock.now_ms() if entity.died else None)
+    await journal.fence(host.clock.now_ms() if died else None)
 
 
 def _is_held(head: Item, host: Host) -> bool:

@@ -56,7 +56,6 @@ class Journal:
     __slots__ = (
         "_bounds",
         "_owner",
-        "_partition",
         "_pending",
         "_resumed",
         "_run",
@@ -66,6 +65,7 @@ class Journal:
         "deaths",
         "entries",
         "epoch",
+        "partition",
         "position",
     )
 
@@ -73,7 +73,7 @@ class Journal:
         self, store: Store, partition: str, run: int, owner: str, epoch: int, bounds: Bounds | None = None
     ) -> None:
         self._store = store
-        self._partition = partition
+        self.partition = partition
         self._run = run
         self._owner = owner
         self._bounds = bounds
@@ -93,10 +93,10 @@ class Journal:
         after: str | None = None
         loaded: list[Entry] = []
         while True:
-            page = await self._store.query(self._partition, prefix=f"{SEGMENT_PREFIX}{self._run:06d}#", after=after)
+            page = await self._store.query(self.partition, prefix=f"{SEGMENT_PREFIX}{self._run:06d}#", after=after)
             for item in page.items:
                 if item.epoch > self.epoch:
-                    raise Fenced(f"{self._partition} is owned under epoch {item.epoch}")
+                    raise Fenced(f"{self.partition} is owned under epoch {item.epoch}")
                 loaded += decode_entries(item.body)
             self.position += len(page.items)
             if (after := page.cursor) is None:
@@ -123,7 +123,7 @@ class Journal:
             except Refused as refused:
                 assert refused.item is not None
                 if refused.item.epoch >= self.epoch:
-                    raise Fenced(f"{self._partition} is owned under epoch {refused.item.epoch}") from None
+                    raise Fenced(f"{self.partition} is owned under epoch {refused.item.epoch}") from None
                 self._loaded(decode_entries(refused.item.body))
                 self.position += 1
 
@@ -171,7 +171,7 @@ class Journal:
             try:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:
-                raise Fenced(f"{self._partition}: {refused}") from None
+                raise Fenced(f"{self.partition}: {refused}") from None
             self.count += len(entries)
             if self.deaths:
                 self.deaths = deaths_in_a_row(entries, self.deaths)
@@ -183,12 +183,12 @@ class Journal:
         try:
             await self._append((Parked(at),), left)
         except Refused as refused:
-            raise Fenced(f"{self._partition}: {refused}") from None
+            raise Fenced(f"{self.partition}: {refused}") from None
 
     def segment(self, entries: Sequence[Entry]) -> Put:
         """The write that appends ``entries`` at the next place; ``advance`` once it is applied."""
         item = Item(
-            partition=self._partition,
+            partition=self.partition,
             sort=segment_sort(self._run, self.position),
             owner=self._owner,
             epoch=self.epoch,
@@ -209,8 +209,8 @@ class Journal:
 
     async def _write_as_owner(self, *others: Write) -> None:
         """Without a segment to be fenced by, the writes depend on the head (G3)."""
-        still_ours = Update(partition=self._partition, when=OwnerIs(self._owner, self.epoch))
+        still_ours = Update(partition=self.partition, when=OwnerIs(self._owner, self.epoch))
         try:
             await write_until_known(self._store, still_ours, *others, ours=lambda _there: False)
         except Refused as refused:
-            raise Fenced(f"{self._partition}: {refused}") from None
+            raise Fenced(f"{self.partition}: {refused}") from None

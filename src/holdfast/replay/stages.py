@@ -13,7 +13,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN, USED
 from holdfast.coordination.lease import Closed
 from holdfast.kernel.host import settled
 from holdfast.kernel.model import Blocked
-from holdfast.kernel.ownership import ensure_ours
+from holdfast.kernel.ownership import ensure_sound
 from holdfast.kernel.stages import AGAIN, LEAVING, Ended, Idle, Rest
 from holdfast.replay import deaths, handover
 from holdfast.replay.advance import advance, commit, flush, report_stall, start
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.coordination.lease import Held
     from holdfast.items import Item, Write
+    from holdfast.kernel.entity import Unloaded
     from holdfast.kernel.host import Host
     from holdfast.kernel.model import Conclusion
     from holdfast.kernel.stages import Left, Next
@@ -63,19 +64,18 @@ class Replaying(Struct, frozen=True, gc=False):
     async def resume(self, _entity: JournaledEntity, _host: Host, /) -> None:
         """See ``Stages``."""
 
-    async def load(self, entity: JournaledEntity, host: Host, /) -> None:
+    async def load(self, entity: JournaledEntity, unloaded: Unloaded, host: Host, /) -> None:
         """See ``Stages``: read the journal, once, and replay it. After a takeover it is fenced first: the last owner
         may be awake (G3).
         """
-        program = await self._open(entity, host)
+        program = await self._open(entity, unloaded, host)
         home = host.home
         journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
         if entity.epoch != FIRST_EPOCH:
             await journal.load()
-        entity.unread = entity.unread or not entity.fresh
+        entity.unread = entity.unread or not unloaded.created
         entity.journal = journal
-        await deaths.fence(entity, journal, host)
-        entity.fresh, entity.taken_over, entity.died = False, False, False
+        await deaths.fence(unloaded, journal, host)
         began = elapsed_seconds()
         program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
@@ -83,17 +83,16 @@ class Replaying(Struct, frozen=True, gc=False):
         journal.entries = []
         entity.program = program
         deaths.check(journal, program, host)
-        entity.head = None
+        entity.unloaded = None
         if program.mismatch is not None:
             raise Blocked(program.mismatch)
 
-    async def _open(self, entity: JournaledEntity, host: Host) -> Program:
-        assert entity.head is not None
+    async def _open(self, entity: JournaledEntity, unloaded: Unloaded, host: Host) -> Program:
         try:
-            return self.programs.open(entity.head, host)
+            return self.programs.open(unloaded.head, host)
         except Blocked as blocked:
-            if entity.taken_over:
-                await handover.fence(entity, blocked.run, host)
+            if unloaded.taken_over:
+                await handover.fence(entity, blocked.run, host, died=unloaded.died)
             raise
 
     async def receive(self, entity: JournaledEntity, head: Item | None, host: Host, /) -> None:
@@ -102,8 +101,8 @@ class Replaying(Struct, frozen=True, gc=False):
             entity.paused = head.status not in self.claimable
         if entity.flushing is not None:  # it may take messages out of the inbox, or fail
             await asyncio.wait((entity.flushing,))
-            ensure_ours(entity)
-        if entity.revision != NEVER_WOKEN:
+            ensure_sound(entity)
+        if entity.hold.revision != NEVER_WOKEN:
             await read_inbox(entity, host)
 
     async def run(self, entity: JournaledEntity, host: Host, /) -> Next:

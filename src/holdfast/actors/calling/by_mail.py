@@ -30,6 +30,7 @@ from holdfast.actors.turn.replies import find_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
 from holdfast.items import EpochIs, Update
+from holdfast.kernel.entity import Owned
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ async def _is_settled_here(partition: str, runtime: Runtime) -> bool:
         await commit_under_way(actor)
         if not actor.settled:
             await asyncio.sleep(GATHERING_SECONDS)
-    return actor.held and not (actor.lost or actor.broken) and runtime.clock.now_ms() < actor.lease_until
+    hold = actor.hold
+    return isinstance(hold, Owned) and not actor.broken and runtime.clock.now_ms() < hold.lease_until
 
 
 async def _take_from_owner(partition: str, runtime: Runtime) -> None:

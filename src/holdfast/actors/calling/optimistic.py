@@ -35,6 +35,7 @@ from holdfast.items import (
     place,
     updated,
 )
+from holdfast.kernel.entity import Unowned
 from holdfast.kernel.model import Blocked
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         if head is not None and (not _is_free(head, runtime) or await _comes_behind(head, request, runtime)):
             return None
         actor = ActorEntity(address.partition, Actors(runtime), address.kind)
-        actor.head = head or Item(address.partition)
-        actor.epoch = actor.head.epoch + 1
+        found = head or Item(address.partition)
+        actor.hold = Unowned(found.epoch + 1)
         try:
-            load(actor)
+            load(actor, found)
         except Blocked as blocked:
             raise SerializationError(str(blocked)) from blocked
         await run_one(Delivery(request), actor, runtime)

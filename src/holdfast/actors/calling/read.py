@@ -10,6 +10,7 @@ from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.scope import Turn
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.errors import InvalidState
+from holdfast.kernel.entity import Owned
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -40,9 +41,9 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
 def _in_memory(address: Address, runtime: Runtime) -> ActorEntity | None:
     """The actor, if this process owns it: then it knows what was last committed."""
     entity = None if runtime.host is None else runtime.host.entities.get(address.partition)
-    if not isinstance(entity, ActorEntity) or not entity.held or entity.lost or entity.committed is None:
+    if not isinstance(entity, ActorEntity) or entity.committed is None or not isinstance(entity.hold, Owned):
         return None
-    return entity if entity.lease_until >= runtime.clock.now_ms() else None
+    return entity if entity.hold.lease_until >= runtime.clock.now_ms() else None
 
 
 def _view(resident: ActorEntity) -> tuple[Instance, ActorRecord]:

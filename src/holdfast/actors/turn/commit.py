@@ -29,7 +29,8 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
-from holdfast.kernel.ownership import check
+from holdfast.kernel.entity import Owned
+from holdfast.kernel.ownership import check, ours
 from holdfast.kernel.wake import notify
 from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, sit_out
 
@@ -175,8 +176,9 @@ async def _write(
                 others[refused.index - 1 : refused.index] = _instead(others[refused.index - 1], refused, runtime)
                 continue
             if is_leased(refused.item, host.home.owner, actor.epoch):  # not written, because the actor was woken
-                actor.revision, actor.due_at, rest = refused.item.revision, refused.item.due_at, None
+                actor.advance(actor.epoch, refused.item.revision, ours(actor).lease_until, refused.item.due_at)
                 actor.notify()
+                rest = None
                 update = _update(version, to_itself, actor, host, rest)
                 continue
             if doubtful and _is_written(refused.item, update, actor, host):
@@ -188,15 +190,20 @@ async def _write(
             doubtful = True
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-    actor.epoch += 1
-    if to_itself:
-        actor.revision += to_itself
-        actor.notify()  # what it has sent to itself was not read yet
-    if update.due_at is not UNSET:
-        actor.due_at = update.due_at
-    actor.lease_until = update.lease_until or 0
-    actor.held = rest is None
+    _advance(actor, update, to_itself)
     actor.committed = version
+
+
+def _advance(actor: ActorEntity, update: Update, to_itself: int) -> None:
+    """Our write has moved the head on, and perhaps released it. That the lease is lost is known by the next write."""
+    hold = actor.hold
+    if isinstance(hold, Owned):
+        due_at = hold.due_at if update.due_at is UNSET else update.due_at
+        actor.advance(hold.epoch + 1, hold.revision + to_itself, update.lease_until or 0, due_at)
+    if update.owner is None:
+        actor.release()
+    if to_itself:
+        actor.notify()  # what it has sent to itself was not read yet
 
 
 def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, rest: Rest | None) -> Update:
@@ -204,7 +211,8 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
     owner, now = host.home.owner, host.clock.now_ms()
     # Of an actor that has ended the stamp stays: what it publishes when it begins again comes behind all of before.
     record = version.record if version.deleted else replace(version.record, state=Raw(version.state))
-    not_woken = AllOf((OwnerIs(owner, actor.epoch), RevisionIs(actor.revision)))
+    hold = ours(actor)
+    not_woken = AllOf((OwnerIs(owner, hold.epoch), RevisionIs(hold.revision)))
     if rest is not None:
         return Update(
             partition=actor.partition,
@@ -214,16 +222,16 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
             lease_until=None,
             due_at=rest.due_at,
             expires_at=rest.expires_at,
-            body=encode_record(replace(record, left_by=f"{owner}/{actor.epoch}")),
+            body=encode_record(replace(record, left_by=f"{owner}/{hold.epoch}")),
             add_epoch=1,
         )
     due = now if to_itself else next_timer(version.record)
-    covered = due is None or (actor.due_at is not None and actor.due_at <= due)
+    covered = due is None or (hold.due_at is not None and hold.due_at <= due)
     return Update(
         partition=actor.partition,
-        when=OwnerIs(owner, actor.epoch) if covered else not_woken,
+        when=OwnerIs(owner, hold.epoch) if covered else not_woken,
         status=DELETED if version.deleted else RUNNING,
-        lease_until=_lease_end(actor, now, host),
+        lease_until=_lease_end(hold, now, host),
         due_at=UNSET if covered else due,
         body=encode_record(replace(record, left_by="")),
         add_epoch=1,
@@ -231,9 +239,9 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
     )
 
 
-def _lease_end(actor: ActorEntity, now: int, host: Host) -> int:
+def _lease_end(hold: Owned, now: int, host: Host) -> int:
     lease_ms = host.limits.lease_ms
-    return now + lease_ms if actor.lease_until < now + lease_ms // 2 else actor.lease_until
+    return now + lease_ms if hold.lease_until < now + lease_ms // 2 else hold.lease_until
 
 
 async def _confirm(actor: ActorEntity, host: Host) -> None:
@@ -241,7 +249,7 @@ async def _confirm(actor: ActorEntity, host: Host) -> None:
 
     None has while the lease lasts; a process that was stopped for longer has to look.
     """
-    if host.clock.now_ms() < actor.lease_until:
+    if host.clock.now_ms() < ours(actor).lease_until:
         return
     await sit_out(lambda: check(actor, host), lambda _error: None)
 

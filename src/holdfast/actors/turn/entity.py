@@ -41,6 +41,7 @@ class ActorEntity(Entity):
         "redo",
         "replies",
         "running",
+        "suspecting",
         "suspects",
         "version",
         "view",
@@ -64,7 +65,7 @@ class ActorEntity(Entity):
         self.waits_for: set[str] = set()
         self.committing: asyncio.Task[None] | None = None
         self.suspects: set[str] = set()
-        self.redo = self.writing = self.hot = self.gathers = False
+        self.redo = self.writing = self.hot = self.gathers = self.suspecting = False
         self.left_at = 0
 
     @property
@@ -123,6 +124,7 @@ class ActorEntity(Entity):
         """The last owner has died, perhaps of one of the messages and timers that are there to be run."""
         assert self.version is not None
         due = (name for name, each in self.version.record.timers.items() if each.due_at <= now)
+        self.suspecting = False
         self.suspects = {*(each.place for each in self.queue.mail), *map(timer_place, due)}
 
     # ── What has run ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,6 +45,7 @@ from holdfast.kernel.stages import AGAIN, Idle, Left, Next, Released, Rest
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
+    from holdfast.kernel.entity import Unloaded
     from holdfast.kernel.host import Host
 
 
@@ -77,18 +78,18 @@ class ActorStages(Struct, frozen=True, gc=False):
         """See ``Stages``: commit what was left, so that the next call runs under a higher epoch (G3)."""
         await commit(entity, self.runtime, host)
 
-    async def load(self, entity: ActorEntity, _host: Host, /) -> None:
+    async def load(self, entity: ActorEntity, unloaded: Unloaded, _host: Host, /) -> None:
         """See ``Stages``."""
-        load(entity)
+        load(entity, unloaded.head)
+        entity.suspecting, entity.unloaded = unloaded.taken_over, None
 
     async def receive(self, entity: ActorEntity, _head: Item | None, host: Host, /) -> None:
         """See ``Stages``."""
         entity.queue.looks += 1
-        if entity.revision != NEVER_WOKEN:
+        if entity.hold.revision != NEVER_WOKEN:
             await read_inbox(entity, host)
-        if entity.taken_over:  # its last owner may have died of what it did last
+        if entity.suspecting:  # its last owner may have died of what it did last
             entity.suspect(host.clock.now_ms())
-            entity.taken_over = False
 
     async def run(self, entity: ActorEntity, host: Host, /) -> Next:
         """See ``Stages``."""
@@ -148,13 +149,12 @@ async def begin(actor: ActorEntity, host: Host) -> Item | None:
     return head
 
 
-def load(actor: ActorEntity) -> None:
+def load(actor: ActorEntity, head: Item) -> None:
     """Make the actor from its stored state, or as it begins."""
-    assert actor.head is not None
     kind = actor.kind
     try:
-        if actor.head.body:
-            record = decode_record(actor.head.body)
+        if head.body:
+            record = decode_record(head.body)
             actor.instance = kind.load(record.state, record.schema)
         else:
             record = ActorRecord(schema=kind.schema, state=NOT_BEGUN)
@@ -163,9 +163,8 @@ def load(actor: ActorEntity) -> None:
     except Exception as error:  # an upcaster is users' code
         actor.queue.refuse_calls(error)
         raise Blocked(str(error)) from error
-    deleted = bool(actor.head.body) and record.state == NOT_BEGUN
+    deleted = bool(head.body) and record.state == NOT_BEGUN
     actor.version = actor.committed = Version(replace(record, schema=kind.schema), state, deleted=deleted)
-    actor.head = None
 
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
