@@ -14,6 +14,7 @@ from holdfast.ports import Home
 from holdfast.replay.entity import JournaledEntity
 from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import SEGMENT_PREFIX
+from holdfast.replay.work import Work
 
 
 class FailingFlush:
@@ -81,7 +82,7 @@ async def test_after_a_failed_flush_nothing_follows():
         may_end.set()
         entity = app._worker.host.entities["wf#job#j"]
         async with asyncio.timeout(60):
-            while not entity.pending:  # the third is asked for, and waits for the flush
+            while not entity.work.pending:  # the third is asked for, and waits for the flush
                 await asyncio.sleep(0)
         store.goes_on.set()
         assert await handle.result("60s") == "done"
@@ -92,8 +93,9 @@ async def test_after_a_failed_flush_nothing_follows():
 
 
 async def test_a_flush_of_an_entity_that_is_forgotten_is_given_up():
-    entity = JournaledEntity("p", mock.Mock())
-    flushing = entity.flushing = asyncio.create_task(asyncio.Event().wait())
+    entity, work = JournaledEntity("p", mock.Mock()), Work(mock.Mock(), mock.Mock())
+    entity.work = work
+    flushing = work.flushing = asyncio.create_task(asyncio.Event().wait())
     entity.forget()
     await asyncio.wait((flushing,))
     assert flushing.cancelled()

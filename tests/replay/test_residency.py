@@ -59,7 +59,7 @@ async def until(check):
 
 
 def resident(app):
-    return [partition for partition, entity in app._worker.host.entities.items() if entity.program is not None]
+    return [partition for partition, entity in app._worker.host.entities.items() if entity.work is not None]
 
 
 async def test_the_least_recently_used_leaves_first(make, ran):

@@ -38,13 +38,13 @@ async def fence(unloaded: Unloaded, journal: Journal, host: Host) -> None:
             await host.crash_queue.enter(journal.partition, deaths, pause_seconds(deaths) if deaths < most else 0)
         await journal.fence(host.clock.now_ms() if unloaded.died and not host.draining else None)
     if journal.deaths > host.limits.most_deaths:
-        raise Deadly(_reason(journal.deaths, ()))
+        raise Deadly(_reason(journal.deaths, ()), journal)
 
 
 def check(journal: Journal, program: Program, host: Host) -> None:
     """Raise ``Deadly`` if one death more would be too many. The program has begun, and started nothing."""
     if journal.deaths >= host.limits.most_deaths:
-        raise Deadly(_reason(journal.deaths, program.under_way()))
+        raise Deadly(_reason(journal.deaths, program.under_way()), journal)
 
 
 def _reason(deaths: int, under_way: Sequence[str]) -> str:
@@ -56,17 +56,17 @@ def _reason(deaths: int, under_way: Sequence[str]) -> str:
     )
 
 
-def leave_line(entity: JournaledEntity, host: Host) -> None:
+def leave_line(journal: Journal, host: Host) -> None:
     """Let the next suspect go on, if this one has made progress."""
-    if entity.journal is not None and not entity.journal.deaths:
-        host.crash_queue.leave(entity.partition)
+    if not journal.deaths:
+        host.crash_queue.leave(journal.partition)
 
 
 async def park(entity: JournaledEntity, deadly: Deadly, host: Host) -> None:
     """Let go of it until it is resumed: sweeps count it, and no worker claims it. One that was parked before, and only
     rung for, stays as it was.
     """
-    journal = entity.journal
+    journal = deadly.journal
     update = ownership.release(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)
     if journal is None or entity.unloaded is None:
         await host.home.store.write(update)

@@ -25,6 +25,6 @@ def deliver(host: Host, partition: str, arrival: Arrival) -> None:
 def remind(host: Host, partition: str, op: str) -> None:
     """Let an entity in memory look at one of its operations again, now."""
     entity = host.entities.get(partition)
-    if isinstance(entity, JournaledEntity) and entity.loaded and entity.held:
-        entity.add_timer(host.clock.now_ms(), op)
+    if isinstance(entity, JournaledEntity) and entity.work is not None and entity.held:
+        entity.work.add_timer(host.clock.now_ms(), op)
         entity.wake()

@@ -88,20 +88,20 @@ async def leave_to_other_code(entity: JournaledEntity, blocked: Blocked, host: H
 
 
 async def _keep_what_happened(entity: JournaledEntity) -> None:
-    journal = entity.journal
-    if entity.flushing is not None:  # it writes at the place that comes next
-        await asyncio.wait((entity.flushing,))
-    if entity.lost:
-        raise Fenced(f"{entity.partition}: its journal could not be written")
-    if journal is not None and not all(isinstance(entry, Marked) for entry in journal.buffer):
-        await journal.commit(*entity.take_others())
+    if (work := entity.work) is None:
+        return
+    if work.flushing is not None:  # it writes at the place that comes next
+        await asyncio.wait((work.flushing,))
+    ownership.ours(entity)
+    if not all(isinstance(entry, Marked) for entry in work.journal.buffer):
+        await work.journal.commit(*work.take_others())
 
 
 async def block_journaled(entity: JournaledEntity, reason: str, host: Host) -> None:
     """As ``ownership.block``; the head says why."""
     now, body = host.clock.now_ms(), None
-    if entity.program is not None:
-        body = entity.program.blocked(reason, now)
+    if entity.work is not None:
+        body = entity.work.program.blocked(reason, now)
     elif entity.unloaded is not None:
         body = entity.programs.blocked_body(entity.unloaded.head, reason, now)
     await ownership.block(entity, reason, host, body=UNSET if body is None else body)

@@ -14,10 +14,15 @@ from holdfast.replay.entries import Entry, Note
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
+    from holdfast.replay.journal import Journal
 
 
 class Deadly(Blocked):
-    """Too many processes have died of this entity: it waits to be resumed."""
+    """Too many processes have died of this entity: it waits to be resumed. ``journal`` is its journal, once loaded."""
+
+    def __init__(self, reason: str, journal: Journal | None = None, *, run: int = 0) -> None:
+        super().__init__(reason, run=run)
+        self.journal = journal
 
 
 class Timed(Struct, frozen=True, gc=False):

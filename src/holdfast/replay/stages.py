@@ -19,6 +19,7 @@ from holdfast.replay import deaths, handover
 from holdfast.replay.advance import advance, commit, flush, report_stall, start
 from holdfast.replay.journal import FIRST_EPOCH, Journal
 from holdfast.replay.program import Deadly
+from holdfast.replay.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,14 +75,13 @@ class Replaying(Struct, frozen=True, gc=False):
         if entity.epoch != FIRST_EPOCH:
             await journal.load()
         entity.unread = entity.unread or not unloaded.created
-        entity.journal = journal
         await deaths.fence(unloaded, journal, host)
         began = elapsed_seconds()
         program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
-            report_stall(entity, began, host)  # a long replay is no fault of the body
+            report_stall(entity.partition, began, host)  # a long replay is no fault of the body
         journal.entries = []
-        entity.program = program
+        entity.work = Work(program, journal)
         deaths.check(journal, program, host)
         entity.unloaded = None
         if program.mismatch is not None:
@@ -99,35 +99,33 @@ class Replaying(Struct, frozen=True, gc=False):
         """See ``Stages``."""
         if head is not None:
             entity.paused = head.status not in self.claimable
-        if entity.flushing is not None:  # it may take messages out of the inbox, or fail
-            await asyncio.wait((entity.flushing,))
+        work = entity.at_work
+        if work.flushing is not None:  # it may take messages out of the inbox, or fail
+            await asyncio.wait((work.flushing,))
             ensure_sound(entity)
         if entity.hold.revision != NEVER_WOKEN:
-            await read_inbox(entity, host)
+            await read_inbox(entity.partition, work, host)
 
     async def run(self, entity: JournaledEntity, host: Host, /) -> Next:
         """See ``Stages``."""
-        program = entity.program
-        assert program is not None
+        work = entity.at_work
         if host.crash_queue.first == entity.partition:
-            deaths.leave_line(entity, host)
-        advance(entity, program, host)
-        if entity.pending and not (entity.paused or host.draining):
-            await commit(entity, host)
-            if await start(entity, program, host):
+            deaths.leave_line(work.journal, host)
+        advance(entity.partition, work, host)
+        if work.pending and not (entity.paused or host.draining):
+            await commit(entity, work, host)
+            if await start(entity, work, host):
                 return AGAIN
-        elif program.concluded() and not (entity.busy or entity.paused or entity.interrupted):
-            return await conclude(entity, program, host)
-        flush(entity)
-        if (entity.paused or host.draining) and not entity.busy:
+        elif work.program.concluded() and not (work.busy or entity.paused or entity.interrupted):
+            return await conclude(work, host)
+        flush(entity, work)
+        if (entity.paused or host.draining) and not work.busy:
             return LEAVING
-        return Idle(entity.next_due(), busy=entity.busy)
+        return Idle(work.next_due(), busy=work.busy)
 
     async def rest(self, entity: JournaledEntity, host: Host, /) -> Rest:
         """See ``Stages``: what was noted rides in the head."""
-        program, journal = entity.program, entity.journal
-        assert program is not None
-        assert journal is not None
+        program, journal = entity.at_work.program, entity.at_work.journal
         if not (entity.paused or host.draining) and (reason := program.stuck()) is not None:
             raise Blocked(reason)  # not before: a thread that answers meanwhile is told of by the body itself
         if journal.has_many_notes:
@@ -136,13 +134,13 @@ class Replaying(Struct, frozen=True, gc=False):
         program.keep_notes(journal.notes(), journal.count)
         if entity.paused:  # `attend` finds out when it is to be looked at
             return Rest(UNSET, UNSET, body=program.unsaved)
-        due_at = host.clock.now_ms() if entity.interrupted else entity.next_due()
+        due_at = host.clock.now_ms() if entity.interrupted else entity.at_work.next_due()
         return Rest(self.programs.suspended, due_at, body=program.unsaved)
 
     def left(self, entity: JournaledEntity, left: Left, host: Host, /) -> None:
         """See ``Stages``."""
-        if isinstance(left, Rest) and entity.program is not None:
-            entity.program.saved()
+        if isinstance(left, Rest):
+            entity.at_work.program.saved()
         settled(entity, left, host)
 
     async def fenced(self, _entity: JournaledEntity, /) -> None:
@@ -159,40 +157,36 @@ class Replaying(Struct, frozen=True, gc=False):
                 host.failed(entity, error)
 
 
-async def read_inbox(entity: JournaledEntity, host: Host) -> None:
+async def read_inbox(partition: str, work: Work, host: Host) -> None:
     """Take in every message that is new."""
-    program = entity.program
-    assert program is not None
     after: str | None = None
     while True:
-        page = await host.home.store.query(entity.partition, prefix=INBOX_PREFIX, after=after)
+        page = await host.home.store.query(partition, prefix=INBOX_PREFIX, after=after)
         for message in page.items:
-            _take_in(message, entity, program)
+            _take_in(message, work)
         if (after := page.cursor) is None:
             return
 
 
-def _take_in(message: Item, entity: JournaledEntity, program: Program) -> None:
-    if message.sort in entity.receipts or message.status == USED:
+def _take_in(message: Item, work: Work) -> None:
+    if message.sort in work.receipts or message.status == USED:
         return
-    entity.receipts[message.sort] = program.acknowledge(message)
-    if (arrival := program.read(message)) is not None:
-        entity.arrivals.append(arrival)
+    work.receipts[message.sort] = work.program.acknowledge(message)
+    if (arrival := work.program.read(message)) is not None:
+        work.arrivals.append(arrival)
 
 
-async def conclude(entity: JournaledEntity, program: Program, host: Host) -> Ended:
+async def conclude(work: Work, host: Host) -> Ended:
     """The end: outcome, last entries and what others must learn of it, for one write with the release. Nothing is taken
     out of memory for it, so that the turn can go on if that write is refused.
     """
-    journal = entity.journal
-    assert journal is not None
-    others = entity.others()
+    journal, others = work.journal, work.others()
     if host.home.bounds is not None and not host.home.bounds.fit(others):
-        await journal.commit(*entity.take_others())
+        await journal.commit(*work.take_others())
         others = ()
     elif len(journal.buffer) > LONGEST_TAIL_ENTRIES:
         await journal.commit()
-    return Ended(binding(program.conclusion(journal.buffer, host.clock.now_ms()), others, host), others)
+    return Ended(binding(work.program.conclusion(journal.buffer, host.clock.now_ms()), others, host), others)
 
 
 def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:

@@ -13,20 +13,20 @@ from holdfast.kernel.unit import Unit
 from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from holdfast.ports import SqlCursor
 from holdfast.replay.entries import decode_entries
-from holdfast.replay.program import Arrival, Program, SqlEffect
+from holdfast.replay.program import Arrival, SqlEffect
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.replay.entity import JournaledEntity
+    from holdfast.replay.journal import Journal
+    from holdfast.replay.work import Work
 
 
-async def transact(effect: SqlEffect, entity: JournaledEntity, program: Program, host: Host) -> None:
+async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
     """Run the user's SQL and append its record in one transaction. A lost answer shows in the journal's next place."""
-    journal, transactions = entity.journal, host.home.transactions
-    assert journal is not None
+    journal, transactions = work.journal, host.home.transactions
     assert transactions is not None
 
-    def work(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[Arrival, Unit]]:
+    def run(cursor: SqlCursor) -> tuple[Sequence[Write], tuple[Arrival, Unit]]:
         unit = Unit((), None, host.clock, host.home)
         with unit:
             arrival = effect.work(cursor)
@@ -35,26 +35,26 @@ async def transact(effect: SqlEffect, entity: JournaledEntity, program: Program,
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
-            arrival, unit = await transactions.transact(work)
+            arrival, unit = await transactions.transact(run)
             host.tell(unit.to_wake)
         except StoreUnavailable:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             continue
         except Refused as refused:
-            arrival = _own_arrival(refused.item, entity, host)
+            arrival = _own_arrival(refused.item, journal, host)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
-            entity.arrivals.append(effect.failed(error))
+            work.arrivals.append(effect.failed(error))
             return
         journal.advance()
-        program.deliver(arrival)
+        work.program.deliver(arrival)
         return
 
 
-def _own_arrival(there: Item | None, entity: JournaledEntity, host: Host) -> Arrival:
-    if there is None or there.epoch != entity.epoch or there.owner != host.home.owner:
-        raise Fenced(f"{entity.partition}: its journal has a newer writer")
+def _own_arrival(there: Item | None, journal: Journal, host: Host) -> Arrival:
+    if there is None or there.epoch != journal.epoch or there.owner != host.home.owner:
+        raise Fenced(f"{journal.partition}: its journal has a newer writer")
     (entry,) = decode_entries(there.body)
     return Arrival(entry)

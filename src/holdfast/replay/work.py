@@ -1,0 +1,114 @@
+"""What a process has in memory of a journaled entity: its program, its journal, and what is under way for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from holdfast.items import Write, one_per_place
+from holdfast.replay.journal import Journal
+from holdfast.replay.program import AnyEffect, Arrival, Program
+
+
+class Work:
+    """A program that was replayed, and what goes in and out of it.
+
+    ``arrivals`` are to be delivered to it next. It has asked for the ``pending`` effects, which begin once what it did
+    before is durable; ``effects`` are under way. ``receipts`` and ``writes`` go with the next entries of the journal.
+    ``flushing`` is a write of the journal that nothing waits for.
+    """
+
+    __slots__ = (
+        "arrivals",
+        "effects",
+        "flushing",
+        "journal",
+        "pending",
+        "program",
+        "receipts",
+        "timers",
+        "writes",
+    )
+
+    def __init__(self, program: Program, journal: Journal) -> None:
+        self.program = program
+        self.journal = journal
+        self.arrivals: list[Arrival] = []  # a list: an empty deque has ten times the size
+        self.pending: list[AnyEffect] = []
+        self.effects: dict[str, asyncio.Task[None]] = {}
+        self.timers: list[tuple[int, str]] = []
+        self.receipts: dict[str, Write] = {}
+        self.writes: list[Write] = []
+        self.flushing: asyncio.Task[None] | None = None
+
+    def drop(self) -> None:
+        """End it all: the store has the truth."""
+        self.cancel_effects()
+        if self.flushing is not None:  # nothing depends on it, and it might try for ever
+            self.flushing.cancel()
+        self.program.evict()
+
+    # ── What is to be written ───────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self.receipts or self.writes or self.journal.buffer)
+
+    def others(self) -> Sequence[Write]:
+        """What is to be written with the journal: receipts first, which belong to its next entries."""
+        return one_per_place((*self.receipts.values(), *self.writes))
+
+    def take_others(self) -> Sequence[Write]:
+        """The same, for a write that begins now."""
+        writes = self.others()
+        self.receipts.clear()
+        self.writes.clear()
+        return writes
+
+    # ── What happens outside ────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def busy(self) -> bool:
+        """Whether effects or writes are under way."""
+        return bool(self.effects) or self.flushing is not None
+
+    def withdraw(self, op: str) -> None:
+        """The body no longer waits for this operation."""
+        if (task := self.effects.pop(op, None)) is not None:
+            task.cancel()
+        self.pending = [effect for effect in self.pending if effect.op != op]
+
+    def cancel_effects(self) -> None:
+        """Stop all that is under way."""
+        for task in self.effects.values():
+            task.cancel()
+        self.effects.clear()
+
+    # ── When there is something to do ───────────────────────────────────────────────────────────────────────────────
+
+    def add_timer(self, due_at: int, op: str) -> None:
+        """Let the program hear of an operation at a time, in milliseconds."""
+        heappush(self.timers, (due_at, op))
+
+    def is_due(self, now: int) -> bool:
+        """Whether a time has come."""
+        return bool(self.timers) and self.timers[0][0] <= now
+
+    def pop_due(self, now: int) -> list[str]:
+        """The operations whose time has come, in the order of their times, each once.
+
+        One that is under way has moved on without its timer: the wait for it was cut short.
+        """
+        due: dict[str, None] = {}
+        while self.is_due(now):
+            due[heappop(self.timers)[1]] = None
+        under_way = {*self.effects, *(effect.op for effect in self.pending)}
+        return [op for op in due if op not in under_way]
+
+    def next_due(self) -> int | None:
+        """The earliest time something is to be done, in milliseconds."""
+        while self.timers and not self.program.wants(self.timers[0][1]):
+            heappop(self.timers)
+        return self.timers[0][0] if self.timers else None
