@@ -143,13 +143,14 @@ def test_a_call_that_waits_for_the_store_does_not_begin_once_the_lease_is_known_
             async def charge(self) -> None:
                 begun.append(hf.current().fence)
 
+        def looks_for_an_earlier_reply(asked) -> bool:
+            return asked[0] == setting.partition and asked[1].startswith(REPLY_PREFIX)
+
         async def until_lost() -> None:
             await setting.until(lambda: isinstance(setting.host.entities[setting.partition].hold, Lost))
 
         setting.partition = "actor#Till#1"
-        setting.store.once(
-            lambda asked: asked[0] == setting.partition and asked[1].startswith(REPLY_PREFIX), until_lost
-        )
+        setting.store.once(looks_for_an_earlier_reply, until_lost)
         till = Till.at("1")
         calls = asyncio.gather(till.is_taken_away(), Till.at("1", request_id="r").charge())
         await setting.until(lambda: setting.store.is_over and not setting.host.entities)
@@ -158,7 +159,7 @@ def test_a_call_that_waits_for_the_store_does_not_begin_once_the_lease_is_known_
         await calls
 
     async def main() -> None:
-        async with open_setting(an_actor) as setting:
+        async with open_setting(an_actor):
             assert min(begun[1:]) > begun[0]
 
     run_virtual(main)
