@@ -119,7 +119,7 @@ async def test_one_that_is_left_behind_has_a_lower_one_than_who_goes_on(app, stu
     assert fences[0] < fences[1]
 
 
-async def test_one_that_is_left_behind_has_a_lower_one_than_who_waited_for_it(app, stubborn, errors_expected):
+async def test_one_that_is_left_behind_has_a_lower_one_than_a_call_that_waited_for_it(app, stubborn, errors_expected):
     """A call begins beside the commits of those before it, but not beside the one that shuts this one out."""
     actor, let_go, fences = stubborn
     async with app.worker():
