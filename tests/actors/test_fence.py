@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 
 import pytest
@@ -10,7 +11,7 @@ from tests.kernel.gaps import Setting, open_setting
 
 import holdfast as hf
 from holdfast.actors.record import REPLY_PREFIX
-from holdfast.items import Update
+from holdfast.items import ABSENT, Item, Put, Update
 from holdfast.kernel.entity import Lost
 from holdfast.testing import run_virtual
 
@@ -128,6 +129,40 @@ async def test_one_that_is_left_behind_has_a_lower_one_than_a_call_that_waited_f
         let_go.set()
     assert isinstance(left_behind, hf.CallTimeout)
     assert fences[1] < fences[2]
+
+
+def test_one_that_is_left_behind_has_a_lower_one_although_nothing_can_be_written_of_those_before_it(errors_expected):
+    """They run again, because another process has started the execution that the first one starts."""
+    fences, began = [], []
+
+    async def an_actor(setting: Setting) -> None:
+        @setting.app.workflow
+        async def job() -> None: ...
+
+        class Stubborn(hf.Actor, app=setting.app):
+            async def start(self) -> None:
+                fences.append(hf.current().fence)
+                handle = await job.start(id="1")
+                if len(fences) == 1:
+                    began.append(handle)
+                    await setting.store.write(Put(Item("wf#job#1", status="COMPLETED"), ABSENT))
+
+            @hf.method(timeout="1s")
+            async def cling(self) -> None:
+                fences.append(hf.current().fence)
+                while len(fences) == 2:
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.sleep(1)
+
+        setting.partition = "actor#Stubborn#1"
+        await asyncio.gather(Stubborn.at("1").start(), Stubborn.at("1").cling(), return_exceptions=True)
+
+    async def main() -> None:
+        async with open_setting(an_actor):
+            assert len(fences) == 4
+            assert fences[1] < fences[2]
+
+    run_virtual(main)
 
 
 def test_a_call_that_waits_for_the_store_does_not_begin_once_the_lease_is_known_to_be_lost():
