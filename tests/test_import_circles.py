@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.parsing import parsed
 
 import holdfast
 
@@ -22,7 +23,7 @@ def modules_of(package: str) -> dict[str, Path]:
 
 
 def imported_by(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{each.name}" for each in node.names)

@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
+from tests.parsing import parsed
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (".ci", ".github", "benchmarks", "docs", "examples", "src", "tests", "tools")
@@ -81,7 +82,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
+        return parsed(self.text, self.path)
 
     def lines(self) -> Iterator[tuple[int, str]]:
         return enumerate(self.text.splitlines(), start=1)

@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.parsing import parsed
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "patterns-compared.md").read_text(encoding="utf-8")
 NAIVE = (HERE / "naive.py").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
-TOP_LEVEL = [node for node in ast.parse(NAIVE).body if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)]
+TOP_LEVEL = [node for node in parsed(NAIVE).body if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)]
 TESTS = sorted(path for path in HERE.glob("test_*.py") if path.name != Path(__file__).name)
 
 

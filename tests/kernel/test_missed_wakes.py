@@ -7,131 +7,16 @@ turn hears of it. No sweep and no other process would find the entity, so it mus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from concurrent.futures import Future
 
 import pytest
-from msgspec import UNSET
-from msgspec.structs import replace
+from tests.kernel.gaps import OTHER, Placed, Setting, open_setting
 
 import holdfast as hf
-from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import HEAD, Item, Put, Update
 from holdfast.kernel.wakeups import Invocations
-from holdfast.ports import Home
-from holdfast.testing import VirtualClock, run_virtual
-
-OTHER = "another process"
-
-
-@dataclass
-class Placed:
-    number: int
-
-
-class Gaps:
-    """A store that lets something happen between an answer and the process that waits for it."""
-
-    def __init__(self, store):
-        self._store = store
-        self._gaps = []
-
-    def __getattr__(self, name):
-        return getattr(self._store, name)
-
-    def once(self, is_meant, happens):
-        """Let something happen in the answer of the next request that ``is_meant``."""
-        self._gaps.append((is_meant, happens))
-
-    @property
-    def is_over(self):
-        return not self._gaps
-
-    async def write(self, *writes):
-        try:
-            return await self._store.write(*writes)
-        finally:
-            await self._answer(writes)
-
-    async def get(self, partition, sort=HEAD):
-        found = await self._store.get(partition, sort)
-        await self._answer((partition, sort))
-        return found
-
-    async def _answer(self, asked):
-        for gap in list(self._gaps):
-            is_meant, happens = gap
-            if is_meant(asked):
-                self._gaps.remove(gap)
-                await happens()
-
-
-class Setting:
-    """An app with every model on one store, and one entity of the model that a test is about."""
-
-    def __init__(self):
-        self.data = MemoryData()
-        self.clock = VirtualClock()
-        self.rung = []
-        """Those that another process was called for."""
-        self.store: Gaps
-        self.app: hf.App
-        self.partition = ""
-
-    async def open_home(self) -> Home:
-        home = open_memory_home(data=self.data)
-        self.store = Gaps(home.store)
-        return replace(home, store=self.store)
-
-    def wake_at(self, partition, due_at):
-        self.rung.append(partition)
-
-    @property
-    def host(self):
-        return self.app.runtime().host
-
-    @property
-    def head(self):
-        return self.data.find(self.partition, HEAD)
-
-    async def wake(self):
-        self.host.check(self.partition)
-
-    async def until(self, is_so: Callable[[], bool]):
-        async with asyncio.timeout(60):
-            while not is_so():
-                await asyncio.sleep(0.01)
-
-    async def until_released(self):
-        await self.until(lambda: self.head.owner is None and self.host.is_quiet)
-
-    async def until_claimed_after(self, epoch: int):
-        """Nothing but the wake-up leads to a claim in this time."""
-        await self.until(lambda: self.head.epoch > epoch)
-
-    async def take_away(self):
-        """Another process takes the entity over."""
-        self.data.listeners[OTHER] = lambda _partition: None
-        await self.store.write(
-            Update(partition=self.partition, owner=OTHER, lease_until=self.clock.now_ms() + 3_600_000, add_epoch=1)
-        )
-
-    async def give_back(self):
-        """The other process releases it; something has come for it, and this process is woken."""
-        await self.store.write(Update(partition=self.partition, owner=None, lease_until=None, add_revision=1))
-        await self.wake()
-
-    def releases(self, asked):
-        return any(
-            isinstance(write, Update) and write.partition == self.partition and write.owner is None for write in asked
-        )
-
-    def claims(self, asked):
-        return any(
-            isinstance(write, Update) and write.partition == self.partition and write.owner not in {None, UNSET}
-            for write in asked
-        )
+from holdfast.replay.journal import MOST_NOTES_IN_HEAD
+from holdfast.testing import run_virtual
 
 
 async def a_workflow(setting: Setting) -> None:
@@ -163,23 +48,6 @@ async def a_bus_relay(setting: Setting) -> None:
 
 MODELS = [a_workflow, an_actor, a_relay, a_bus_relay]
 every_model = pytest.mark.parametrize("of_model", MODELS, ids=lambda of_model: of_model.__name__)
-
-
-@asynccontextmanager
-async def open_setting(of_model: Callable[[Setting], Awaitable[None]], **limits: float):
-    setting = Setting()
-    setting.app = app = hf.App(
-        "shop", home=setting.open_home, clock=setting.clock, limits=hf.Limits(sweep_seconds=3600.0, **limits)
-    )
-    app.to_bus(Placed)
-
-    @app.consumer(Placed)
-    async def bill(event: Placed) -> None: ...
-
-    async with app.worker():
-        await of_model(setting)
-        await setting.until(lambda: setting.head is not None)
-        yield setting
 
 
 @every_model
@@ -260,6 +128,32 @@ def test_a_wake_up_while_an_execution_is_being_blocked():
             await setting.until_claimed_after(1)
             await setting.until_released()
             assert setting.head.epoch == 2, "one wake-up, one more look"
+
+    run_virtual(main)
+
+
+def test_what_comes_to_the_loop_of_a_body_just_before_its_execution_is_released():
+    """No revision shows it. It comes while the waits of the body are written, which are too many for the head."""
+    answer: Future[int] = Future()
+
+    async def answers() -> None:
+        answer.set_result(42)
+        await asyncio.sleep(0)  # the loop of the host hears of it
+
+    async def an_intruded_workflow(setting: Setting) -> None:
+        @setting.app.workflow
+        async def job() -> None:
+            waits = (hf.signal(f"go-{number}") for number in range(MOST_NOTES_IN_HEAD + 1))
+            await asyncio.gather(asyncio.wrap_future(answer), *waits)
+
+        setting.partition = "wf#job#1"
+        setting.store.once(setting.writes_its_journal, answers)
+        await job.start(id="1")
+
+    async def main() -> None:
+        async with open_setting(an_intruded_workflow, linger_seconds=0.0, near_seconds=0.0) as setting:
+            await setting.until(lambda: setting.head.status == "FAILED")
+            assert setting.store.is_over
 
     run_virtual(main)
 

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.backends.memory.doorbell import MemoryDoorbell
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import UNOWNED, Item, Put, Update, Write
 from holdfast.ports import Home, Page
+from holdfast.testing import VirtualClock, run_virtual
 
 
 class Stalling:
@@ -81,6 +83,54 @@ async def test_whoever_waits_in_a_worker_hears_at_once_that_another_worker_has_f
         await waiting.callback(tokens[0]).complete("yes")
         async with asyncio.timeout(1):  # by himself he would look again after two
             assert await result == "yes"
+
+
+class Deaf(MemoryDoorbell):
+    """No wake-up reaches its process: each is only a hint."""
+
+    def listen(self, heard: Callable[[str | None], None]) -> None:
+        pass
+
+
+def test_one_that_waits_looks_by_itself_if_its_worker_has_stopped_before_a_new_run() -> None:
+    data, clock, begun = MemoryData(), VirtualClock(), []
+
+    def counting(open_data: Callable[[], Awaitable[Home]]) -> tuple[hf.App, Any]:
+        app = hf.App("shop", home=open_data, clock=clock)
+
+        @app.step
+        async def finish() -> None:
+            begun.append(app)
+            await eventually(lambda: app.runtime().host.draining)
+
+        @app.workflow
+        async def count(left: int) -> str:
+            if left:
+                await finish()
+                hf.continue_as_new(left - 1)
+            return "counted"
+
+        return app, count
+
+    async def open_deaf() -> Home:
+        home = open_memory_home(data=data, owner="deaf")
+        await home.doorbell.close()
+        return replace(home, doorbell=Deaf(data, "deaf"))
+
+    async def open_shared() -> Home:
+        return open_memory_home(data=data)
+
+    async def main() -> None:
+        (waiting, count), (working, _) = counting(open_deaf), counting(open_shared)
+        async with waiting:
+            async with waiting.worker():
+                result = asyncio.ensure_future((await count.start(1, id="c")).result())
+                await eventually(lambda: begun)
+            async with working.worker(), asyncio.timeout(60):
+                assert await result == "counted"
+        assert begun == [waiting]
+
+    run_virtual(main)
 
 
 async def eventually(check: Callable[[], Any]) -> None:

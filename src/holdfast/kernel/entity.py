@@ -120,7 +120,9 @@ class Entity:
         self.hold = Owned(epoch, revision, lease_until, due_at)
 
     def release(self) -> None:
-        """A write of ours has released it: what is in memory stays valid until another process claims it."""
+        """A write of ours has released it, or it is to be claimed again. What is in memory stays valid until another
+        process claims it.
+        """
         self.hold = Unowned(self.hold.epoch, self.hold.revision)
 
     def lose(self) -> None:

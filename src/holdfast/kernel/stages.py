@@ -90,7 +90,9 @@ class Stages(Protocol[E_contra]):
         ...
 
     async def resume(self, entity: E_contra, host: Host, /) -> None:
-        """It is ours already: it was created here, or the turn before was left behind. Finish what that has begun."""
+        """It is ours already: it was created here, or the turn before was left behind. Finish what that has begun. The
+        entity is claimed again if this leaves it ``Unowned``.
+        """
         ...
 
     async def load(self, entity: E_contra, unloaded: Unloaded, host: Host, /) -> None:

@@ -33,6 +33,7 @@ class Sweeper:
         self._host = host
         self._beats: list[asyncio.Task[None]] = []
         self._sweeps: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self._peers: frozenset[str] = frozenset()
         self._told_at_ms = 0
         self.ruined: asyncio.Future[StoreUnusable] = asyncio.get_running_loop().create_future()
@@ -56,22 +57,29 @@ class Sweeper:
         self._beats = [asyncio.get_running_loop().create_task(beat)]
 
     async def stop(self) -> None:
-        """Stop the beat. A sweep under way is left to end by itself."""
-        for task in self._beats:
+        """Stop the beat, and every sweep: the store is closed soon."""
+        self._stopped = True
+        tasks = (*self._beats, *self._sweeps)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._beats, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def heard(self, partition: str | None) -> None:
         """Another process rang; the open app, which listens, passes it on."""
         self._peers |= self._host.home.doorbell.peers()
         if partition is None:
-            sweep = asyncio.get_running_loop().create_task(self.sweep(0))
-            self._sweeps.add(sweep)
-            sweep.add_done_callback(self._sweeps.discard)
+            self._sweep_all()
         elif _in_memory(self._host, partition):
             self._host.check(partition)
         elif self._host.model_of(partition) is not None:
             self._host.check_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+
+    def _sweep_all(self) -> None:
+        if self._stopped:
+            return
+        sweep = asyncio.get_running_loop().create_task(self.sweep(0))
+        self._sweeps.add(sweep)
+        sweep.add_done_callback(self._sweeps.discard)
 
     def _courtesy_ms(self, partition: str) -> int:
         """Workers that hear the same ring come one after another, so that the first is not disturbed by the rest."""

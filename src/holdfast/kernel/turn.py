@@ -28,10 +28,10 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
     shows what it was for; if the turn ends before, the host begins another one.
     """
     try:
-        shown = isinstance(entity.hold, Unowned)
-        if not shown:
+        if not isinstance(entity.hold, Unowned):
             await stages.resume(entity, host)
-        elif not await own(entity, stages, host):
+        shown = isinstance(entity.hold, Unowned)
+        if shown and not await own(entity, stages, host):
             return
         if entity.unloaded is not None:
             await stages.load(entity, entity.unloaded, host)

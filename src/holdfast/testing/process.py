@@ -144,8 +144,16 @@ class Process:
             if isinstance(each, VirtualHandle):
                 each.drop()
         self._held_back.clear()
+        if self._working is not None:  # what was not seen although it has shut down is to be told
+            self._take_errors()
         if not self.died.done():
             self.died.set_result(None)
+
+    def _take_errors(self) -> None:
+        """Its tasks that have failed have no other reader: ``gather``, say, takes errors only once all have ended."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.exception()  # else asyncio complains that it was never retrieved
 
     def pause(self) -> None:
         """Stop as by SIGSTOP: its timers pass, its leases lapse, and it does not notice."""
@@ -177,7 +185,7 @@ class Process:
         """See ``Scope.adopt``."""
         self._tasks.append(task)
         if len(self._tasks) > FEW_TASKS:
-            self._tasks = [each for each in self._tasks if not each.done()]
+            self._tasks = [each for each in self._tasks if not each.done() or _may_be_unseen(each)]
 
     # ── Afterwards ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,6 +211,10 @@ class Process:
                     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - see above
                     self.context.copy().run(_close, task.get_coro())
         self._working = None
+
+
+def _may_be_unseen(task: asyncio.Task[Any]) -> bool:
+    return bool(task._log_traceback)  # noqa: SLF001 - no public form asks without seeing it
 
 
 async def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

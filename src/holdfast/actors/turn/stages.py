@@ -75,8 +75,13 @@ class ActorStages(Struct, frozen=True, gc=False):
         return None
 
     async def resume(self, entity: ActorEntity, host: Host, /) -> None:
-        """See ``Stages``: commit what was left, so that the next call runs under a higher epoch (G3)."""
+        """See ``Stages``: commit what was left, so that the next call runs under a higher epoch (G3). A claim
+        sees to that if the store refuses the commit.
+        """
+        epoch = entity.epoch
         await commit(entity, self.runtime, host)
+        if entity.epoch == epoch:
+            entity.release()
 
     async def load(self, entity: ActorEntity, unloaded: Unloaded, _host: Host, /) -> None:
         """See ``Stages``."""
