@@ -30,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk test-newest wheel lock stub audit bench hostile fuzz swarm torture torture-aws test-all examples cart coverage format clean \
+.PHONY: help demo demo-aws test test-cdk test-newest wheel lock stub audit bench hostile fuzz swarm torture torture-aws test-all examples cart coverage docs format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -67,6 +67,10 @@ check-layers: .venv/.dev-installed
 
 check-tidiness: .venv/.dev-installed
 	@$(BIN)/python -m pytest -q tests/test_tidiness.py tests/test_imports.py
+
+docs: .venv/.dev-installed ## write the reference of the public API into build/reference/
+	@$(BIN)/python -m tools.reference build/reference
+	@echo "open build/reference/index.html"
 
 bench: .venv/.dev-installed ## measure, and print the numbers
 	@$(BIN)/python -m benchmarks

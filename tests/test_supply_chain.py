@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -67,6 +68,41 @@ def test_a_lock_holds_what_is_wanted(lock: Path) -> None:
     locked = {each.name: each.version for each in packages(lock.read_text())}
     for each in wanted(lock.stem):
         assert each.specifier.contains(locked[each.name.lower().replace("_", "-")]), f"{each}: run `make lock`"
+
+
+IMPORTED_AS = {"aws-cdk-lib": "aws_cdk"}
+"""The packages whose modules have another name."""
+
+
+def modules_imported(package: Path) -> set[str]:
+    """The names that a package imports, or loads by ``import_module``, without what follows a dot."""
+    found: set[str] = set()
+    for node in (each for path in package.rglob("*.py") for each in ast.walk(ast.parse(path.read_text()))):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module)
+            case ast.Call(func=ast.Name("import_module"), args=[ast.Constant(str(module)), *_]):
+                found.add(module)
+            case _:
+                pass
+    return {name.partition(".")[0] for name in found}
+
+
+def test_what_users_get_is_imported_somewhere() -> None:
+    extras = {name: texts for name, texts in PROJECT["optional-dependencies"].items() if name != "dev"}
+    names = [Requirement(text).name for texts in (PROJECT["dependencies"], *extras.values()) for text in texts]
+    imported = modules_imported(ROOT / "src" / "holdfast")
+    assert [name for name in names if IMPORTED_AS.get(name, name) not in imported] == []
+    assert set(extras) == {*EXTRAS}
+
+
+def test_what_is_imported_is_found_in_each_form(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(
+        "import one.two\nfrom three.four import five\nfrom . import six\nimport_module('seven.eight')\n"
+    )
+    assert modules_imported(tmp_path) == {"one", "three", "seven"}
 
 
 def test_what_runs_here_is_what_was_locked() -> None:
@@ -153,7 +189,7 @@ def test_the_bill_says_what_each_installation_brings_and_what_an_extra_does() ->
     assert [each["value"] for each in components["h11"]["properties"]] == ["server"]
     of = {each["ref"]: each["dependsOn"] for each in made["dependencies"]}
     assert of[made["metadata"]["component"]["bom-ref"]] == [components[name]["purl"] for name in sorted(required)]
-    assert components["botocore"]["purl"] in of[components["boto3"]["purl"]]
+    assert components["urllib3"]["purl"] in of[components["botocore"]["purl"]]
     references = [each["bom-ref"] for each in made["components"]]
     assert len(set(references)) == len(references)
     assert {other for others in of.values() for other in others} <= set(references)

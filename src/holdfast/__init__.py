@@ -66,7 +66,7 @@ PUBLIC_NAMES = {
     "workflows.scope": "Current HandlerInfo StepInfo WorkflowInfo current",
     "workflows.status": "Status",
 }
-"""All that is public, by the module that defines it."""
+"""All that is public, by module. A name leaves only after a deprecation; the stub shows each change."""
 
 _MODULE_OF = {name: module for module, names in PUBLIC_NAMES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""Pages name what exists (tests, files, links), and what exists (guarantees, commands, public names) is on a page."""
+"""Pages name what exists (tests, files), and what exists (guarantees, commands, public names) is on a page."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ GUARANTEES = [f"G{number}" for number in range(1, 15)]
 
 PROOF = re.compile(r"`((?:src|tests)/[\w./]+\.py)::(\w+)`")
 FILE = re.compile(r"`((?:src|tests|docs|tools|benchmarks|examples)/[\w./-]+)")
-LINK = re.compile(r"\]\((?!https?:)(?P<page>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CHECKLIST_ROW = re.compile(r"^\|( \d+ \|.*)\|$", re.MULTILINE)
 FUNCTION = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)
 SECTION = re.compile(r"^## (G\d+)\b.*$", re.MULTILINE)
@@ -65,23 +62,6 @@ def test_a_page_names_files_and_tests_that_exist(path: Path) -> None:
     tests = [f"{name}::{test}" for name, test in PROOF.findall(text) if test not in functions_of(ROOT / name)]
     assert not files
     assert not tests
-
-
-def anchors_of(path: Path) -> set[str]:
-    """The anchors of a page's headings, as they are made by those who show Markdown."""
-    headings = HEADING.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_links_to_what_is_there(path: Path) -> None:
-    links = LINK.finditer(FENCED.sub("", path.read_text(encoding="utf-8")).replace("\n", " "))
-    wrong: list[str] = []
-    for link in links:
-        page = path.parent / link["page"] if link["page"] else path
-        if not page.exists() or (link["anchor"] and link["anchor"] not in anchors_of(page)):
-            wrong.append(link[0])
-    assert not wrong
 
 
 def commands(group: click.Group = main, path: str = "") -> Iterator[str]:

@@ -10,6 +10,7 @@ from importlib import import_module
 
 import click
 
+from holdfast.cli import control
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.audit import audit
@@ -17,7 +18,6 @@ from holdfast.cli.aws import aws
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
-from holdfast.cli.control import cancel, delete, fork, move, pause, resume, retry, signal, terminate
 from holdfast.cli.cost import cost
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
@@ -78,15 +78,7 @@ for _command in (
     ls,
     show,
     query,
-    signal,
-    cancel,
-    terminate,
-    pause,
-    resume,
-    delete,
-    move,
-    retry,
-    fork,
+    *control.COMMANDS,
     bulk,
     callback,
     publish,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -135,3 +135,6 @@ def fork(session: Session, *, workflow: str, id: str, new_id: str, before: str |
     session.perform(Fork(workflow, id, new_id, before))
     answer = {"workflow": workflow, "id": new_id, "action": "fork", "forked_from": id}
     session.answer(answer, f"{workflow} {new_id}: forked from {id}")
+
+
+COMMANDS: Final = (signal, cancel, terminate, pause, resume, delete, move, retry, fork)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from holdfast.commands.context import IN_CODE, IN_HOME, Command, Context, Names
-from holdfast.commands.table import COMMANDS, NAMED, Named
+from holdfast.commands.named import Named
+from holdfast.commands.table import COMMANDS, NAMED
 from holdfast.messaging.declarations import Publishes
 
 A = TypeVar("A")

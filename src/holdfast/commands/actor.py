@@ -14,6 +14,8 @@ from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send
 from holdfast.commands.arguments import LEFT_OUT, NO_ARGUMENTS, arguments_of
 from holdfast.commands.context import Command, Context
+from holdfast.commands.named import Named
+from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput
 
 A = TypeVar("A")
@@ -207,3 +209,17 @@ class Park(OnActor[None], frozen=True, tag="actor-park"):
 
     async def perform(self, context: Context) -> None:
         await context.actor(self.actor, self.key).park()
+
+
+COMMANDS: Final[tuple[Named, ...]] = (
+    Named("call", Call, Right.WRITE, needs_code=True),
+    Named("send", Send, Right.WRITE, needs_code=True),
+    Named("request status", RequestStatus, Right.READ),
+    Named("actor list", ListActors, Right.CONTROL),
+    Named("actor show", ShowActor, Right.CONTROL),
+    Named("actor delete", DeleteActor, Right.CONTROL, needs_code=True, audited=True),
+    Named("actor unpark", Unpark, Right.CONTROL, audited=True),
+    Named("actor discard", Discard, Right.CONTROL, audited=True),
+    Named("actor resume", ResumeActor, Right.CONTROL, audited=True),
+    Named("actor park", Park, Right.CONTROL, audited=True),
+)

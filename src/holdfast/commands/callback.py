@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.commands.context import Command, Context
+from holdfast.commands.named import Named
 
 
 class OnCallback(Command[None], frozen=True):
@@ -37,3 +38,10 @@ class Heartbeat(OnCallback, frozen=True, tag="callback-heartbeat"):
 
     async def perform(self, context: Context) -> None:
         await context.callback(self.token).heartbeat()
+
+
+COMMANDS: Final[tuple[Named, ...]] = (
+    Named("callback complete", Complete, None),
+    Named("callback fail", Fail, None),
+    Named("callback heartbeat", Heartbeat, None),
+)

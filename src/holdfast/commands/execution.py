@@ -12,6 +12,8 @@ from holdfast.client import Selection, StatusPage, list_executions, select
 from holdfast.codec import jsontext
 from holdfast.commands.arguments import NO_ARGUMENTS, arguments_of
 from holdfast.commands.context import Command, Context
+from holdfast.commands.named import Named
+from holdfast.commands.right import Right
 from holdfast.items import Item
 from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import Event
@@ -237,3 +239,23 @@ class Fork(OnExecution[Forked], frozen=True, tag="fork"):
         handle = context.handle(self.workflow, self.id)
         made = await handle.fork(ids.new_id() if new_id is None else new_id, before=self.before)
         return Forked(made.workflow, made.id)
+
+
+COMMANDS: Final[tuple[Named, ...]] = (
+    Named("start", Start, Right.WRITE, needs_code=True),
+    Named("status", Status, Right.READ),
+    Named("result", Result, Right.READ),
+    Named("list", ListExecutions, Right.READ),
+    Named("history", ReadHistory, Right.READ),
+    Named("query", Query, Right.READ, needs_code=True),
+    Named("signal", Signal, Right.WRITE),
+    Named("cancel", Cancel, Right.CONTROL, audited=True),
+    Named("terminate", Terminate, Right.CONTROL, audited=True),
+    Named("pause", Pause, Right.CONTROL, audited=True),
+    Named("resume", Resume, Right.CONTROL, audited=True),
+    Named("delete", Delete, Right.CONTROL, audited=True),
+    Named("move", Move, Right.CONTROL, needs_code=True, audited=True),
+    Named("retry", Retry, Right.CONTROL, needs_code=True, audited=True),
+    Named("retry-now", RetryNow, Right.CONTROL, audited=True),
+    Named("fork", Fork, Right.CONTROL, audited=True),
+)

@@ -13,6 +13,8 @@ from holdfast.codec import faults
 from holdfast.codec.typed import codec_for
 from holdfast.commands.arguments import LEFT_OUT
 from holdfast.commands.context import Command, Context
+from holdfast.commands.named import Named
+from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, UnknownName
 from holdfast.messaging.declarations import Publishes, publish
 
@@ -120,3 +122,12 @@ def _arguments(parked: ParkedMessage, given: Raw) -> Any:
     arguments: dict[str, Any] = parked.message.args
     is_event = parked.actor.startswith(HIDDEN_MARK) and "event" in arguments
     return arguments | {"event": given} if is_event else given
+
+
+COMMANDS: Final[tuple[Named, ...]] = (
+    Named("publish", Publish, Right.WRITE, needs_code=True),
+    Named("dlq list", ListParked, Right.CONTROL),
+    Named("dlq show", ShowParked, Right.CONTROL),
+    Named("dlq redrive", Redrive, Right.CONTROL, audited=True),
+    Named("dlq discard", DropParked, Right.CONTROL, audited=True),
+)

@@ -1,13 +1,10 @@
 """Moving house: all of one home into a file, and from there into another, while nothing runs on either.
 
-``records``    the file: lines of JSON, with a version in the first and a checksum in the last
-``writing``    such a file
-``reading``    such a file, and the check that it is complete
-``inventory``  all items of a home, and whether it is at rest
-``progress``   the progress of a move
-``export``     from a home into a file
-``importing``  from a file into an empty home
-``sealing``    all items of a home, sealed again in place
+- ``export_home`` writes a home into a file: lines of JSON, with a version in the first and a checksum in the last.
+- ``import_home`` writes such a file into an empty home, and then compares the two.
+- ``seal_home`` seals all items of a home again, in place.
+
+Each returns what was ``Moved``, and reports a ``Step`` at a time.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ class Watched(Protocol):
 def write_metrics(app: Watched, write: Write = to_standard_output) -> None:
     """Have the workers of this app in this process write a line of metrics once a minute.
 
-    The lines are in CloudWatch's embedded metric format: see ``holdfast.metrics``. They go to standard output, for an
-    agent or a container's log driver to take, or to ``write``, which is called on the event loop and must not block.
-    Not for functions on Lambda, which do so by themselves.
+    The lines are in CloudWatch's embedded metric format: the page "Deploying to AWS" lists them. They go to standard
+    output, for an agent or a container's log driver to take, or to ``write``, which is called on the event loop and
+    must not block. Not for functions on Lambda, which do so by themselves.
 
         app = hf.App("shop")
         hf.write_metrics(app)

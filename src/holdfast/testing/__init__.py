@@ -1,18 +1,16 @@
 """The test kit: virtual time, faults, crashes, zombies and replay, for workflows and for the engine itself.
 
-=================================  =====================================================================================
-``run_virtual``                    run a coroutine in virtual time: a year passes in milliseconds
-``VirtualClock``                   the clock of an app in such a run
-``PATIENT``                        limits for an app in a run of months or years
-``with_bus``, ``MemoryBus``        any home with a bus, and a bus whose events can be inspected
-``faulty_home``                    any home, with failures of the store and the doorbell by plan
-``crash_at_every_write``           a scenario, run again with a crash at each of its writes
-``crash_twice``                    the same, with a second crash at each write of the recovery
-``pause_at_every_write``           the same, with a process that is stopped, loses its lease and comes back
-``lag_at_every_write``             the same, with a process that hears from its store too late
-``run_swarm``                      many scenarios, users and processes at once, and faults drawn from seeds
-``replay_history``                 new code, checked against recorded histories
-=================================  =====================================================================================
+- ``run_virtual``: run a coroutine in virtual time: a year passes in milliseconds.
+- ``VirtualClock``: the clock of an app in such a run.
+- ``PATIENT``: limits for an app in a run of months or years.
+- ``with_bus``, ``MemoryBus``: any home with a bus, and a bus whose events can be inspected.
+- ``faulty_home``: any home, with failures of the store and the doorbell by plan.
+- ``crash_at_every_write``: a scenario, run again with a crash at each of its writes.
+- ``crash_twice``: the same, with a second crash at each write of the recovery.
+- ``pause_at_every_write``: the same, with a process that is stopped, loses its lease and comes back.
+- ``lag_at_every_write``: the same, with a process that hears from its store too late.
+- ``run_swarm``: many scenarios, users and processes at once, and faults drawn from seeds.
+- ``replay_history``: new code, checked against recorded histories.
 """
 
 from __future__ import annotations

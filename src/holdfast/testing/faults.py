@@ -142,7 +142,7 @@ class FaultPlan(Protocol):
         ...
 
 
-class FaultsAt:
+class FaultsAt(FaultPlan):
     """Faults at given writes, and none elsewhere. An empty one is the plan of a world without faults."""
 
     def __init__(self, faults: Mapping[int, WriteFault] | None = None) -> None:
@@ -175,7 +175,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     longest_delay_seconds: float = 1.0
 
 
-class RandomFaults:
+class RandomFaults(FaultPlan):
     """Faults drawn from a generator. ``rates`` may be replaced while the plan is in use; without rates there are no
     faults.
 

@@ -66,7 +66,7 @@ class Database(Protocol):
         ...
 
 
-class MemoryDatabase:
+class MemoryDatabase(Database):
     """A shared ``MemoryData`` that watches every change."""
 
     def __init__(self, timeline: Timeline | None = None) -> None:

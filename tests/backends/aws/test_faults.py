@@ -187,13 +187,13 @@ async def test_a_call_over_the_limits_of_a_transaction_is_refused_before_it_is_s
 async def test_a_mistake_of_the_setup_is_told_at_once() -> None:
     class Unconfigured:
         async def send(self, operation: str, parameters: Any) -> Any:
-            raise ConfigurationError("the home on AWS needs boto3")
+            raise ConfigurationError("the home on AWS needs botocore")
 
         def close(self) -> None:
             pass
 
     store = DynamoStore(Transport(Unconfigured(), "t-holdfast", random=Random(1)), "t-holdfast")
-    with pytest.raises(ConfigurationError, match="boto3"):
+    with pytest.raises(ConfigurationError, match="botocore"):
         await store.get("p")
     assert store.meter.total.requests == 1
 

@@ -39,7 +39,7 @@ def new_client(region: str | None, endpoint: str | None, service: str = "dynamod
         from botocore.session import Session  # noqa: PLC0415 - loaded when it is needed, and only then
     except ImportError:
         raise ConfigurationError(
-            "the home on AWS needs boto3: pip install '.[aws]' in a checkout of Holdfast"
+            "the home on AWS needs botocore: pip install '.[aws]' in a checkout of Holdfast"
         ) from None
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
