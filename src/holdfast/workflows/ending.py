@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.items import Write
     from holdfast.replay.activation import Activation
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.live import Live
 
 SEEN_SIGNALS: Final = 100
@@ -47,7 +47,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
 
     partition: str
     record: ExecutionRecord
-    workflow: Workflow[..., Any]
+    workflow: DeclaredWorkflow
     live: Live
     activation: Activation
     seen: tuple[str, ...]
