@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.entries import Received
 from holdfast.replay.requests import Outcome, Raised, Returned
 from holdfast.workflows import record as records

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED
 from holdfast.items import Delete, Item, Put, Update, Write
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.entries import (
     Cancelled,
     Done,

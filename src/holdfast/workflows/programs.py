@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import Sender
 from holdfast.items import Item
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 from holdfast.kernel.turn import run_turn
 from holdfast.replay.entity import JournaledEntity
 from holdfast.replay.program import Deadly

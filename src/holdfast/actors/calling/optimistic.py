@@ -35,7 +35,7 @@ from holdfast.items import (
     place,
     updated,
 )
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from holdfast.items import Bounds, Write
     from holdfast.kernel.host import Host
+    from holdfast.kernel.outcomes import Rest
     from holdfast.kernel.runtime import Runtime
-    from holdfast.kernel.stages import Rest
 
 
 GATHERING_SECONDS: Final = 0.05

@@ -12,7 +12,7 @@ from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound
 from holdfast.kernel.host import holds
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
