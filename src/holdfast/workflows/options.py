@@ -1,4 +1,4 @@
-"""What a start may say beside the workflow's arguments."""
+"""The options of a start, checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tags = dict[str, str]
 
 
 class StartOptions(Struct, frozen=True, kw_only=True):
-    """What a start may say beside the workflow's arguments. ``None``: nothing is said. Times are milliseconds."""
+    """What a start may say next to the workflow's arguments. ``None``: nothing is said. Times are milliseconds."""
 
     id: str | None = None
     tags: Tags | None = None

@@ -1,4 +1,4 @@
-"""``Workflow.start``: arguments of the workflow's own, beside options of the start, both known to type checkers."""
+"""``Workflow.start``: arguments of the workflow's own, next to options of the start, both known to type checkers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Call = Coroutine[object, None, R]
 class Startable(Generic[P, R]):
     """What a workflow is to whoever starts it.
 
-    A ``ParamSpec`` takes no keyword arguments beside its own. So ``start`` has one signature without options, and one
+    A ``ParamSpec`` takes no keyword arguments next to its own. So ``start`` has one signature without options, and one
     with options for each number of positional arguments: a workflow is callable, and the hint of ``self`` asks for the
     types of what it is called with. With options, arguments by keyword are checked at run time only.
     """
