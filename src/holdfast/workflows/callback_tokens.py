@@ -20,7 +20,7 @@ KEYED_VERSION: Final = "hf2"
 LONGEST_TOKEN_CHARACTERS: Final = 4_000
 
 TOKEN: Final = re.compile(r"\bhf(?:1|2\.[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
-"""What a callback token looks like: whoever has one may answer the callback, so none is ever shown."""
+"""What a callback token looks like: its holder may answer the callback, so none is ever shown."""
 
 
 class TokenScope(Struct, frozen=True, array_like=True):
@@ -78,5 +78,5 @@ def invalid_token() -> InvalidToken:
 
 
 def masked(text: str) -> str:
-    """Text without callback tokens, for whoever is not to answer callbacks."""
+    """Text without callback tokens, for a reader that is not to answer callbacks."""
     return TOKEN.sub("hf1.(token)", text)
