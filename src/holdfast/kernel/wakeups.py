@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+from holdfast.bounded import Bounded
+
 if TYPE_CHECKING:
     from holdfast.kernel.wake import Checks
     from holdfast.ports import Invoker
@@ -89,7 +91,7 @@ class Invocations:
         self.failures: set[str] = set()
         self._summons = invoker
         self._now: dict[str, asyncio.Handle] = {}
-        self._rung: dict[str, int] = {}
+        self._rung = Bounded[str, int](MOST_RUNG)
 
     @property
     def waiting(self) -> bool:
@@ -115,8 +117,6 @@ class Invocations:
         """An execution that is disturbed while it sleeps goes to sleep again until the same time."""
         if self._rung.get(partition) == due_at:
             return
-        if len(self._rung) >= MOST_RUNG:
-            self._rung.clear()
         self._rung[partition] = due_at
         self.wake(partition, due_at)
 

@@ -31,7 +31,8 @@ from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.ownership import check
 from holdfast.kernel.wake import notify
-from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, sit_out
+from holdfast.pauses import Pauses
+from holdfast.persist import sit_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +165,7 @@ async def _write(
     to_itself = int(any(is_message_to(actor.partition, write) for write in others))
     if to_itself or actor.unread:  # an owner that releases it says when to look again, and has to have seen all
         rest = None
-    pause, doubtful = FIRST_PAUSE_SECONDS, False
+    pauses, doubtful = Pauses(), False
     update = _update(version, to_itself, actor, host, rest)
     while True:
         try:
@@ -186,8 +187,7 @@ async def _write(
             raise Fenced(f"{actor.partition}: {refused}") from None
         except StoreUnavailable:
             doubtful = True
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
     actor.epoch += 1
     if to_itself:
         actor.revision += to_itself

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
@@ -26,7 +25,8 @@ from holdfast.coordination.stream.record import (
 )
 from holdfast.errors import IdempotencyMismatch, InvalidInput, StoreUnavailable
 from holdfast.items import ABSENT, Item, Put, Write
-from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, send_until_known
+from holdfast.pauses import Pauses
+from holdfast.persist import CALLER_PATIENCE_SECONDS, send_until_known
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ async def write_events(
     try:
         await send()
     except StoreUnavailable:
-        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await Pauses().wait()
         # If the first attempt was applied, its own events refuse this one: `earlier` recognises them.
         await send_until_known(send, ours=lambda _there: False, patience_seconds=CALLER_PATIENCE_SECONDS)
     streams.ring(place.partition)
