@@ -18,15 +18,13 @@ PUBLIC_NAMES = {
     "bulk": "Changed ChangedPage Chosen",
     "client": "CallbackHandle StatusPage",
     "commands.right": "Right",
-    "coordination.document.collection": "DocumentPage Documents",
-    "coordination.document.handle": "Document",
+    "coordination.document.documents": "Document DocumentPage Documents",
     "coordination.document.record": "Versioned",
     "coordination.schedule": "Missed",
     "coordination.sealing.envelope": "SealedOnly",
-    "coordination.stream.collection": "Streams",
     "coordination.stream.fold": "Fold",
-    "coordination.stream.handle": "Stream",
     "coordination.stream.record": "Recorded",
+    "coordination.stream.streams": "Stream Streams",
     "errors": (
         "BatchFailed Busy CallCycle CallFailed CallTimeout CompensationFailed ConfigurationError Conflict "
         "DeterminismError DuplicateName ExecutionCancelled ExecutionError ExecutionFailed ExecutionTerminated "

@@ -38,8 +38,8 @@ from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
 from holdfast.ports import Home, Seal, Shared
 from holdfast.registrations import Registrations, check_name
-from holdfast.runtime import bridges
 from holdfast.runtime.collecting import collected_after
+from holdfast.runtime.sync import sync as sync_bridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
@@ -83,7 +83,7 @@ class App:
     lease, semaphore, with_lease, leader = sharing.lease, sharing.semaphore, sharing.with_lease, sharing.leader
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
-    sync, asgi, lambda_handler = bridges.sync, serving.asgi, serving.lambda_handler
+    sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
 
     def __init__(
         self,

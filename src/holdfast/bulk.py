@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.client import Selection, StatusPage, list_executions
 from holdfast.errors import InvalidInput, StoreError
-from holdfast.kernel.runtime import Connect, Runtime
+from holdfast.kernel.runtime import Connect
+from holdfast.paging import Pages
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.record import ENDED, OPEN, check_text
 from holdfast.workflows.retry_execution import RETRYABLE
@@ -87,7 +88,8 @@ class Chosen:
 
     async def pages(self, *, after: str | None = None) -> AsyncIterator[StatusPage]:
         """All of them, a page at a time."""
-        async for page in _pages(self._connect(), self._selection, after):
+        runtime, selection = self._connect(), self._selection
+        async for page in Pages(lambda after: list_executions(runtime, selection, after=after, limit=PAGE), after):
             yield page
 
     def fit_for(self, verb: Verb) -> Chosen:
@@ -130,11 +132,3 @@ class Chosen:
         except Exception as error:  # noqa: BLE001 - it is reported, and the others are changed
             return Changed(workflow=status.workflow, id=status.id, error=error)
         return Changed(workflow=status.workflow, id=status.id)
-
-
-async def _pages(runtime: Runtime, selection: Selection, after: str | None) -> AsyncIterator[StatusPage]:
-    while True:
-        page = await list_executions(runtime, selection, after=after, limit=PAGE)
-        yield page
-        if (after := page.cursor) is None:
-            return

@@ -14,8 +14,8 @@ from holdfast.errors import InvalidInput, InvalidToken, Refused, StepFailed, Sto
 from holdfast.failure import describe
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_fresh
+from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.messages import send, was_answered
-from holdfast.workflows.operations.callback import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.record import (
     NO_VALUE,
     OPEN,

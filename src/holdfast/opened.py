@@ -1,7 +1,9 @@
-"""An open app, as the concepts of the coordination layer see it."""
+"""An app as those who only open it see it, and an open one as the concepts of the coordination layer do."""
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
@@ -25,3 +27,18 @@ class Opened(Protocol):
     def emit(self, event: str, **fields: Any) -> None:
         """Count an event of telemetry."""
         ...
+
+
+class Openable(Protocol):
+    """An app that is open within a block. In the block of its ``worker`` this process also works."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+    def worker(self) -> AbstractAsyncContextManager[Any]: ...

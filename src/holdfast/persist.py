@@ -13,13 +13,10 @@ from typing import Any, Final, TypeVar
 
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import Item, Write
+from holdfast.pauses import Pauses
 from holdfast.ports import Store
 
 T = TypeVar("T")
-
-FIRST_PAUSE_SECONDS: Final = 0.05
-LONGEST_PAUSE_SECONDS: Final = 2.0
-"""Short compared with a lease: when the store is back, an owner should write its results before others take over."""
 
 CALLER_PATIENCE_SECONDS: Final = 10.0
 """How long a caller's write is tried in an outage before the caller gets an error."""
@@ -41,7 +38,7 @@ async def send_until_known(
     send: Callable[[], Awaitable[object]], *, ours: Callable[[Item | None], bool], patience_seconds: float | None
 ) -> None:
     """``write_until_known`` for the writes that ``send`` sends."""
-    pause = FIRST_PAUSE_SECONDS
+    pauses = Pauses()
     give_up_at = math.inf if patience_seconds is None else asyncio.get_running_loop().time() + patience_seconds
     while True:
         try:
@@ -54,8 +51,7 @@ async def send_until_known(
         except StoreUnavailable:
             if asyncio.get_running_loop().time() >= give_up_at:
                 raise
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
 
 
 def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> Coroutine[Any, Any, None]:
@@ -65,7 +61,7 @@ def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None],
 
 async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavailable], object]) -> T:
     """Do ``work``, which may be repeated, until the store answers; report once that this waits."""
-    pause, told = FIRST_PAUSE_SECONDS, False
+    pauses, told = Pauses(), False
     while True:
         try:
             return await work()
@@ -73,8 +69,7 @@ async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavai
             if not told:
                 waits(error)
             told = True
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
 
 
 async def write_fresh(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> None:
@@ -86,5 +81,5 @@ async def write_fresh(store: Store, *writes: Write, ours: Callable[[Item | None]
     try:
         await store.write(*writes)
     except StoreUnavailable:
-        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await Pauses().wait()
         await write_for_caller(store, *writes, ours=ours)

@@ -8,7 +8,7 @@ from tests.scenarios import DOCUMENT_SCENARIOS, scenario
 
 import holdfast as hf
 from holdfast.app import App
-from holdfast.coordination.document import handle, record
+from holdfast.coordination.document import documents, record
 from holdfast.patterns import atomic
 from holdfast.testing import (
     Ledger,
@@ -61,7 +61,7 @@ def test_what_the_undisturbed_run_amounts_to_is_what_the_scenario_says(name: str
 
 def oblivious(monkeypatch: pytest.MonkeyPatch) -> None:
     """A write whose answer was lost does not know itself again."""
-    for module in (handle, atomic):
+    for module in (documents, atomic):
         monkeypatch.setattr(module, "is_ours", lambda *_: False)
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.scenarios import STREAM_SCENARIOS
 
-from holdfast.coordination.stream import appending, handle, record
+from holdfast.coordination.stream import appending, record, streams
 from holdfast.items import ALWAYS, Put
 from holdfast.patterns.atomic import Transaction
 from holdfast.testing import crash_at_every_write, crash_twice, lag_at_every_write, pause_at_every_write, run_scenario
@@ -57,8 +57,8 @@ def oblivious(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_):
         return None
 
-    monkeypatch.setattr(handle, "earlier", lambda *_: None)
-    monkeypatch.setattr(handle.Stream, "_request", nothing)
+    monkeypatch.setattr(streams, "earlier", lambda *_: None)
+    monkeypatch.setattr(streams.Stream, "_request", nothing)
 
 
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:

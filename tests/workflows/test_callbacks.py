@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.testing import FaultsAt, faulty_home
 from holdfast.testing.faults import LoseAnswer
-from holdfast.workflows.operations.callback import LONGEST_TOKEN_CHARACTERS, token_scope
+from holdfast.workflows.callback_tokens import LONGEST_TOKEN_CHARACTERS, token_scope
 
 
 @dataclass

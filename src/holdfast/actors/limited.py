@@ -14,7 +14,7 @@ from holdfast.containment import Run
 from holdfast.duration import Duration, seconds
 from holdfast.errors import CallTimeout, ConfigurationError
 from holdfast.functions import told
-from holdfast.kernel.model import LeftBehind
+from holdfast.kernel.outcomes import LeftBehind
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime

@@ -23,7 +23,7 @@ from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowAct
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
 from holdfast.secret import redacted
-from holdfast.workflows.operations.callback import masked
+from holdfast.workflows.callback_tokens import masked
 
 HEADINGS: Final = ("ACTOR", "KEY", "STATUS", "VERSION", "PARKED", "NEXT TIMER (UTC)")
 TIMER_HEADINGS: Final = ("TIMER", "DUE (UTC)", "", "AGAIN")

@@ -20,6 +20,7 @@ from holdfast.clock import Clock
 from holdfast.errors import StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
+from holdfast.paging import Items, heads, items
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
     BLOCKED,
@@ -137,7 +138,7 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
 
 async def _census(store: Store) -> Census:
     census = Census(Counter(), Counter(), [], [], [])
-    async for head in _heads(store):
+    async for head in heads(store, PARTITION_PREFIX):
         census.statuses[head.status] += 1
         if head.status in CLAIMABLE:
             census.workflows[workflow_of(head.partition)] += 1
@@ -161,16 +162,6 @@ def _note_blocked(head: Item, census: Census) -> None:
         return
     published = f", published as {record.published}" if record.published else ""
     census.blocked.append(f"{name} (code {pinned_to(record)}{published}){why}")
-
-
-async def _heads(store: Store, prefix: str = PARTITION_PREFIX, status: str | None = None) -> AsyncIterator[Item]:
-    after: str | None = None
-    while True:
-        page = await store.scan(prefix, status=status, after=after, limit=1000)
-        for head in page.items:
-            yield head
-        if (after := page.cursor) is None:
-            return
 
 
 def _counted(census: Census) -> Finding:
@@ -214,7 +205,7 @@ def _check_known(census: Census, known: Collection[str]) -> Finding:
 
 
 async def _check_halted(store: Store) -> Finding:
-    halted = [head.partition async for head in _heads(store, actors.PARTITION_PREFIX, actors.HALTED)]
+    halted = [head.partition async for head in heads(store, actors.PARTITION_PREFIX, status=actors.HALTED)]
     if not halted:
         return Finding(OK, "halted", "no actor or consumer has halted at a message")
     named = _named(halted, actors.describe_partition)
@@ -227,13 +218,7 @@ async def _check_halted(store: Store) -> Finding:
 
 
 async def _check_parked(store: Store) -> Finding:
-    count = 0
-    after: str | None = None
-    while True:
-        page = await store.query(REGISTER, after=after)
-        count += len(page.items)
-        if (after := page.cursor) is None:
-            break
+    count = sum([1 async for _ in items(store, REGISTER)])
     if not count:
         return Finding(OK, "parked", "no message or event is parked")
     told = f"{count:,} messages are parked because they failed: list them with holdfast dlq ls"
@@ -241,19 +226,11 @@ async def _check_parked(store: Store) -> Finding:
 
 
 async def _check_overdue(home: Home, now: int) -> Finding:
-    overdue = 0
-    oldest = now
-    after: str | None = None
-    while True:
-        page = await home.store.due(now - OVERDUE_MS, after=after)
-        # An entity with an owner is not among them: its lease is renewed. A parked one is not late.
-        late = [head for head in page.items if head.status in CLAIMABLE and head.due_at != PARKED_DUE_AT]
-        overdue += len(late)
-        oldest = min([oldest, *(_look_at(head) for head in late)])
-        if (after := page.cursor) is None:
-            break
-    if overdue:
-        told = f"{overdue} executions are overdue, the first for {duration(now - oldest)}: is a worker up?"
+    due = Items(lambda after: home.store.due(now - OVERDUE_MS, after=after))
+    # An entity with an owner is not among them: its lease is renewed. A parked one is not late.
+    late = [_look_at(head) async for head in due if head.status in CLAIMABLE and head.due_at != PARKED_DUE_AT]
+    if late:
+        told = f"{len(late)} executions are overdue, the first for {duration(now - min(late))}: is a worker up?"
         return Finding(WARN, "overdue", told)
     return Finding(OK, "overdue", f"nothing has waited for a worker for more than {duration(OVERDUE_MS)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holdfast.paging import items
 from holdfast.ports import Store
 from holdfast.replay.entries import Entry, Reopened, TakenOver, Truncated, decode_entries, standing
 from holdfast.replay.journal import SEGMENT_PREFIX
@@ -23,20 +24,16 @@ async def handovers_of(store: Store, partition: str, run: int) -> list[Handover]
     found: list[Handover] = []
     stands: list[Entry] = []
     last: str | None = None
-    after: str | None = None
-    while True:
-        page = await store.query(partition, prefix=f"{SEGMENT_PREFIX}{run:06d}#", after=after)
-        for segment in page.items:
-            entries = decode_entries(segment.body)
-            # A takeover fences the journal with a segment of its own before anything else (G3).
-            takeover = all(isinstance(entry, TakenOver) for entry in entries)
-            if segment.owner is not None and segment.owner != last:
-                if takeover or last is not None:
-                    found.append(Handover(len(stands), segment.owner, last, takeover))
-                last = segment.owner
-            for entry in entries:
-                if isinstance(entry, (Truncated, Reopened)):
-                    found = [each for each in found if each.place <= entry.keep]
-            stands = standing([*stands, *entries])
-        if (after := page.cursor) is None:
-            return found
+    async for segment in items(store, partition, prefix=f"{SEGMENT_PREFIX}{run:06d}#"):
+        entries = decode_entries(segment.body)
+        # A takeover fences the journal with a segment of its own before anything else (G3).
+        takeover = all(isinstance(entry, TakenOver) for entry in entries)
+        if segment.owner is not None and segment.owner != last:
+            if takeover or last is not None:
+                found.append(Handover(len(stands), segment.owner, last, takeover))
+            last = segment.owner
+        for entry in entries:
+            if isinstance(entry, (Truncated, Reopened)):
+                found = [each for each in found if each.place <= entry.keep]
+        stands = standing([*stands, *entries])
+    return found

@@ -18,8 +18,8 @@ from holdfast.items import Item
 from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.history import Event
 from holdfast.workflows.launch import launch
+from holdfast.workflows.options import start_options
 from holdfast.workflows.record import ExecutionRef, partition_of
-from holdfast.workflows.starting import start_options
 
 A = TypeVar("A")
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.secret import redacted
-from holdfast.workflows.operations.callback import masked
+from holdfast.workflows.callback_tokens import masked
 
 
 def shown(value: Any) -> Any:

@@ -21,6 +21,7 @@ from holdfast.codec.stored import stored
 from holdfast.duration import milliseconds
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.items import Item, Put
+from holdfast.paging import items
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -89,13 +90,7 @@ async def rows_since(store: Store, clock: Clock, since_ms: int, limit: int) -> l
     now, found = clock.now_ms(), list[AuditRow]()
     since_ms = max(since_ms, now - window_ms())
     for partition in _partitions_between(since_ms, now):
-        of_month: list[AuditRow] = []
-        after: str | None = f"{since_ms:015d}"
-        while True:
-            page = await store.query(partition, after=after)
-            of_month += [_decode(item.body) for item in page.items]
-            if (after := page.cursor) is None:
-                break
+        of_month = [_decode(item.body) async for item in items(store, partition, after=f"{since_ms:015d}")]
         found += reversed(of_month)
         if len(found) >= limit:
             break

@@ -7,9 +7,7 @@ core needs no framework, and this is all that is left.
 from __future__ import annotations
 
 import contextlib
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
@@ -21,21 +19,14 @@ from holdfast.http.messages import REMOTE, Loopback, Request, Response, Source
 from holdfast.http.network import is_loopback_address
 from holdfast.http.respond import respond
 from holdfast.http.room import Room
+from holdfast.opened import Openable
 
 FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
 """Headers by which a proxy says that the request comes from elsewhere."""
 
 
-class Servable(Served, Protocol):
+class Servable(Openable, Served, Protocol):
     """An app that can be opened."""
-
-    async def __aenter__(self) -> Any: ...
-
-    async def __aexit__(
-        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-
-    def worker(self) -> AbstractAsyncContextManager[Any]: ...
 
 
 class AsgiApi:

@@ -34,7 +34,7 @@ from holdfast.http.problems import OWN_WORDS, fault
 from holdfast.secret import redacted_json
 from holdfast.workflows import status as standing
 from holdfast.workflows.awaiting import ended, head_of
-from holdfast.workflows.operations.callback import masked
+from holdfast.workflows.callback_tokens import masked
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result
 from holdfast.workflows.status import status_of
 

@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.app import App
     from holdfast.http.api import HttpLimits
     from holdfast.http.asgi import AsgiApi, Servable
     from holdfast.http.authentication import Authenticate
-    from holdfast.runtime.lambda_ import LambdaHandler
+    from holdfast.runtime.lambda_ import Called, LambdaHandler
 
 
 def asgi(
@@ -36,7 +35,7 @@ def asgi(
     return AsgiApi(app, Options(authenticate=authenticate, limits=limits or HttpLimits()), works=worker)
 
 
-def lambda_handler(app: App, *, http: Authenticate | None = None, limits: HttpLimits | None = None) -> LambdaHandler:
+def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: HttpLimits | None = None) -> LambdaHandler:
     """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
 
     It takes rings and messages from SQS, sweeps, and does what it is asked to directly: see the page "On AWS

@@ -18,8 +18,8 @@ from holdfast.items import Item, Write
 from holdfast.kernel.crash_queue import CrashQueue
 from holdfast.kernel.creations import Creations
 from holdfast.kernel.entity import Entity
-from holdfast.kernel.model import Conclusion, LeftBehind, Model
-from holdfast.kernel.stages import Ended, Left, Rest
+from holdfast.kernel.model import Model
+from holdfast.kernel.outcomes import Conclusion, Ended, Left, LeftBehind, Rest
 from holdfast.kernel.wake import notify, wake
 from holdfast.kernel.wakeups import LocalAlarms, Wakeups
 from holdfast.kernel.watch import Watchers

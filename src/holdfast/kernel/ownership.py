@@ -19,14 +19,14 @@ from holdfast.coordination.lease import release as release_lease
 from holdfast.errors import Refused, StoreError
 from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.entity import Owned
-from holdfast.kernel.stages import Ended
+from holdfast.kernel.outcomes import Ended
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from holdfast.items import Item, Write
     from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
-    from holdfast.kernel.stages import Idle, Left
+    from holdfast.kernel.outcomes import Idle, Left
 
 BLOCKED_RECHECK_MS: Final = 60_000
 """So long an entity waits that wants other code before it is looked at again."""

@@ -1,69 +1,18 @@
-"""The stages of a turn: what a programming model supplies to ``run_turn``, and what its stages answer."""
+"""The stages of a turn: what a programming model supplies to ``run_turn``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
-
-from msgspec import UNSET, Struct, UnsetType
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.coordination.lease import Closed, Held
-from holdfast.items import Item, Write
+from holdfast.items import Item
 from holdfast.kernel.entity import Entity, Unloaded
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Left, Next
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
 
 E_contra = TypeVar("E_contra", bound=Entity, contravariant=True)
-
-
-class Again(Struct, frozen=True, gc=False):
-    """There may be more to do at once."""
-
-
-class Idle(Struct, frozen=True, gc=False):
-    """There is nothing to do before ``due_at`` (milliseconds). The lease is kept for ``linger_seconds``, or for as long
-    as the host has patience, in case something comes. ``busy``: effects or writes are under way, and the entity is not
-    released before they end.
-    """
-
-    due_at: int | None
-    linger_seconds: float | None = None
-    busy: bool = False
-
-
-class Rest(Struct, frozen=True, gc=False):
-    """The entity waits, and is released: its head as the release leaves it."""
-
-    status: str | UnsetType
-    due_at: int | UnsetType | None
-    expires_at: int | UnsetType | None = UNSET
-    body: bytes | UnsetType = UNSET
-
-
-class Ended(Struct, frozen=True, gc=False):
-    """The entity has ended, and is released with its ``conclusion``. ``others`` are writes that go with it."""
-
-    conclusion: Conclusion
-    others: Sequence[Write] = ()
-
-
-AGAIN: Final = Again()
-LEAVING: Final = Idle(None, 0.0)
-
-Left = Rest | Ended
-"""How an entity is left by a turn."""
-
-
-class Released(Struct, frozen=True, gc=False):
-    """The entity waits, and the last write of the stage has released it already."""
-
-    rest: Rest
-
-
-Next = Again | Idle | Left | Released
-"""What a turn does once it has run what there was."""
 
 
 class Stages(Protocol[E_contra]):

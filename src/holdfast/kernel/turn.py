@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.coordination.lease import Claimed, Fenced
 from holdfast.kernel.entity import Entity, Unowned
+from holdfast.kernel.outcomes import Again, Idle, Released
 from holdfast.kernel.ownership import check, claim, ensure_sound, leave, seen, take, wait
-from holdfast.kernel.stages import Again, Idle, Released
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from holdfast.kernel.host import Host
+    from holdfast.clock import Clock
     from holdfast.ports import Home
 
 
-def wake(partition: str, home: Home, host: Host | None) -> None:
+class Checks(Protocol):
+    """The host of this process, for those who have it check an entity."""
+
+    clock: Clock
+    draining: bool
+
+    def check(self, partition: str) -> bool:
+        """Something may have happened to this entity. Answers whether it is checked here, now or soon."""
+        ...
+
+    def check_at(self, partition: str, due_at: int) -> None:
+        """There will be something to do for this entity then (milliseconds)."""
+        ...
+
+
+def wake(partition: str, home: Home, host: Checks | None) -> None:
     """Something was written for an entity: whoever works on it, here or elsewhere, looks at it.
 
     Where rings are paid for, nobody else is called for what is looked at here. If somebody else holds it, he finds
@@ -23,7 +38,7 @@ def wake(partition: str, home: Home, host: Host | None) -> None:
         home.doorbell.ring(partition)
 
 
-def wake_at(partition: str, due_at: int, home: Home, host: Host | None) -> None:
+def wake_at(partition: str, due_at: int, home: Home, host: Checks | None) -> None:
     """There will be something to do for an entity at a time (milliseconds): a worker looks at it then.
 
     A worker's sweep sees ahead. It may miss only what comes soon, which it is rung for.

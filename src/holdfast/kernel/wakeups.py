@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+from holdfast.bounded import Bounded
+
 if TYPE_CHECKING:
-    from holdfast.kernel.host import Host
+    from holdfast.kernel.wake import Checks
     from holdfast.ports import Invoker
 
 
@@ -17,15 +19,15 @@ MOST_RUNG: Final = 10_000
 class Wakeups(Protocol):
     """What becomes of an entity that is to be looked at at another time than now. Times are in milliseconds."""
 
-    def check_at(self, host: Host, partition: str, due_at: int) -> None:
+    def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         """It is to be looked at then, or a little later, never earlier."""
         ...
 
-    def held(self, host: Host, partition: str, until: int) -> None:
+    def held(self, host: Checks, partition: str, until: int) -> None:
         """Somebody else has its lease, until then if he does not extend it."""
         ...
 
-    def failed(self, host: Host, partition: str, again_at: int, /) -> None:
+    def failed(self, host: Checks, partition: str, again_at: int, /) -> None:
         """A turn of it could not be finished, and may be tried again then."""
         ...
 
@@ -50,17 +52,17 @@ class LocalAlarms:
         self._longest_seconds = 2 * sweep_seconds
         self._alarms: dict[str, asyncio.TimerHandle] = {}
 
-    def check_at(self, host: Host, partition: str, due_at: int) -> None:
+    def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         delay_seconds = max(0, due_at - host.clock.now_ms()) / 1000
         if delay_seconds > self._longest_seconds:
             return
         self.cancel(partition)
         self._alarms[partition] = asyncio.get_running_loop().call_later(delay_seconds, host.check, partition)
 
-    def held(self, host: Host, partition: str, until: int) -> None:
+    def held(self, host: Checks, partition: str, until: int) -> None:
         self.check_at(host, partition, until + 1)  # at the very end of a lease it has not lapsed yet
 
-    def failed(self, host: Host, partition: str, again_at: int, /) -> None:
+    def failed(self, host: Checks, partition: str, again_at: int, /) -> None:
         self.check_at(host, partition, again_at)
 
     @property
@@ -89,13 +91,13 @@ class Invocations:
         self.failures: set[str] = set()
         self._summons = invoker
         self._now: dict[str, asyncio.Handle] = {}
-        self._rung: dict[str, int] = {}
+        self._rung = Bounded[str, int](MOST_RUNG)
 
     @property
     def waiting(self) -> bool:
         return bool(self._now)
 
-    def check_at(self, host: Host, partition: str, due_at: int) -> None:
+    def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         if due_at > host.clock.now_ms():
             self._ring_once(partition, due_at)
         elif host.draining:
@@ -104,19 +106,17 @@ class Invocations:
             self.cancel(partition)
             self._now[partition] = asyncio.get_running_loop().call_soon(host.check, partition)
 
-    def held(self, host: Host, partition: str, until: int) -> None:
+    def held(self, host: Checks, partition: str, until: int) -> None:
         if until < host.clock.now_ms():  # it changed hands while we asked
             self.check_at(host, partition, until)
 
-    def failed(self, _host: Host, partition: str, _again_at: int, /) -> None:
+    def failed(self, _host: Checks, partition: str, _again_at: int, /) -> None:
         self.failures.add(partition)
 
     def _ring_once(self, partition: str, due_at: int) -> None:
         """An execution that is disturbed while it sleeps goes to sleep again until the same time."""
         if self._rung.get(partition) == due_at:
             return
-        if len(self._rung) >= MOST_RUNG:
-            self._rung.clear()
         self._rung[partition] = due_at
         self.wake(partition, due_at)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 
 Ended = Callable[[Conclusion | None], object]
 """Called with the end, or with ``None`` if this process does not work on the entity any more: look elsewhere."""

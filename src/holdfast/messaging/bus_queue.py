@@ -18,6 +18,7 @@ from holdfast.codec.stored import stored
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, Bounds, Delete, Item, Put, Update, Write, parts_of
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, stands_alone
+from holdfast.paging import items
 from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import BusEvent, Store
 
@@ -123,13 +124,8 @@ async def _put(store: Store, puts: list[Write], due: Write) -> None:
 
 async def unfit(store: Store, partition: str) -> list[tuple[str, Unroutable]]:
     """What the bus will never take, in its order, with its place."""
-    found: list[tuple[str, Unroutable]] = []
-    after: str | None = None
-    while True:
-        page = await store.query(partition, prefix=UNFIT_PREFIX, after=after, limit=PAGE)
-        found += [(item.sort, decode_unfit(item.body)) for item in page.items]
-        if (after := page.cursor) is None:
-            return found
+    found = items(store, partition, prefix=UNFIT_PREFIX, limit=PAGE)
+    return [(item.sort, decode_unfit(item.body)) async for item in found]
 
 
 async def put_back(store: Store, partition: str, sort: str, aside: Unroutable, now: int) -> None:

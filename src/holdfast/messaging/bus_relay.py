@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.items import Delete, Item, Put, Write
-from holdfast.kernel.stages import AGAIN, Idle, Next, Rest
+from holdfast.kernel.outcomes import AGAIN, Idle, Next, Rest
 from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, Unroutable, announced, decode_head, encode
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, decode_entry
 from holdfast.messaging.queue_turns import Relay, Relaying, mark

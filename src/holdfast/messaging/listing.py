@@ -24,6 +24,7 @@ from holdfast.messaging.outbox import (
     subscribed,
     subscriptions,
 )
+from holdfast.paging import heads
 from holdfast.ports import Store
 
 CURSOR_MARK = "/"
@@ -88,13 +89,7 @@ async def list_waiting(store: Store, app: str | None, *, after: str | None, limi
 
 async def _apps(store: Store) -> list[str]:
     """The apps that have an outbox, by name."""
-    found: list[str] = []
-    after: str | None = None
-    while True:
-        page = await store.scan(PARTITION_PREFIX, after=after)
-        found += [head.partition[len(PARTITION_PREFIX) :] for head in page.items]
-        if (after := page.cursor) is None:
-            return sorted(found)
+    return sorted([head.partition[len(PARTITION_PREFIX) :] async for head in heads(store, PARTITION_PREFIX)])
 
 
 async def _consumers(store: Store, app: str) -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ from holdfast.codec import jsontext
 from holdfast.codec.stored import stored
 from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
+from holdfast.paging import items
 from holdfast.ports import Store
 
 PARTITION_PREFIX: Final = "out#"
@@ -110,10 +111,4 @@ def subscribed(item: Item) -> tuple[str, str]:
 
 async def subscriptions(store: Store, partition: str) -> list[Item]:
     """All subscriptions of an outbox."""
-    found: list[Item] = []
-    after: str | None = None
-    while True:
-        page = await store.query(partition, prefix=SUBSCRIPTION_PREFIX, after=after)
-        found += page.items
-        if (after := page.cursor) is None:
-            return found
+    return [item async for item in items(store, partition, prefix=SUBSCRIPTION_PREFIX)]

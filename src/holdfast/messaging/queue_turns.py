@@ -17,7 +17,7 @@ from holdfast.errors import Refused
 from holdfast.items import Item, OwnerIs, Update, Write, parts_of
 from holdfast.kernel.entity import Entity, Unloaded
 from holdfast.kernel.host import settled
-from holdfast.kernel.stages import Left, Next, Rest
+from holdfast.kernel.outcomes import Left, Next, Rest
 from holdfast.kernel.turn import run_turn
 from holdfast.messaging.outbox import RELAYING, WAITING
 from holdfast.persist import write_until_known

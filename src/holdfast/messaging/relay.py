@@ -14,7 +14,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, Delete, Item, Put, Write, parts_of
 from holdfast.kernel.identity import BY_CONTENT
-from holdfast.kernel.stages import AGAIN, Idle, Left, Next
+from holdfast.kernel.outcomes import AGAIN, Idle, Left, Next
 from holdfast.kernel.wake import wake
 from holdfast.messaging.bus_queue import BUS, enqueue
 from holdfast.messaging.bus_queue import partition_of as bus_partition

@@ -16,6 +16,7 @@ from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.items import HEAD, Item
 from holdfast.moving.progress import Progress
 from holdfast.moving.records import Counts
+from holdfast.paging import Pages
 from holdfast.ports import SALT_PARTITION, Home, Inventory, Page
 
 IMPORT_PARTITION: Final = "import#"
@@ -59,15 +60,12 @@ async def everything(home: Home) -> AsyncGenerator[Item]:
 
     The salt, where it is an item, is not among them: each home has its own before the import.
     """
-    inventory, cursor = inventory_of(home), None
-    while True:
-        page = await inventory.partitions(after=cursor)
+    inventory = inventory_of(home)
+    async for page in Pages(lambda after: inventory.partitions(after=after)):
         items = _items_of(home, tuple(name for name in page.names if name != SALT_PARTITION))
         async with aclosing(items):
             async for item in items:
                 yield item
-        if (cursor := page.cursor) is None:
-            return
 
 
 async def _items_of(home: Home, partitions: tuple[str, ...]) -> AsyncGenerator[Item]:

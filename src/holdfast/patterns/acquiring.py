@@ -26,7 +26,8 @@ from holdfast.items import ABSENT, Item, Put
 from holdfast.kernel.runtime import Runtime
 from holdfast.kernel.wake import notify
 from holdfast.kernel.watch import Listening
-from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from holdfast.pauses import Pauses
+from holdfast.persist import CALLER_PATIENCE_SECONDS
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ class Acquisition:
 
     async def _compete(self, listening: Listening, deadline: float | None) -> Won:
         candidates: Sequence[str] = self._sorts[:1]
-        look_seconds = FIRST_LOOK_SECONDS
+        looks = Pauses(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS, LOOK_GROWTH)
         while True:
             for sort in candidates:
                 if won := await self._sit_out(partial(self._try_whole, sort)):
@@ -132,12 +133,11 @@ class Acquisition:
             candidates = await self._sit_out(self._look)
             if candidates:
                 continue
-            left = look_seconds if deadline is None else deadline - self._loop.time()
+            left = looks.seconds if deadline is None else deadline - self._loop.time()
             if left <= 0:
                 raise self._too_late()
-            pause = min(left, self._until_lapse(), self.random.uniform(0.8, 1.0) * look_seconds)
+            pause = min(left, self._until_lapse(), self.random.uniform(0.8, 1.0) * looks.take())
             await listening.next(pause)
-            look_seconds = min(look_seconds * LOOK_GROWTH, LONGEST_LOOK_SECONDS)
             candidates = await self._sit_out(self._look)
 
     async def _try_whole(self, sort: str) -> Won | None:
@@ -231,15 +231,14 @@ class Acquisition:
 
     async def _sit_out(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Repeat the request through a short outage of the store."""
-        pause, gives_up_at = FIRST_PAUSE_SECONDS, self._loop.time() + CALLER_PATIENCE_SECONDS
+        pauses, gives_up_at = Pauses(), self._loop.time() + CALLER_PATIENCE_SECONDS
         while True:
             try:
                 return await ask()
             except StoreUnavailable:
                 if self._loop.time() >= gives_up_at:
                     raise
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
 
     # ── Releasing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -249,7 +248,7 @@ class Acquisition:
         A store that does not answer is asked until ``until``, by the loop's time, when the lease lapses by itself.
         """
         sort, epoch = won.item.sort, won.item.epoch
-        pause, repeated, parting = FIRST_PAUSE_SECONDS, False, ReleaseOutcome.RELEASED
+        pauses, repeated, parting = Pauses(), False, ReleaseOutcome.RELEASED
         while True:
             try:
                 await self.runtime.home.store.write(release(self.partition, self.owner, epoch, sort=sort))
@@ -261,12 +260,11 @@ class Acquisition:
                     parting = ReleaseOutcome.UNKNOWN  # perhaps another owner has it because of our own earlier release
                 break
             except StoreError as error:
-                if not isinstance(error, StoreUnavailable) or self._loop.time() + pause >= until:
+                if not isinstance(error, StoreUnavailable) or self._loop.time() + pauses.seconds >= until:
                     self.runtime.emit("release_failed", partition=self.partition, error=repr(error))
                     return ReleaseOutcome.UNKNOWN
             repeated = True
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
         self.runtime.wake_listeners.heard(self.partition)
         notify(self.partition, self.runtime.home)
         return parting

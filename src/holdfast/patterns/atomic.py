@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from holdfast.actors.mailbox.post import tell
-from holdfast.coordination.document.handle import CONFLICT_RETRY, MISSING, Document, Missing
+from holdfast.coordination.document.documents import CONFLICT_RETRY, MISSING, Document, Missing
 from holdfast.coordination.document.record import Versioned, before, is_ours, new_writer, tombstone
 from holdfast.errors import Conflict, InvalidInput, InvalidState, Refused, StoreUnavailable
 from holdfast.items import ABSENT, Delete, Item, Put, RevisionIs, Update, Write, one_per_place

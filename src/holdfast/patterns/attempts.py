@@ -7,7 +7,6 @@ continues as a task of its own.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -15,11 +14,13 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct
 
+from holdfast.bounded import Bounded
 from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import COMPLETED, Ended, Held, Place, Terms, Ticket
 from holdfast.errors import HoldfastError, LeaseLost, ResultNotStored, StoreError
 from holdfast.failure import describe
 from holdfast.kernel.runtime import Connect, Runtime
+from holdfast.pauses import Pauses
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ class Attempts:
     def __init__(self, connect: Connect, policy: Policy) -> None:
         self.policy = policy
         self._connect = connect
-        self._outcomes: OrderedDict[Place, Ended] = OrderedDict()
+        self._outcomes = Bounded[Place, Ended](policy.cache)
         self._outcomes_of = ""
         self._tasks = set[asyncio.Task[Any]]()
 
@@ -166,10 +167,10 @@ class Attempts:
         asked: Callable[..., Coroutine[Any, Any, Ticket | Ended | Held]],
     ) -> Ticket | Ended:
         loop = asyncio.get_running_loop()
-        ends, pause = loop.time() + self.policy.wait_seconds, FIRST_PAUSE_SECONDS
+        ends = loop.time() + self.policy.wait_seconds
+        pauses = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while (left := ends - loop.time()) > 0:
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(min(pauses.take(), left))
             seen = await idempotency.look(runtime, place)  # a read, which costs less than being refused
             again = partial(asked, seen=seen)
             found: Ticket | Ended | Held = await self._through(again, partial(self._abandon, runtime))
@@ -209,11 +210,8 @@ class Attempts:
         if self._outcomes_of != runtime.home.owner:  # the app was runtime on another home
             self.forget_outcomes()
             return None
-        ended = self._outcomes.get(place)
-        if ended is None or ended.expires_at <= runtime.clock.now_ms():
-            return None
-        self._outcomes.move_to_end(place)
-        return ended
+        ended = self._outcomes.use(place)
+        return None if ended is None or ended.expires_at <= runtime.clock.now_ms() else ended
 
     def _remember(self, runtime: Runtime, place: Place, ended: Ended) -> None:
         small = len(bytes(ended.record.result)) <= CACHED_BYTES
@@ -223,9 +221,6 @@ class Attempts:
             self.forget_outcomes()
             self._outcomes_of = runtime.home.owner
         self._outcomes[place] = ended
-        self._outcomes.move_to_end(place)
-        while len(self._outcomes) > self.policy.cache:
-            self._outcomes.popitem(last=False)
 
     def forget_outcomes(self) -> None:
         """Forget the outcomes in memory; the store is asked again."""

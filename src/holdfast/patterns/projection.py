@@ -11,10 +11,9 @@ from contextlib import aclosing
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.containment import contained
-from holdfast.coordination.document.handle import Document
-from holdfast.coordination.stream.collection import Streams
-from holdfast.coordination.stream.handle import Stream
+from holdfast.coordination.document.documents import Document
 from holdfast.coordination.stream.record import Recorded
+from holdfast.coordination.stream.streams import Stream, Streams
 from holdfast.errors import InvalidInput
 from holdfast.patterns.atomic import Transaction
 

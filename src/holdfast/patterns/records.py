@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.codec.upcasting import Schema, Upcaster, check_upcasters
-from holdfast.coordination.document.collection import Documents
-from holdfast.coordination.document.handle import Document
-from holdfast.coordination.stream.collection import Streams
-from holdfast.coordination.stream.handle import Stream
+from holdfast.coordination.document.documents import Document, Documents
 from holdfast.coordination.stream.kinds import Kinds, Upcasters
 from holdfast.coordination.stream.record import Recorded
+from holdfast.coordination.stream.streams import Stream, Streams
 from holdfast.patterns.atomic import Transaction, repeat
 from holdfast.patterns.bell import AppBell
 from holdfast.patterns.declared import declare

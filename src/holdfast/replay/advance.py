@@ -9,7 +9,7 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import StoreError
 from holdfast.kernel import ownership
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 from holdfast.replay.entries import DELIVERIES, Tried
 from holdfast.replay.program import Effect, SqlEffect
 from holdfast.replay.transact import transact

@@ -19,7 +19,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.items import Item
 from holdfast.kernel import ownership
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 from holdfast.persist import write_until_known
 from holdfast.ports import WakeUp
 from holdfast.replay.entries import Marked

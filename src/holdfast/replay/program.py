@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.items import Item, Write
-from holdfast.kernel.model import Blocked, Conclusion, Model
+from holdfast.kernel.model import Model
+from holdfast.kernel.outcomes import Blocked, Conclusion
 from holdfast.ports import SqlCursor
 from holdfast.replay.entries import Entry, Note
 

@@ -12,9 +12,8 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN, USED
 from holdfast.coordination.lease import Closed
 from holdfast.kernel.host import settled
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import AGAIN, LEAVING, Blocked, Ended, Idle, Rest
 from holdfast.kernel.ownership import ensure_sound
-from holdfast.kernel.stages import AGAIN, LEAVING, Ended, Idle, Rest
 from holdfast.replay import deaths, handover
 from holdfast.replay.advance import advance, commit, flush, report_stall, start
 from holdfast.replay.journal import FIRST_EPOCH, Journal
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from holdfast.items import Item, Write
     from holdfast.kernel.entity import Unloaded
     from holdfast.kernel.host import Host
-    from holdfast.kernel.model import Conclusion
-    from holdfast.kernel.stages import Left, Next
+    from holdfast.kernel.outcomes import Conclusion, Left, Next
     from holdfast.replay.entity import JournaledEntity
     from holdfast.replay.program import Program, Programs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.unit import Unit
-from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from holdfast.pauses import Pauses
 from holdfast.ports import SqlCursor
 from holdfast.replay.entries import decode_entries
 from holdfast.replay.program import Arrival, SqlEffect
@@ -32,14 +31,13 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
             arrival = effect.work(cursor)
         return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), (arrival, unit)
 
-    pause = FIRST_PAUSE_SECONDS
+    pauses = Pauses()
     while True:
         try:
             arrival, unit = await transactions.transact(run)
             host.tell(unit.to_wake)
         except StoreUnavailable:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
             continue
         except Refused as refused:
             arrival = _own_arrival(refused.item, journal, host)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.messaging.arrivals import IncomingEvent
     from holdfast.ports import Home
     from holdfast.runtime.worker import Worker
+    from holdfast.telemetry import Telemetry
 
 MARGIN_SECONDS: Final = 5.0
 """So long before its end an invocation starts nothing new and lets go of everything; less if it is short."""
@@ -79,7 +80,10 @@ class Context(Protocol):
 
 
 class Called(Publishes, Protocol):
-    """The app, as this runtime sees it."""
+    """The app, as this runtime sees it. ``published`` is the version of its code that Lambda calls."""
+
+    published: str
+    telemetry: Telemetry
 
     @property
     def limits(self) -> Limits: ...

@@ -7,12 +7,10 @@ import inspect
 import threading
 from collections.abc import Awaitable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from holdfast.errors import InvalidState
-
-if TYPE_CHECKING:
-    from holdfast.app import App
+from holdfast.opened import Openable
 
 T = TypeVar("T")
 
@@ -20,7 +18,7 @@ T = TypeVar("T")
 class SyncBridge:
     """``with app.sync() as run: receipt = run(checkout.start(order))``. ``run`` may be called from any thread."""
 
-    def __init__(self, app: App, *, worker: bool) -> None:
+    def __init__(self, app: Openable, *, worker: bool) -> None:
         self._app = app
         self._worker = worker
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,6 +74,11 @@ class SyncBridge:
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
         loop.close()
+
+
+def sync(app: Openable, *, worker: bool = False) -> SyncBridge:
+    """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
+    return SyncBridge(app, worker=worker)
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.clock import Clock
     from holdfast.runtime.lambda_ import LambdaHandler
-    from holdfast.testing.faulty import Wire
+    from holdfast.testing.wire import Wire
 
 BATCH: Final = 10
 VISIBILITY_SECONDS: Final = 30.0

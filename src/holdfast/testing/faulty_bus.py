@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.opening import open_home
 from holdfast.ports import BusEvent, EventBus, Home, NotTaken, Unfit
-
-if TYPE_CHECKING:
-    from holdfast.testing.faulty import Wire
+from holdfast.testing.wire import Wire
 
 
 def with_bus(url: str, bus: EventBus) -> Callable[[], Coroutine[Any, Any, Home]]:

@@ -14,8 +14,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.testing.faults import FaultPlan
-from holdfast.testing.faulty import Wire
 from holdfast.testing.virtual_time import Timeline, VirtualClock, VirtualHandle, VirtualTimeLoop, current_scope
+from holdfast.testing.wire import Wire
 
 if TYPE_CHECKING:
     from holdfast.app import App

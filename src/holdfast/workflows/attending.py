@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import ExecutionTerminated, Refused
 from holdfast.items import AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import Journal, segment_sort

@@ -16,7 +16,7 @@ from holdfast.workflows.status import BlockedWarning
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-    from holdfast.kernel.model import Conclusion
+    from holdfast.kernel.outcomes import Conclusion
     from holdfast.kernel.runtime import Runtime
 
 LOOK_AGAIN_SECONDS: Final = 2.0

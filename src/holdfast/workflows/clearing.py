@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StoreError
 from holdfast.items import Delete, Item, Update
+from holdfast.paging import items
 from holdfast.replay.entries import EMPTY, TakenOver, decode_entries
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.replay.program import Effect
@@ -57,15 +58,10 @@ async def _clear_prefix(store: Store, partition: str, prefix: str, now_from: str
 
 
 async def _earlier(store: Store, partition: str, prefix: str, now_from: str) -> AsyncIterator[Item]:
-    after: str | None = None
-    while True:
-        page = await store.query(partition, prefix=prefix, after=after, limit=BATCH)
-        earlier = [item for item in page.items if item.sort < now_from]
-        for item in earlier:
-            yield item
-        after = page.cursor
-        if after is None or len(earlier) < len(page.items):
+    async for item in items(store, partition, prefix=prefix, limit=BATCH):
+        if item.sort >= now_from:
             return
+        yield item
 
 
 async def _write(store: Store, writes: Sequence[Delete | Update]) -> None:

@@ -16,6 +16,7 @@ from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.wake import wake
+from holdfast.paging import items
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import FIRST_EPOCH, Journal
@@ -199,14 +200,9 @@ async def _tell(runtime: Runtime, partition: str, message: Message) -> None:
 
 async def _unread_requests(runtime: Runtime, partition: str) -> list[str]:
     """Who has asked to be told of the end, and was not read any more."""
-    found: list[str] = []
-    after: str | None = None
-    while True:
-        page = await runtime.home.store.query(partition, prefix=AWAIT_PREFIX, after=after)
-        messages = (decode_message(item.body) for item in page.items if item.status != USED)
-        found += [message.by for message in messages if isinstance(message, AwaitRequest)]
-        if (after := page.cursor) is None:
-            return found
+    sent = items(runtime.home.store, partition, prefix=AWAIT_PREFIX)
+    messages = [decode_message(item.body) async for item in sent if item.status != USED]
+    return [message.by for message in messages if isinstance(message, AwaitRequest)]
 
 
 def _stands(update: Update, there: Item | None) -> bool:

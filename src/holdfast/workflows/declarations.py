@@ -9,7 +9,8 @@ from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.kernel.runtime import Declares
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
-from holdfast.workflows.definition import AtMostOnce, Step, StepDecorator, StepPolicy, Workflow, WorkflowPolicy
+from holdfast.workflows.declared import AtMostOnce, StepPolicy, WorkflowPolicy
+from holdfast.workflows.definition import Step, StepDecorator, Workflow
 from holdfast.workflows.versioning import VersionPolicy, policy_named
 
 P = ParamSpec("P")

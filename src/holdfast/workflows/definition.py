@@ -1,31 +1,27 @@
-"""Steps and workflows as users declare them: their code, their policy, and what calling them means where."""
+"""Steps and workflows as users declare them: what calling them means where."""
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from functools import cached_property
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.codec.signature import Signature, signature_of
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
-from holdfast.functions import LAMBDA, class_of_method, is_generator, told
+from holdfast.functions import told
 from holdfast.replay.tasks import named
 from holdfast.retry import Retry
+from holdfast.workflows.declared import DeclaredStep, DeclaredWorkflow, StepPolicy, Undo, WorkflowPolicy
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
+from holdfast.workflows.options import NO_OPTIONS, StartOptions
 from holdfast.workflows.scope import current_activation, refuse_in_step
-from holdfast.workflows.starting import NO_OPTIONS, Call, Startable, StartOptions
-from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
+from holdfast.workflows.starting import Call, Startable
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect
@@ -36,33 +32,11 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 U = TypeVar("U")
 
-AtMostOnce = bool | Literal["attempt"]
-
 Inject = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes of a function one without the parameters that the app gives it."""
 
 
-class StepPolicy(Struct, frozen=True, kw_only=True):
-    """How a step is performed. Times are in seconds; ``None`` means no limit.
-
-    ``at_most_once`` holds of the step as a whole, or, as ``"attempt"``, of each of its attempts.
-    """
-
-    retry: Retry = Retry()
-    timeout_seconds: float | None = None
-    heartbeat_seconds: float | None = None
-    at_most_once: AtMostOnce = False
-    transactional: bool = False
-
-
-class Undo(Struct, frozen=True):
-    """How a step is undone. ``ambiguous``: also when it is not known whether the step took effect."""
-
-    step: Step[..., Any]
-    ambiguous: bool
-
-
-class Step(Generic[P, R]):
+class Step(DeclaredStep, Generic[P, R]):
     """A function whose result is recorded: inside a workflow it runs once it is awaited, and never again after that.
 
     Outside a workflow, awaiting it just runs the function. ``function`` is the function itself.
@@ -79,26 +53,11 @@ class Step(Generic[P, R]):
         policy: StepPolicy | None = None,
         inject: Inject | None = None,
     ) -> None:
-        function = function if inject is None else inject(function)
-        self.function: Callable[..., Any] = function
-        own_name: Any = getattr(function, "__name__", "")
-        self.name: str = name or own_name
-        self.policy = policy or StepPolicy()
-        _check_step(function, self.name, self.policy)
-        self.unbound_of = class_of_method(function)
-        given = (1 if self.policy.transactional else 0) + (1 if self.unbound_of else 0)
-        self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
-        self.is_async = inspect.iscoroutinefunction(function)
-        self.undone_by: Undo | None = None
+        super().__init__(function if inject is None else inject(function), name, policy)
         self._inject = inject
-        self.__doc__ = function.__doc__
+        self.__doc__ = self.function.__doc__
         self.__name__ = self.name
-        self.__wrapped__ = function
-        if self.policy.transactional and self.is_async:
-            raise InvalidInput(
-                f"step {self.name!r}: a transactional step runs inside the store's transaction, where nothing can be "
-                "awaited; write it as a plain def"
-            )
+        self.__wrapped__ = self.function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         activation = current_activation()
@@ -114,22 +73,7 @@ class Step(Generic[P, R]):
     @overload
     def __get__(self: Step[Concatenate[Any, Q], U], instance: object, owner: type) -> Step[Q, U]: ...
     def __get__(self, instance: object, owner: type) -> Any:
-        return self if instance is None or not self.unbound_of else self._bound_to(instance)
-
-    def _bound_to(self, instance: object) -> Step[..., R]:
-        bound: Step[..., R] = copy.copy(self)
-        bound.function, bound.unbound_of = MethodType(self.function, instance), ""
-        if (undo := self.undone_by) is not None and undo.step.unbound_of:
-            bound.undone_by = replace(undo, step=undo.step._bound_to(instance))  # noqa: SLF001 - it is another step
-        return bound
-
-    def refuse_unbound(self) -> None:
-        """Raise ``InvalidInput`` if it is a method and was called without an object."""
-        if self.unbound_of:
-            raise InvalidInput(
-                f"step {self.name!r} is a method of {self.unbound_of}: call it on an object, as in "
-                f"{self.unbound_of}(...).{self.name}(...)"
-            )
+        return self if instance is None or not self.unbound_of else self.bound_to(instance)
 
     async def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         self.refuse_unbound()
@@ -196,34 +140,6 @@ class Step(Generic[P, R]):
 UNDO_RETRY = Retry(max_attempts=10, initial=0.5, max_delay=60.0)
 
 
-def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
-    if not callable(function) or isinstance(function, type):
-        raise InvalidInput(
-            f"a step is a def or async def, and was given {told(function)}. Wrap it in a function of its own: "
-            "def make(x: int) -> Thing: return Thing(x)"
-        )
-    if is_generator(function):
-        raise InvalidInput(
-            f"a step answers once, so that its answer can be recorded, and was given {told(function)}. Return a list, "
-            "or report progress with hf.current().heartbeat(...)"
-        )
-    if name == LAMBDA:
-        raise InvalidInput(
-            f"a step is recorded under its name, and {told(function)} has none: write a def, or give it a name: "
-            "app.step(name=...)"
-        )
-    retry: Any = policy.retry  # whatever its annotation says
-    if not isinstance(retry, Retry):
-        raise InvalidInput(f"the retry policy of step {name!r} is an hf.Retry(...), not {retry!r}")
-    if policy.at_most_once not in (False, True, "attempt"):
-        raise InvalidInput(f"at_most_once of step {name!r} is True, False or 'attempt', not {policy.at_most_once!r}")
-    if policy.at_most_once == "attempt" and not retry.only and retry.when is None:
-        raise InvalidInput(
-            f"step {name!r} is at most once per attempt, so its retry policy has to name the errors after which "
-            "nothing has happened: retry=hf.Retry(only=(...)) or when=..."
-        )
-
-
 class StepDecorator:
     """``@app.step(...)`` with options; keeps the signature of what it decorates."""
 
@@ -243,15 +159,7 @@ class StepDecorator:
         return step
 
 
-class WorkflowPolicy(Struct, frozen=True, kw_only=True):
-    """How a workflow's executions are kept. ``None`` means no limit."""
-
-    timeout_ms: int | None = None
-    versions: VersionPolicy = VersionPolicy.COMPATIBLE
-    retention_ms: int | None = None
-
-
-class Workflow(Startable[P, R]):
+class Workflow(DeclaredWorkflow, Startable[P, R]):
     """A durable function. Start it for a handle, or await it: in a workflow that makes a child."""
 
     def __init__(
@@ -263,41 +171,11 @@ class Workflow(Startable[P, R]):
         version: str | None = None,
         policy: WorkflowPolicy | None = None,
     ) -> None:
-        if not inspect.iscoroutinefunction(function):
-            raise InvalidInput(
-                f"a workflow is an async def, and was given {told(function)}. Blocking code and generators belong in "
-                "a step that it awaits"
-            )
-        if of_class := class_of_method(function):
-            raise InvalidInput(
-                f"a workflow is a function of its own, and {function.__name__!r} is a method of {of_class}: another "
-                "process that goes on with it would not know of which object. Write it outside of the class; the "
-                "methods it awaits may be steps"
-            )
-        self.function: Callable[..., Coroutine[Any, Any, R]] = function
-        self.name = name or function.__name__
-        self._named_version = version
-        self.policy = policy or WorkflowPolicy()
-        self.signature: Signature = signature_of(function, f"workflow {self.name!r}")
+        super().__init__(function, name, version, policy)
         self._connect = connect
-        self.steps: Mapping[str, Any] = {}  # those of its app, by name
         self.__doc__ = function.__doc__
         self.__name__ = self.name
         self.__wrapped__ = function
-
-    @cached_property
-    def version(self) -> str:
-        """The version of its code: its name if it has one, else a digest, taken when all it calls is defined."""
-        return self._named_version or code_version(self.function)
-
-    def is_version(self, version: str) -> bool:
-        """Whether this is the code of that version. Records of the old format have the digest of the body alone."""
-        return version == self.version or (not self._named_version and version == old_code_version(self.function))
-
-    @property
-    def is_pinned(self) -> bool:
-        """Whether only the code that began an execution may go on with it."""
-        return self.policy.versions is VersionPolicy.PINNED
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         return self._call(args, kwargs, NO_OPTIONS)

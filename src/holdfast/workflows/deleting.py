@@ -15,6 +15,7 @@ from msgspec import Raw
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update, Write, parts_of
+from holdfast.paging import Pages
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import EMPTY, Done, Failed
 from holdfast.replay.journal import SEGMENT_PREFIX
@@ -113,15 +114,10 @@ async def _empty(runtime: Runtime, head: Item, as_left: AllOf) -> None:
     """Empty everything, each part only while the head is as it was left: a new start there writes another one."""
     store = runtime.home.store
     emptied = Update(partition=head.partition, when=as_left, body=_emptied(head))
-    after = HEAD
     try:
-        while True:
-            page = await store.query(head.partition, after=after, limit=BATCH)
+        async for page in Pages(lambda after: store.query(head.partition, after=after, limit=BATCH), HEAD):
             for part in parts_of([_without_content(item) for item in page.items], runtime.home.bounds):
                 await write_for_caller(store, emptied, *part, ours=lambda _there: False)
-            if page.cursor is None:
-                break
-            after = page.cursor
         await write_for_caller(store, emptied, ours=lambda _there: False)
     except Refused:
         return  # it has been begun anew, or somebody else deletes it as well

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.entries import Received
 from holdfast.replay.requests import Outcome, Raised, Returned
 from holdfast.workflows import record as records
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.items import Write
     from holdfast.replay.activation import Activation
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.live import Live
 
 SEEN_SIGNALS: Final = 100
@@ -47,7 +47,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
 
     partition: str
     record: ExecutionRecord
-    workflow: Workflow[..., Any]
+    workflow: DeclaredWorkflow
     live: Live
     activation: Activation
     seen: tuple[str, ...]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED
 from holdfast.items import Delete, Item, Put, Update, Write
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.entries import (
     Cancelled,
     Done,
@@ -53,7 +53,7 @@ from holdfast.workflows.replay import activation_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
 
 PLAIN: Final = (Done, Failed, Pending)
 """Entries that say nothing but what the body itself is told."""
@@ -99,7 +99,7 @@ class Execution:
         "run",
     )
 
-    def __init__(self, head: Item, workflow: Workflow[..., Any], live: Live) -> None:
+    def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live) -> None:
         record = live.record
         self.run = record.run
         self._partition = head.partition

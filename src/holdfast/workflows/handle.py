@@ -44,7 +44,7 @@ from holdfast.workflows.status import Status, blocked_for, status_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect, Runtime
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -53,7 +53,7 @@ T = TypeVar("T")
 class Handle(Generic[R]):
     """One execution. Awaiting the handle awaits its result."""
 
-    def __init__(self, workflow: Workflow[..., R], id: str, connect: Connect) -> None:
+    def __init__(self, workflow: DeclaredWorkflow, id: str, connect: Connect) -> None:
         self.id = id
         self.workflow = workflow.name
         self._workflow = workflow

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.clock import moment
 from holdfast.errors import NotFound
 from holdfast.items import Item
+from holdfast.paging import items
 from holdfast.replay.entries import (
     Aside,
     Cancelled,
@@ -81,14 +82,9 @@ async def load(store: Store, partition: str) -> Recorded:
     record = decode_record(head.body)
     entries: list[Entry] = []
     segments = 0
-    after: str | None = None
-    while True:
-        page = await store.query(partition, prefix=f"{SEGMENT_PREFIX}{record.run:06d}#", after=after)
-        for item in page.items:
-            entries += decode_entries(item.body)
-        segments += len(page.items)
-        if (after := page.cursor) is None:
-            break
+    async for item in items(store, partition, prefix=f"{SEGMENT_PREFIX}{record.run:06d}#"):
+        entries += decode_entries(item.body)
+        segments += 1
     return Recorded(head, record, standing([*recorded_entries(record, standing(entries)), *record.tail]), segments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from functools import partial
 from operator import eq
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from holdfast.failure import ErrorRegistry
     from holdfast.kernel.host import Host
     from holdfast.ports import Home
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
 
 
 class Launch(Struct, frozen=True, gc=False, kw_only=True):
@@ -73,7 +73,7 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     starts_at: int = 0
 
 
-async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
+async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     """Create the execution's head, or find the one that is there. Answers the head.
 
     With a host that has room the head is born with our lease in it, and its first turn begins at once. Raises
@@ -92,7 +92,7 @@ async def launch(home: Home, host: Host | None, workflow: Workflow[..., Any], or
             host.check(partition)
 
 
-async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
+async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     """Create the head with the commit of the handler that is running, unless the execution is there already (G5)."""
     partition = partition_of(workflow.name, order.id)
     unit.refuse_elsewhere(home, describe_partition(partition))
@@ -111,7 +111,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: Workflow[..., Any], ord
     return _same_execution(there, order)
 
 
-async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], order: Launch, clock: Clock) -> Item:
+async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     when: Condition = ABSENT
     run, epoch = 0, 0
     while True:
@@ -132,9 +132,7 @@ async def _launch(home: Home, host: Host | None, workflow: Workflow[..., Any], o
             return _same_execution(there, order)
 
 
-async def cancel_before_start(
-    home: Home, workflow: Workflow[..., Any], order: Launch, reason: str, clock: Clock
-) -> bool:
+async def cancel_before_start(home: Home, workflow: DeclaredWorkflow, order: Launch, reason: str, clock: Clock) -> bool:
     """Cancel an execution before it begins: its place is taken by one that has ended. False if it is there already.
 
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
@@ -156,7 +154,7 @@ async def cancel_before_start(
 def _new_head(
     home: Home,
     host: Host | None,
-    workflow: Workflow[..., Any],
+    workflow: DeclaredWorkflow,
     order: Launch,
     clock: Clock,
     *,

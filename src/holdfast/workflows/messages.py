@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast import ids
 from holdfast.codec.jsontext import canonical
 from holdfast.coordination.inbox import USED, Sender
 from holdfast.errors import NotFound, Refused
@@ -38,7 +37,7 @@ from holdfast.workflows.record import (
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
-    from holdfast.workflows.operations.callback import TokenScope
+    from holdfast.workflows.callback_tokens import TokenScope
 
 
 async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
@@ -113,11 +112,3 @@ def _says_the_same(recorded: bytes, answer: CallbackAnswer) -> bool:
     if NO_VALUE in (there.value, answer.value):
         return there.value == answer.value
     return canonical(msgspec.json.decode(there.value)) == canonical(msgspec.json.decode(answer.value))
-
-
-def signal_id(given: str | None) -> str:
-    """The id by which repeats of a signal are recognised."""
-    return given if given is not None else ids.new_id()
-
-
-__all__ = ["Signal", "send", "signal_id", "was_answered", "was_started"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidInput, InvalidState, StepFailed, StepInterrupted, StepTimeout
 from holdfast.replay.entries import Failed, Intended
@@ -11,7 +11,7 @@ from holdfast.workflows.record import describe_partition
 
 if TYPE_CHECKING:
     from holdfast.registrations import Registrations
-    from holdfast.workflows.definition import Step
+    from holdfast.workflows.declared import DeclaredStep
     from holdfast.workflows.history import Recorded
 
 
@@ -33,7 +33,7 @@ def refuse_second_time(recorded: Recorded, ops: Sequence[str], registry: Registr
 
 def _did_nothing(failed: Failed, registry: Registrations) -> bool:
     """Whether its error is one of those after which, the step says, nothing has happened."""
-    step: Step[..., Any] | None = registry.steps.get(failed.op.rpartition("/")[2].rpartition("#")[0])
+    step: DeclaredStep | None = registry.steps.get(failed.op.rpartition("/")[2].rpartition("#")[0])
     if step is None or step.policy.at_most_once != "attempt":
         return False
     retry, error = step.policy.retry, registry.errors.rebuild(failed.error)

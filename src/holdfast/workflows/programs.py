@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import Sender
 from holdfast.items import Item
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 from holdfast.kernel.turn import run_turn
 from holdfast.replay.entity import JournaledEntity
 from holdfast.replay.program import Deadly
@@ -24,7 +24,7 @@ from holdfast.workflows.record import ExecutionRecord, decode_record, encode_rec
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.registrations import Registrations
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.threads import Threads
 
 
@@ -52,7 +52,7 @@ class Workflows(Struct, frozen=True):
         return run_turn(entity, Replaying(self), host)
 
     def pins(self, partition: str) -> bool:
-        workflow: Workflow[..., Any] = self.registry.workflow(records.workflow_of(partition))
+        workflow: DeclaredWorkflow = self.registry.workflow(records.workflow_of(partition))
         return workflow.is_pinned
 
     async def attend(self, head: Item, host: Host) -> None:

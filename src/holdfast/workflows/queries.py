@@ -20,13 +20,13 @@ from holdfast.workflows.replay import looked_into
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
     from holdfast.replay.activation import Activation
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
 
 MOST_ANSWERS_BYTES: Final = 32 * 1024
 """So much is kept of the answers of one execution, in the order in which its body has exposed the queries."""
 
 
-async def answer_of(runtime: Runtime, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
+async def answer_of(runtime: Runtime, partition: str, workflow: DeclaredWorkflow, name: str) -> Any:
     """The answer of a query. Of an execution that has ended and whose code has changed since, it is what was recorded.
 
     Raises ``NotFound``, ``UnknownName``, and whatever the query raises.
@@ -43,7 +43,7 @@ async def answer_of(runtime: Runtime, partition: str, workflow: Workflow[..., An
         return _plain(recorded)  # it could answer at the end: something that the body uses has changed since
 
 
-async def _asked_by_replay(runtime: Runtime, partition: str, workflow: Workflow[..., Any], name: str) -> Any:
+async def _asked_by_replay(runtime: Runtime, partition: str, workflow: DeclaredWorkflow, name: str) -> Any:
     recorded = await load(runtime.home.store, partition)
     rebuild = runtime.registry.errors.rebuild
     with looked_into(recorded, recorded.entries, workflow, rebuild) as activation:

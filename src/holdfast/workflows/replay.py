@@ -18,7 +18,7 @@ from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.history import Recorded
     from holdfast.workflows.record import ExecutionRecord
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def activation_of(
     partition: str,
     record: ExecutionRecord,
-    workflow: Workflow[..., Any],
+    workflow: DeclaredWorkflow,
     entries: Sequence[Entry],
     rebuild: Callable[[ErrorRecord], Exception],
     *,
@@ -76,7 +76,7 @@ def activation_of(
 def looked_into(
     recorded: Recorded,
     entries: Sequence[Entry],
-    workflow: Workflow[..., Any],
+    workflow: DeclaredWorkflow,
     rebuild: Callable[[ErrorRecord], Exception],
 ) -> Generator[Activation]:
     """The body behind these entries, with today's code, to be begun. It is evicted at the end: nothing comes of it."""
@@ -87,13 +87,13 @@ def looked_into(
         activation.evict()
 
 
-async def _body(workflow: Workflow[..., Any], record: ExecutionRecord) -> Any:
+async def _body(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Any:
     if record.starts_at:
         await until_due(record.starts_at)
     return await _called(workflow, record)
 
 
-def _called(workflow: Workflow[..., Any], record: ExecutionRecord) -> Awaitable[Any]:
+def _called(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Awaitable[Any]:
     """The workflow's coroutine. It alone keeps the arguments: those who wait for it may wait for long."""
     try:
         args, kwargs = workflow.signature.unbind_steady(bytes(record.input))

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from holdfast.errors import StepFailed, StepInterrupted, StepTimeout
 from holdfast.replay.tasks import named
 
-if TYPE_CHECKING:
-    from holdfast.workflows.saga import Saga
+
+class Block(Protocol):
+    """One saga block, as the ledger of its nest sees it."""
+
+    @property
+    def around(self) -> Iterator[Block]:
+        """This block and those around it, innermost first."""
+        ...
+
+    @property
+    def may_undo(self) -> bool:
+        """Whether what belongs to it may still be undone, by itself or by a block around it."""
+        ...
+
+    def note_end_of(self, undo: Undo) -> None:
+        """An undo that this block began has ended."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +37,7 @@ class Covered:
     ``given_up``: the body does not wait for it any more.
     """
 
-    block: Saga
+    block: Block
     id: str
     operation: asyncio.Future[Any]
     undo_name: str
@@ -52,7 +67,7 @@ def _may_have_happened(error: BaseException) -> bool:
 class Undo:
     """An undo under way, and the block that has begun it."""
 
-    block: Saga
+    block: Block
     step: Covered
     task: asyncio.Task[Any]
 
@@ -93,18 +108,18 @@ class Ledger:
             self.undos.remove(undo)
             undo.block.note_end_of(undo)
 
-    def under_way(self, block: Saga) -> asyncio.Future[Any] | None:
+    def under_way(self, block: Block) -> asyncio.Future[Any] | None:
         """Something that the block must wait for, if there is anything."""
         self._sort_out()
         undos = (undo.task for undo in self.undos if block in undo.block.around)
         steps = (step.operation for step in self.steps if block in step.block.around)
         return next(undos, None) or next(steps, None)
 
-    def done_in(self, block: Saga) -> list[Covered]:
+    def done_in(self, block: Block) -> list[Covered]:
         """What is to be undone if the block fails, latest last."""
         return [step for step in self.done if block in step.block.around]
 
-    def latest_in(self, block: Saga) -> Covered | None:
+    def latest_in(self, block: Block) -> Covered | None:
         """What is to be undone next if the block fails."""
         return next((step for step in reversed(self.done) if block in step.block.around), None)
 

@@ -1,24 +1,19 @@
-"""``Workflow.start``: arguments of the workflow's own, beside options of the start, both known to type checkers."""
+"""``Workflow.start``: arguments of the workflow's own, next to options of the start, both known to type checkers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from msgspec import Struct
-
-from holdfast.clock import moment
-from holdfast.duration import LONGEST_SECONDS, Duration, milliseconds
+from holdfast.duration import Duration
 from holdfast.errors import InvalidInput
-from holdfast.workflows.launch import Launch
-from holdfast.workflows.record import OnParentEnd, check_new_id, check_on_parent_end, check_tags
+from holdfast.workflows.options import StartOptions, Tags, start_options
+from holdfast.workflows.record import OnParentEnd
 
 if TYPE_CHECKING:
     from holdfast.workflows.handle import Handle
-    from holdfast.workflows.record import Parent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,84 +27,11 @@ F = TypeVar("F")
 Call = Coroutine[object, None, R]
 """What calling a step or a workflow answers. With ``Any`` in it, mypy would lose the types in ``asyncio.gather``."""
 
-Tags = dict[str, str]
-
-
-class StartOptions(Struct, frozen=True, kw_only=True):
-    """What a start may say beside the workflow's arguments. ``None``: nothing is said. Times are milliseconds."""
-
-    id: str | None = None
-    tags: Tags | None = None
-    timeout_ms: int | None = None
-    delay_ms: int = 0
-    at_ms: int | None = None
-    on_parent_end: OnParentEnd | None = None
-
-    def order(
-        self,
-        input: bytes,
-        now: int,
-        *,
-        new_id: str,
-        tags: Tags,
-        parent: Parent | None = None,
-        starter: Parent | None = None,
-        root: str = "",
-    ) -> Launch:
-        """What to start now. ``new_id`` and ``tags`` are for those that name none. Raises ``InvalidInput``."""
-        starts_at = now + self.delay_ms if self.at_ms is None else self.at_ms
-        if starts_at - now > LONGEST_SECONDS * 1000:
-            raise InvalidInput(
-                f"an execution begins within {LONGEST_SECONDS / 86_400:.0f} days, not at {moment(starts_at)}"
-            )
-        return Launch(
-            id=new_id if self.id is None else self.id,
-            input=input,
-            tags=tags if self.tags is None else self.tags,
-            parent=parent,
-            starter=starter,
-            root=root,
-            timeout_ms=self.timeout_ms,
-            starts_at=starts_at,
-        )
-
-
-NO_OPTIONS: Final = StartOptions()
-
-
-def start_options(
-    *,
-    id: str | None = None,
-    tags: Tags | None = None,
-    timeout: Duration | None = None,
-    delay: Duration | None = None,
-    at: datetime | None = None,
-    on_parent_end: OnParentEnd | None = None,
-) -> StartOptions:
-    """The options of a start, checked. Raises ``InvalidInput``."""
-    if delay is not None and at is not None:
-        raise InvalidInput("a start has a delay, or a time at which it is due (at), not both")
-    return StartOptions(
-        id=None if id is None else check_new_id(id),
-        tags=None if tags is None else check_tags(tags),
-        timeout_ms=None if timeout is None else milliseconds(timeout),
-        delay_ms=0 if delay is None else milliseconds(delay),
-        at_ms=None if at is None else _milliseconds_of(at),
-        on_parent_end=None if on_parent_end is None else check_on_parent_end(on_parent_end),
-    )
-
-
-def _milliseconds_of(at: datetime) -> int:
-    given: Any = at  # whatever its annotation says
-    if not isinstance(given, datetime) or given.tzinfo is None:
-        raise InvalidInput(f"at is a datetime with its time zone, such as datetime.now(UTC), not {at!r}")
-    return math.ceil(round(at.timestamp() * 1000, 3))
-
 
 class Startable(Generic[P, R]):
     """What a workflow is to whoever starts it.
 
-    A ``ParamSpec`` takes no keyword arguments beside its own. So ``start`` has one signature without options, and one
+    A ``ParamSpec`` takes no keyword arguments next to its own. So ``start`` has one signature without options, and one
     with options for each number of positional arguments: a workflow is callable, and the hint of ``self`` asks for the
     types of what it is called with. With options, arguments by keyword are checked at run time only.
     """

@@ -31,6 +31,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
 from holdfast.items import EpochIs, Update
 from holdfast.kernel.entity import Owned
+from holdfast.pauses import Pauses
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -65,13 +66,12 @@ async def call_by_mail(address: Address, request: Call, runtime: Runtime) -> Rep
 
 async def _send_and_wait(address: Address, request: Call, listening: Listening, runtime: Runtime) -> Reply:
     partition = address.partition
-    patience_seconds, circles = FIRST_LOOK_SECONDS, 0
     longest_seconds = LONGEST_BILLED_LOOK_SECONDS if runtime.home.reads_are_paid else LONGEST_LOOK_SECONDS
+    looks, circles = Pauses(FIRST_LOOK_SECONDS, longest_seconds, LOOK_AGAIN_GROWTH), 0
     place = await _post(address, request, runtime)
     while (reply := await find_reply(partition, request.id, runtime)) is None:
-        await listening.next(patience_seconds)
-        patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, longest_seconds)
-        if patience_seconds > REPORT_SECONDS:
+        await listening.next(looks.take())
+        if looks.seconds > REPORT_SECONDS:
             runtime.presence.report(describe_partition(partition), partition, runtime.host)
             if await runtime.home.store.get(partition, place) is None:
                 if (reply := await find_reply(partition, request.id, runtime, overdue=True)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
@@ -17,6 +16,7 @@ from holdfast.actors.turn.commit import is_message_to
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.perform import DELETE_METHOD, run_one
 from holdfast.actors.turn.stages import load
+from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
@@ -36,7 +36,7 @@ from holdfast.items import (
     updated,
 )
 from holdfast.kernel.entity import Unowned
-from holdfast.kernel.model import Blocked
+from holdfast.kernel.outcomes import Blocked
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -184,7 +184,7 @@ class Warm:
     __slots__ = ("_heads",)
 
     def __init__(self) -> None:
-        self._heads: OrderedDict[str, Item] = OrderedDict()
+        self._heads = Bounded[str, Item](MOST_WARM)
 
     def take(self, partition: str) -> Item | None:
         """What was left there, once."""
@@ -192,11 +192,8 @@ class Warm:
 
     def leave(self, head: Item) -> None:
         """It was just written."""
-        if len(head.body) > LARGEST_WARM_BYTES:
-            return
-        self._heads[head.partition] = head
-        if len(self._heads) > MOST_WARM:
-            self._heads.popitem(last=False)
+        if len(head.body) <= LARGEST_WARM_BYTES:
+            self._heads[head.partition] = head
 
 
 def warm_of(runtime: Runtime) -> Warm:

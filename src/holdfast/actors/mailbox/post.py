@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from holdfast.actors import record
 from holdfast.actors.record import Call, describe_partition, encode
+from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
@@ -120,7 +120,7 @@ class Backlogs:
     __slots__ = ("_room",)
 
     def __init__(self) -> None:
-        self._room: OrderedDict[str, int] = OrderedDict()
+        self._room = Bounded[str, int](MOST_BACKLOGS)
 
     def take(self, partition: str) -> bool:
         """Use up one place; false if it is not known whether there is one."""
@@ -133,9 +133,6 @@ class Backlogs:
     def learn(self, partition: str, room: int) -> None:
         """There is room for this number of messages."""
         self._room[partition] = room
-        self._room.move_to_end(partition)
-        if len(self._room) > MOST_BACKLOGS:
-            self._room.popitem(last=False)
 
 
 def backlogs_of(runtime: Runtime) -> Backlogs:

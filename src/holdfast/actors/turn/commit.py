@@ -32,15 +32,16 @@ from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, 
 from holdfast.kernel.entity import Owned
 from holdfast.kernel.ownership import check, ours
 from holdfast.kernel.wake import notify
-from holdfast.persist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, sit_out
+from holdfast.pauses import Pauses
+from holdfast.persist import sit_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.items import Bounds, Write
     from holdfast.kernel.host import Host
+    from holdfast.kernel.outcomes import Rest
     from holdfast.kernel.runtime import Runtime
-    from holdfast.kernel.stages import Rest
 
 
 GATHERING_SECONDS: Final = 0.05
@@ -165,7 +166,7 @@ async def _write(
     to_itself = int(any(is_message_to(actor.partition, write) for write in others))
     if to_itself or actor.unread:  # an owner that releases it says when to look again, and has to have seen all
         rest = None
-    pause, doubtful = FIRST_PAUSE_SECONDS, False
+    pauses, doubtful = Pauses(), False
     update = _update(version, to_itself, actor, host, rest)
     while True:
         try:
@@ -188,8 +189,7 @@ async def _write(
             raise Fenced(f"{actor.partition}: {refused}") from None
         except StoreUnavailable:
             doubtful = True
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            await pauses.wait()
     _advance(actor, update, to_itself)
     actor.committed = version
 

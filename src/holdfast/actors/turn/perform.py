@@ -21,7 +21,7 @@ from holdfast.errors import CallTimeout, InvalidInput, StoreUnavailable, Unknown
 from holdfast.failure import describe
 from holdfast.items import one_per_place
 from holdfast.kernel.identity import identity_of
-from holdfast.kernel.model import LeftBehind
+from holdfast.kernel.outcomes import LeftBehind
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime

@@ -38,10 +38,9 @@ from holdfast.coordination.lease import Closed, Held
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
-from holdfast.kernel.model import Blocked, LeftBehind
+from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
 from holdfast.kernel.ownership import block
 from holdfast.kernel.runtime import Runtime
-from holdfast.kernel.stages import AGAIN, Idle, Left, Next, Released, Rest
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from holdfast.backends.aws.failures import FORBIDDEN, NO_CREDENTIALS
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.transport import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS
 from holdfast.errors import HoldfastError, StoreUnavailable, StoreUnusable
+from holdfast.pauses import Pauses
 
 MISSING: Final = frozenset({"404", "InvalidRange", "NoSuchKey", "NotFound"})
 AT_ONCE: Final = 8
@@ -61,7 +62,7 @@ class Objects:
 
     async def _until_answered(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + self._patience_seconds
-        pause = FIRST_PAUSE_SECONDS
+        pauses = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             self.meter.sent(operation)
             try:
@@ -71,14 +72,13 @@ class Objects:
             except Exception as error:
                 if (final := _final(error, self.bucket)) is not None:
                     raise final from error
-                wait = self._random.uniform(0, pause)
+                wait = self._random.uniform(0, pauses.take())
                 if asyncio.get_running_loop().time() + wait >= deadline:
                     raise StoreUnavailable(
                         f"the bucket {self.bucket} did not answer a {operation} in time; it may or may not have been "
                         f"applied ({type(error).__name__}: {error})"
                     ) from error
             await asyncio.sleep(wait)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def close(self) -> None:
         """Send nothing more."""

@@ -12,6 +12,7 @@ from holdfast.backends.aws.layout import size_bytes
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.requests import Request
 from holdfast.errors import StoreUnavailable
+from holdfast.pauses import Pauses
 
 PATIENCE_SECONDS: Final = 8.0
 """How long a request is tried before its caller gets ``StoreUnavailable``."""
@@ -68,7 +69,7 @@ class Transport:
 
     async def _until_answered(self, request: Request) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + self._patience_seconds
-        pause, doubtful = FIRST_PAUSE_SECONDS, False
+        pauses, doubtful = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
         while True:
             self.meter.sent(request.operation)
             try:
@@ -77,14 +78,13 @@ class Transport:
             except Exception as error:
                 reason = self._failed(error, request, doubtful=doubtful)
                 doubtful = doubtful or isinstance(reason, AnswerLost)
-                wait = self._random.uniform(0, pause)
+                wait = self._random.uniform(0, pauses.take())
                 if asyncio.get_running_loop().time() + wait >= deadline:
                     raise _gave_up(self._table, request, reason, doubtful=doubtful) from error
             else:
                 self.meter.answered(request.operation, answer)
                 return answer
             await asyncio.sleep(wait)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _failed(self, error: Exception, request: Request, *, doubtful: bool) -> NotApplied | AnswerLost:
         """Why the attempt failed, if it is worth another; else raises the error for the caller."""

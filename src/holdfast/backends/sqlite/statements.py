@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from msgspec import UNSET
 
 from holdfast.backends.sqlite.conditions import Shape, Value, holds_of_nothing, shape_of, sql_of
+from holdfast.bounded import Bounded
 from holdfast.items import HEAD, Delete, Put, Update
 
 Key = TypeVar("Key")
@@ -211,9 +212,9 @@ DeleteKey = tuple[str, Shape]
 """Which block, and the condition."""
 
 # Pure functions of their keys, so one set of texts serves every store of the process.
-_put_texts: Final[dict[PutKey, str]] = {}
-_update_texts: Final[dict[UpdateKey, str]] = {}
-_delete_texts: Final[dict[DeleteKey, str]] = {}
+_put_texts: Final = Bounded[PutKey, str](MAX_TEXTS)
+_update_texts: Final = Bounded[UpdateKey, str](MAX_TEXTS)
+_delete_texts: Final = Bounded[DeleteKey, str](MAX_TEXTS)
 
 
 def put_statement(write: Put) -> Statement:
@@ -234,7 +235,7 @@ def put_statement(write: Put) -> Statement:
     if not is_head:
         parameters.append(item.sort)
     key: PutKey = (is_head, shape_of(write.when, parameters))
-    return _put_texts.get(key) or _remember(_put_texts, key, _put_text(key)), parameters
+    return _put_texts.get(key) or _put_texts.setdefault(key, _put_text(key)), parameters
 
 
 def _put_text(key: PutKey) -> str:
@@ -276,7 +277,7 @@ def update_statement(write: Update) -> Statement:
         fields |= 32
         parameters.append(write.body)
     key: UpdateKey = (is_head, fields, write.load, shape_of(write.when, parameters))
-    return _update_texts.get(key) or _remember(_update_texts, key, _update_text(key)), parameters
+    return _update_texts.get(key) or _update_texts.setdefault(key, _update_text(key)), parameters
 
 
 def _update_text(key: UpdateKey) -> str:
@@ -298,14 +299,7 @@ def delete_statements(write: Delete) -> tuple[Statement, ...]:
 
 def _delete_text(block: str, shape: Shape) -> str:
     key = (block, shape)
-    return _delete_texts.get(key) or _remember(_delete_texts, key, block.format(condition=sql_of(shape)))
-
-
-def _remember(texts: dict[Key, Text], key: Key, text: Text) -> Text:
-    if len(texts) >= MAX_TEXTS:
-        texts.clear()
-    texts[key] = text
-    return text
+    return _delete_texts.get(key) or _delete_texts.setdefault(key, block.format(condition=sql_of(shape)))
 
 
 def end_of_prefix(prefix: str) -> str | bytes:

@@ -21,6 +21,7 @@ from holdfast.backends.sqlite.batch import BatchRunner, Call, Outcome
 from holdfast.backends.sqlite.failures import explained
 from holdfast.clock import elapsed_seconds
 from holdfast.errors import StoreUnavailable, StoreUnusable
+from holdfast.pauses import Pauses
 
 BATCH_CALLS: Final = 1000
 """The most calls in one transaction: bounds how long other processes wait for the write lock."""
@@ -152,7 +153,7 @@ class Writer:
 
     def _run_patiently(self, calls: Sequence[Call]) -> list[Outcome]:
         give_up_at = elapsed_seconds() + LOCK_WAIT_SECONDS
-        pause, longest = LOCK_PAUSE_SECONDS
+        pauses = Pauses(*LOCK_PAUSE_SECONDS, growth=1.5)
         while True:
             try:
                 return self._runner.run(calls)
@@ -160,8 +161,7 @@ class Writer:
                 if elapsed_seconds() > give_up_at:
                     return [Outcome(None, explained(error, self._runner.path)) for _ in calls]
             # SQLite does not signal when a lock becomes free; its own busy handler waits like this, with other steps.
-            threading.Event().wait(pause)
-            pause = min(pause * 1.5, longest)
+            threading.Event().wait(pauses.take())
 
 
 def _answer(batch: list[Queued], outcomes: list[Outcome]) -> None:

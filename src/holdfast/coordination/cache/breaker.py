@@ -8,6 +8,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from holdfast.errors import StoreUnavailable
+from holdfast.pauses import Pauses
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class Breaker:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._failures = 0
-        self._rest_seconds = FIRST_REST_SECONDS
+        self._rests = Pauses(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
         self._closed_until = 0.0
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T | None:
@@ -34,18 +35,18 @@ class Breaker:
         if now < self._closed_until:
             return None
         if self._failures >= FAILURES_TO_OPEN:
-            self._closed_until = now + self._rest_seconds  # one call tries; until it has ended, the others do without
+            self._closed_until = now + self._rests.seconds  # one call tries; until it has ended, the others do without
         try:
             answer = await work()
         except StoreUnavailable:
             self._note_failure()
             return None
-        self._failures, self._rest_seconds, self._closed_until = 0, FIRST_REST_SECONDS, 0.0
+        self._failures, self._closed_until = 0, 0.0
+        self._rests.begin_again()
         return answer
 
     def _note_failure(self) -> None:
         self._failures += 1
         if self._failures >= FAILURES_TO_OPEN:
-            rest = self._rest_seconds * self._random.uniform(0.5, 1.0)
+            rest = self._rests.take() * self._random.uniform(0.5, 1.0)
             self._closed_until = asyncio.get_running_loop().time() + rest
-            self._rest_seconds = min(self._rest_seconds * 2, LONGEST_REST_SECONDS)

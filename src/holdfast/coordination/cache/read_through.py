@@ -10,7 +10,6 @@ Values are bytes here. Time is the event loop's: nothing in memory outlives it.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, TypeVar
@@ -18,6 +17,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from holdfast import ids
+from holdfast.bounded import Bounded
 from holdfast.coordination.cache.breaker import Breaker
 from holdfast.ports import Cache, Seen
 
@@ -70,14 +70,6 @@ class Remembered(Struct, frozen=True, gc=False):
     fresh_until: float
 
 
-def put(entries: OrderedDict[str, T], key: str, entry: T, most: int) -> None:
-    """Make ``entry`` the most recently used one, and drop the oldest above the limit."""
-    entries[key] = entry
-    entries.move_to_end(key)
-    if len(entries) > most:
-        entries.popitem(last=False)
-
-
 class ReadThrough:
     """The entries of one group. Belongs to one open app, and to its event loop."""
 
@@ -91,13 +83,13 @@ class ReadThrough:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._breaker = Breaker(random)
-        self._memory: OrderedDict[str, Remembered] = OrderedDict()
+        self._memory = Bounded[str, Remembered](rules.max_entries)
         self._flights: dict[str, asyncio.Task[bytes]] = {}
         self._departures: dict[str, float] = {}
         self._refreshes: dict[str, asyncio.Task[None]] = {}
         self._detached: set[asyncio.Task[Any]] = set()
-        self._resting: OrderedDict[str, float] = OrderedDict()
-        self._floors: OrderedDict[str, int] = OrderedDict()
+        self._resting = Bounded[str, float](rules.max_entries)
+        self._floors = Bounded[str, int](rules.max_entries)
         self._owed: dict[str, int | None] = {}
         self._owes_all = False
 
@@ -196,7 +188,7 @@ class ReadThrough:
             await self._give_up(key, token)
             if not isinstance(error, Exception) or not self._is_current(key, me):
                 raise
-            put(self._resting, key, self._loop.time() + AFTER_ERROR_SECONDS, self._rules.max_entries)
+            self._resting[key] = self._loop.time() + AFTER_ERROR_SECONDS
             if (stale := self._stand_in(key, seen)) is None:
                 raise
             self._tell("cache_failed", group=self._group, error=type(error).__name__)
@@ -286,7 +278,7 @@ class ReadThrough:
         """
         now = self._loop.time()
         use_until = now + fresh if self._shared is None else min(now + fresh, as_of + self._rules.memory_ttl)
-        put(self._memory, key, Remembered(value, use_until, now + fresh), self._rules.max_entries)
+        self._memory[key] = Remembered(value, use_until, now + fresh)
 
     # ── Invalidating ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +291,7 @@ class ReadThrough:
         """
         self._drop(key)
         if below is not None:
-            put(self._floors, key, max(below, self._floors.get(key, 0)), self._rules.max_entries)
+            self._floors[key] = max(below, self._floors.get(key, 0))
         if self._shared is None:
             return
         try:

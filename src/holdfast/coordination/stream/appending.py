@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw
 
 from holdfast import ids
+from holdfast.coordination.stream.declared import DeclaredStreams
 from holdfast.coordination.stream.log import Pointer, write_numbered
 from holdfast.coordination.stream.record import (
     EVENT_PREFIX,
@@ -25,10 +25,8 @@ from holdfast.coordination.stream.record import (
 )
 from holdfast.errors import IdempotencyMismatch, InvalidInput, StoreUnavailable
 from holdfast.items import ABSENT, Item, Put, Write
-from holdfast.persist import CALLER_PATIENCE_SECONDS, FIRST_PAUSE_SECONDS, send_until_known
-
-if TYPE_CHECKING:
-    from holdfast.coordination.stream.collection import Streams
+from holdfast.pauses import Pauses
+from holdfast.persist import CALLER_PATIENCE_SECONDS, send_until_known
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ one write.
 
 
 def encoded(
-    streams: Streams[T], place: Place, events: Sequence[T], id: str | None
+    streams: DeclaredStreams, place: Place, events: Sequence[T], id: str | None
 ) -> tuple[list[StoredEvent], list[T]]:
     """The events as they are stored, and as they will be read. Raises ``InvalidInput`` and its kinds."""
     if not 1 <= len(events) <= MOST_EVENTS:
@@ -57,7 +55,7 @@ def encoded(
 
 
 async def write_events(
-    streams: Streams[Any], place: Place, base: int, events: Sequence[StoredEvent], *, id: str | None, seen: bool
+    streams: DeclaredStreams, place: Place, base: int, events: Sequence[StoredEvent], *, id: str | None, seen: bool
 ) -> Sequence[int]:
     """Append events behind version ``base``, which the stream has certainly reached if it was ``seen``; returns their
     positions. Raises ``Refused``, also if this very append was applied before: see ``earlier``.
@@ -90,12 +88,10 @@ async def write_events(
     try:
         await send()
     except StoreUnavailable:
-        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await Pauses().wait()
         # If the first attempt was applied, its own events refuse this one: `earlier` recognises them.
         await send_until_known(send, ours=lambda _there: False, patience_seconds=CALLER_PATIENCE_SECONDS)
-    streams.bell.ring(place.partition)
-    if streams.ordered:
-        streams.ring_log()
+    streams.ring(place.partition)
     return positions
 
 

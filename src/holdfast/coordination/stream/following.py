@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
 
 from holdfast.coordination.stream.record import Recorded
+from holdfast.pauses import Pauses
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ async def follow(
 ) -> AsyncGenerator[Recorded[T]]:
     """The events of ``read`` behind ``last``, then each new one, woken by wake-ups of ``partition``; without end."""
     listening = bell.listen(partition)
-    patience_seconds = FIRST_LOOK_SECONDS
+    pauses = Pauses(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS, LOOK_AGAIN_GROWTH)
     try:
         while True:
             before = last
@@ -48,8 +49,7 @@ async def follow(
                     last = place_of(found)
                     yield found
             if last != before:
-                patience_seconds = FIRST_LOOK_SECONDS
-            await listening.next(patience_seconds)
-            patience_seconds = min(patience_seconds * LOOK_AGAIN_GROWTH, LONGEST_LOOK_SECONDS)
+                pauses.begin_again()
+            await listening.next(pauses.take())
     finally:
         listening.close()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import re
 from collections.abc import Generator
 from contextvars import copy_context
 from typing import Any, Final, Generic, TypeVar, cast, overload
@@ -13,27 +10,20 @@ from typing import Any, Final, Generic, TypeVar, cast, overload
 import msgspec
 from msgspec import Struct
 
-from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
-from holdfast.errors import InvalidToken, SerializationError, StepTimeout
+from holdfast.errors import SerializationError, StepTimeout
 from holdfast.replay.activation import Activation
 from holdfast.replay.earlier import name_of
-from holdfast.workflows.callback_keys import MissingKey, key_id_of, signing_key
+from holdfast.workflows.callback_keys import MissingKey
+from holdfast.workflows.callback_tokens import make_token
 from holdfast.workflows.operations.signal import unfit_in
 from holdfast.workflows.record import NO_VALUE, CallbackAnswer
 from holdfast.workflows.scope import BodyScope, activation_for
 
 T = TypeVar("T")
 
-TOKEN_VERSION: Final = "hf1"  # noqa: S105 - a version, not a secret
-KEYED_VERSION: Final = "hf2"
-"""Of tokens that name the key by which they are signed, before their scope."""
-LONGEST_TOKEN_CHARACTERS: Final = 4_000
 MAILBOX_PREFIX: Final = "!callback/"
-
-TOKEN: Final = re.compile(r"\bhf(?:1|2\.[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
-"""What a callback token looks like: whoever has one may answer the callback, so none is ever shown."""
 
 _decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
 
@@ -136,65 +126,3 @@ def callback(
 
 def _optional(duration: Duration | None) -> float | None:
     return None if duration is None else seconds(duration)
-
-
-# ── Tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class TokenScope(Struct, frozen=True, array_like=True):
-    """What a token gives access to: one operation of one run of one execution."""
-
-    partition: str
-    run: int
-    op: str
-
-
-def make_token(partition: str, run: int, op: str, secret: str) -> str:
-    """A token that only the holder of the execution's secret (192 random bits) can make, and of the key to which it is
-    bound, if it is. Raises ``MissingKey``.
-    """
-    scope = base64.urlsafe_b64encode(msgspec.json.encode(TokenScope(partition, run, op))).decode().rstrip("=")
-    key = key_id_of(secret)
-    signed = f"{KEYED_VERSION}.{key}.{scope}" if key else f"{TOKEN_VERSION}.{scope}"
-    return f"{signed}.{ids.sign(signing_key(secret), signed if key else scope)}"
-
-
-def token_scope(token: str) -> TokenScope:
-    """What the token says it is for. Check it with ``verify_token`` before believing that."""
-    given: Any = token  # whatever its annotation says
-    if not isinstance(given, str) or len(given) > LONGEST_TOKEN_CHARACTERS or not given.isascii():
-        raise invalid_token()
-    try:
-        version, *key, scope, _ = token.split(".")
-        if (version, len(key)) not in {(TOKEN_VERSION, 0), (KEYED_VERSION, 1)}:
-            raise invalid_token()
-        padded = scope + "=" * (-len(scope) % 4)
-        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=TokenScope)
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise invalid_token() from None
-
-
-def verify_token(token: str, secret: str) -> None:
-    """Raise ``InvalidToken`` unless the token was made with this secret, and with the key to which that is bound. Takes
-    the same time for every wrong one.
-    """
-    signed, _, signature = token.rpartition(".")
-    version, *key, scope = signed.split(".")
-    try:
-        signer = signing_key(secret)
-    except MissingKey:
-        raise invalid_token() from None
-    if key != [each for each in [key_id_of(secret)] if each]:
-        raise invalid_token()
-    if not ids.signature_matches(signer, signed if version == KEYED_VERSION else scope, signature):
-        raise invalid_token()
-
-
-def invalid_token() -> InvalidToken:
-    """One text for forged, damaged, used and late tokens, so that a guesser learns nothing."""
-    return InvalidToken("this callback token is not valid, or its callback has been answered or has timed out")
-
-
-def masked(text: str) -> str:
-    """Text without callback tokens, for whoever is not to answer callbacks."""
-    return TOKEN.sub("hf1.(token)", text)

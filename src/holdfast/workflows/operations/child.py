@@ -12,7 +12,7 @@ from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound
 from holdfast.kernel.host import holds
-from holdfast.kernel.model import Conclusion
+from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from holdfast.items import Item
     from holdfast.replay.activation import Activation
     from holdfast.replay.requests import Operation
-    from holdfast.workflows.definition import Workflow
+    from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.launch import Launch
-    from holdfast.workflows.starting import StartOptions
+    from holdfast.workflows.options import StartOptions
 
 CHECK_AGAIN_MS: Final = 60_000
 CHECK_AGAIN_SHARE: Final = 4
@@ -55,7 +55,7 @@ little, where each look is paid for (G14)."""
 
 async def call_child(
     activation: Activation,
-    workflow: Workflow[..., Any],
+    workflow: DeclaredWorkflow,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     options: StartOptions,
@@ -84,7 +84,7 @@ def refuse_itself(activation: Activation, partition: str) -> None:
 
 async def start_child(
     activation: Activation,
-    workflow: Workflow[..., Any],
+    workflow: DeclaredWorkflow,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     options: StartOptions,
@@ -109,7 +109,7 @@ class CallChild(Struct, frozen=True):
     other is, and not ours to stop.
     """
 
-    workflow: Workflow[..., Any]
+    workflow: DeclaredWorkflow
     input: bytes
     options: StartOptions
 
@@ -196,7 +196,7 @@ class CallChild(Struct, frozen=True):
 class StartDetached(Struct, frozen=True):
     """Start an execution that lives on by itself."""
 
-    workflow: Workflow[..., Any]
+    workflow: DeclaredWorkflow
     input: bytes
     options: StartOptions
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from holdfast.ports import SqlCursor
     from holdfast.replay.activation import Activation
     from holdfast.replay.requests import Operation
-    from holdfast.workflows.definition import Step
+    from holdfast.workflows.declared import DeclaredStep
     from holdfast.workflows.threads import Seat
 
 
 async def call_step(
     activation: Activation,
-    step: Step[..., Any],
+    step: DeclaredStep,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     id: str | None = None,
@@ -63,7 +63,7 @@ async def call_step(
 
 
 def _ask(
-    activation: Activation, step: Step[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], id: str | None
+    activation: Activation, step: DeclaredStep, args: tuple[Any, ...], kwargs: Mapping[str, Any], id: str | None
 ) -> Operation:
     if step.unbound_of:
         step.refuse_unbound()
@@ -82,7 +82,7 @@ def _ask(
 class CallStep(Struct, frozen=True, gc=False):
     """Perform ``step`` with these arguments."""
 
-    step: Step[..., Any]
+    step: DeclaredStep
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
@@ -301,6 +301,6 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
     return SqlEffect(operation.id, work, failed)
 
 
-async def _without_transactions(step: Step[..., Any], operation: Operation, live: Live) -> Arrival:
+async def _without_transactions(step: DeclaredStep, operation: Operation, live: Live) -> Arrival:
     told = f"step {step.name!r} is transactional, which needs a SQLite home, not {live.host.home.url}"
     return live.failed(operation, ConfigurationError(told))

@@ -1,4 +1,4 @@
-"""One stream: append events at the version you know, read them in any direction."""
+"""Streams of one type, with all their events in one order; and one of them: append at its version, read, follow."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from holdfast.coordination.stream.appending import earlier, encoded, write_events
+from holdfast.coordination.stream.declared import DeclaredStreams
 from holdfast.coordination.stream.fold import Fold, keep_read, load, snapshot
 from holdfast.coordination.stream.following import follow
+from holdfast.coordination.stream.log import decode_pointer, last_position, partition_of, pointers, sequencer_of
 from holdfast.coordination.stream.record import (
     EVENT_PREFIX,
     REQUEST_PREFIX,
@@ -23,13 +25,11 @@ from holdfast.coordination.stream.record import (
     recorded,
     version_of,
 )
-from holdfast.errors import Conflict, IdempotencyMismatch, InvalidInput, Refused
+from holdfast.errors import ConfigurationError, Conflict, IdempotencyMismatch, InvalidInput, Refused
 from holdfast.items import Item
 from holdfast.keys import check_key
+from holdfast.opened import Opened
 from holdfast.retry import Jitter, Retry
-
-if TYPE_CHECKING:
-    from holdfast.coordination.stream.collection import Streams
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -251,6 +251,59 @@ class Stream(Generic[T]):
 
     def _recorded(self, version: int, stored: StoredEvent, event: T, position: int) -> Recorded[T]:
         return Recorded(key=self.key, event=event, version=version, id=stored.id, at_ms=stored.at_ms, position=position)
+
+
+class Streams(DeclaredStreams, Generic[T]):
+    """All streams of one type. If ``ordered``, all their events have one order."""
+
+    def __repr__(self) -> str:
+        return f"<Streams {self.name}>"
+
+    def at(self, *key: str) -> Stream[T]:
+        """The stream under this key, of one part or several. Reads nothing. Raises ``InvalidInput``."""
+        return Stream(self, Place(self.name, check_key("stream", key)))
+
+    async def position(self) -> int:
+        """How many events all streams have together. Raises ``ConfigurationError`` if they are not ordered."""
+        return await last_position(self._log().home.store, self.name)
+
+    async def read(self, *, after: int = 0, limit: int | None = None) -> AsyncGenerator[Recorded[T]]:
+        """The events of all streams behind a position, in the order in which they were committed, at most ``limit`` of
+        them. Positions have no gaps, and an event is seen only after all before it: continue behind the last one.
+        """
+        checked_version(after)
+        store, left = self._log().home.store, limit
+        while left is None or left > 0:
+            page = await pointers(store, self.name, after, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS))
+            for entry in page.items:
+                pointer = decode_pointer(entry.body)
+                place = Place(self.name, pointer.key)
+                item = await store.get(place.partition, event_sort(pointer.version))
+                assert item is not None  # it was appended together with its place in the log, and events stay
+                found = recorded(place, item, self.kinds)
+                after = found.position
+                yield found
+            left = None if left is None else left - len(page.items)
+            if page.cursor is None:
+                return
+
+    def follow(self, *, after: int = 0) -> AsyncGenerator[Recorded[T]]:
+        """The events of all streams behind a position, then each new one soon after it is committed, without end."""
+        self._log()
+        return follow(
+            self.bell, partition_of(self.name), lambda last: self.read(after=last), checked_version(after), _position
+        )
+
+    def _log(self) -> Opened:
+        if not self.ordered:
+            raise ConfigurationError(f"the streams {self.name!r} have no common order: declare them with ordered=True")
+        opened = self.opened()
+        sequencer_of(opened.home)
+        return opened
+
+
+def _position(found: Recorded[Any]) -> int:
+    return found.position
 
 
 def _version(found: Recorded[Any]) -> int:
