@@ -131,11 +131,11 @@ async def test_cancelled_before_it_begins_it_runs_no_body(app, job, began, worke
 
 async def test_terminated_before_it_begins_it_runs_no_body(app, job, began):
     async with app.worker():
-        handle = await job.start("a", delay="100ms")
+        handle = await job.start("a", delay="1s")
         await handle.terminate()
         with pytest.raises(hf.ExecutionTerminated):
             await handle
-        await asyncio.sleep(0.2)  # it would have been due
+        await asyncio.sleep(1.1)  # it would have been due
     assert began == []
 
 
