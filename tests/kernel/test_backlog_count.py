@@ -11,7 +11,7 @@ import holdfast as hf
 from holdfast.actors.model import Actors
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put
-from holdfast.kernel.sweep import TALLY_MS
+from holdfast.kernel.sweep import BACKLOG_MS
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import worker_of
 from holdfast.workflows.record import BLOCKED
@@ -117,7 +117,7 @@ async def test_a_worker_tells_when_it_starts_and_then_once_a_minute(place: Place
         assert app._worker is not None
         sweep = app._worker.sweeper._sweep_again
         await sweep()
-        place.clock.ms += TALLY_MS - 1
+        place.clock.ms += BACKLOG_MS - 1
         await sweep()
         assert len(place.told) == 1
         place.clock.ms += 1

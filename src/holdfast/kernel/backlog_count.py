@@ -44,5 +44,5 @@ def is_parked(head: Item, model: Model | None) -> bool:
 
 
 def due_at(head: Item) -> int:
-    """When somebody should look at a head that ``Store.due`` has answered."""
+    """When a worker is to check a head that ``Store.due`` has answered."""
     return (head.due_at if head.lease_until is None else head.lease_until) or 0

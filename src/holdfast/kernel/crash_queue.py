@@ -9,7 +9,7 @@ from typing import Final
 
 LONGEST_PAUSE_SECONDS: Final = 30.0
 LONGEST_STAY_SECONDS: Final = 30.0
-"""So long the others wait at most for one that makes no progress."""
+"""How long the others wait at most for one that makes no progress."""
 
 Place = tuple[int, int, str, asyncio.Future[None]]
 
@@ -47,16 +47,16 @@ class CrashQueue:
             self._turns.discard(turn)
 
     def leave(self, partition: str) -> None:
-        """It has made progress, or waits, or has been let go of: the next one goes on."""
+        """It has made progress, waits, or was released: the next one goes on."""
         if self.first != partition:
             return
         self.first = None
         if self._alarm is not None:
             self._alarm.cancel()
-        self._let_one_go()
+        self._admit_next()
 
     def close(self) -> None:
-        """Nothing will begin here any more: nobody waits."""
+        """Nothing begins here any more: end all waits."""
         self._closed = True
         for turn in self._turns:
             if not turn.done():
@@ -64,9 +64,9 @@ class CrashQueue:
 
     def _join(self, place: Place) -> None:
         heappush(self._paused, place)
-        self._let_one_go()
+        self._admit_next()
 
-    def _let_one_go(self) -> None:
+    def _admit_next(self) -> None:
         while self.first is None and self._paused:
             *_, partition, turn = heappop(self._paused)
             if turn.done():
@@ -77,7 +77,7 @@ class CrashQueue:
 
 
 def pause_seconds(deaths: int) -> float:
-    """How long one waits that so many processes in a row have died of.
+    """How long an entity waits after this number of processes in a row have died of it.
 
     >>> [pause_seconds(deaths) for deaths in range(6)]
     [0.0, 0.0, 1.0, 2.0, 4.0, 8.0]

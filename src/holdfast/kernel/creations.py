@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class Creations:
-    """The partitions whose heads this process is creating, and which of them somebody wanted to look at meanwhile.
+    """The partitions whose heads this process is creating, and which of them were to be checked meanwhile.
 
-    Without it a sweep, or a ring, that comes before the store's answer finds a lease of ours that nobody here works on,
-    and takes it over; then the answer starts the entity a second time, from nothing.
+    Without it, a sweep or a wake-up that comes before the store's answer finds a lease of ours without a turn, and
+    takes it over. Then the answer starts the entity a second time, from nothing.
     """
 
     __slots__ = ("_expected", "_postponed")
@@ -21,14 +21,14 @@ class Creations:
         self._expected[partition] = self._expected.get(partition, 0) + 1
 
     def postpones(self, partition: str) -> bool:
-        """Whether a look has to wait; ``over`` will tell that it is owed."""
+        """Whether a check has to wait. ``over`` then says that it is owed."""
         if partition not in self._expected:
             return False
         self._postponed.add(partition)
         return True
 
     def over(self, partition: str) -> bool:
-        """It was written, or not. True if somebody is to look now."""
+        """It was written, or was not. True if it is to be checked now."""
         self._expected[partition] -= 1
         if self._expected[partition]:
             return False

@@ -39,7 +39,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     then. ``resident`` is how many suspended ones stay in memory, ``running`` how many are worked on at once.
     ``sweep_seconds`` is how often overdue heads are looked for, ``purge_seconds`` how often expired ones are deleted.
     ``most_deaths`` is how many processes in a row may die while they work on an execution: then it is parked.
-    ``stalled_seconds`` is when code that does not let go of the loop is reported, ``slice_seconds`` how long the calls
+    ``stalled_seconds`` is when code that blocks the event loop is reported, ``slice_seconds`` how long the calls
     of one actor run before others get their turn. ``collect_after`` is how many new objects there are before Python
     looks for unreachable cycles in a process with a worker; with 0 it looks when the process has it look.
     """
@@ -113,7 +113,7 @@ class Host:
         return True
 
     def open_entity(self, partition: str) -> Entity | None:
-        """The entity, for somebody who has something for it, and its turn begun; ``None`` if it has no place here."""
+        """The entity, with its turn begun, for a caller that has something for it; ``None`` if it has no place here."""
         entity = self.entities.get(partition)
         if self.draining:
             return None
@@ -121,13 +121,13 @@ class Host:
             if (model := self.model_of(partition)) is None:
                 return None
             entity = self._admit(partition, model)
-        if entity.turn is None:  # beyond the limit too: the caller may itself fill a place until he is answered
+        if entity.turn is None:  # beyond the limit too: the caller may itself fill a place until it is answered
             self._waiting.pop(partition, None)
             self.begin_turn(entity)
         return entity
 
     def tell(self, partitions: Sequence[str]) -> None:
-        """Something was written for these entities: whoever works on them looks at them."""
+        """Something was written for these entities: wake the workers that own them."""
         for partition in partitions:
             wake(partition, self.home, self)
 
@@ -175,7 +175,7 @@ class Host:
     def begin_turn(self, entity: Entity) -> None:
         """Begin a turn of an entity in memory that has none."""
         self._suspended.pop(entity.partition, None)
-        # An empty context: nothing of whoever happened to wake the entity may reach its body, replay would not have it.
+        # An empty context: nothing of the task that woke the entity may reach its body, for replay would not have it.
         entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
         self._turns.add(entity.turn)
 
@@ -250,7 +250,7 @@ class Host:
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:
         async def post() -> None:
-            with contextlib.suppress(StoreError):  # only a hint: the receiver also looks by himself
+            with contextlib.suppress(StoreError):  # only a hint: the receiver also looks by itself
                 await self.home.store.write(*writes)
                 wake(partition, self.home, self)
 
@@ -303,10 +303,10 @@ class Host:
         for entity in self.entities.values():
             if entity.turn is not None:
                 entity.wake()
-        return list(self._turns)  # those too that have let go of their entity and still write
+        return list(self._turns)  # those too that have released their entity and still write
 
     def abandon(self) -> None:
-        """Stop at once. Leases stay behind; whoever comes next takes over."""
+        """Stop at once. Leases stay behind; the next worker takes them over."""
         self.draining = True
         for partition in self._waiting:
             self.wakeups.failed(self, partition, 0)

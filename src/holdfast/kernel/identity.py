@@ -1,6 +1,6 @@
 """What tells a run from all others, and names what it asks for: the same whenever it is repeated, in whatever order.
 
-A name comes from what is asked for (whom, what, with which arguments) and the how-manieth of its like it is. It never
+A name comes from what is asked for (whom, what, with which arguments) and its occurrence among those alike. It never
 comes from a count of everything before: other branches, and what only reads, may come in another order each time.
 """
 

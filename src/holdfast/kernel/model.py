@@ -27,5 +27,5 @@ class Model(Protocol):
         ...
 
     def turn(self, entity: Any, host: Host) -> Coroutine[Any, Any, None]:
-        """Work on one of the entities that ``admit`` made, until it waits, has ended, or belongs to somebody else."""
+        """Work on one of the entities that ``admit`` made, until it waits, has ended, or belongs to another process."""
         ...

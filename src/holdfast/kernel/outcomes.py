@@ -30,8 +30,8 @@ class LeftBehind(BaseException):
 class Conclusion(Struct, frozen=True, gc=False):
     """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
 
-    ``posts`` are messages to others. They are written with the end if it expires, for then nobody finds it by looking;
-    else afterwards, if they can be: an entity that waits for one also looks by itself.
+    ``posts`` are messages to others. If the end expires, they are written with it: it cannot be found by looking later.
+    Else they are written afterwards, if they can be: an entity that waits for one also looks by itself.
     """
 
     status: str

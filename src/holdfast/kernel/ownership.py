@@ -117,7 +117,7 @@ async def cover(entity: Entity, host: Host) -> None:
     entity.advance(hold.epoch, hold.revision, hold.lease_until, now)
     update = Update(partition=entity.partition, when=OwnerIs(host.home.owner, hold.epoch), due_at=now)
     try:
-        await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs beside is not lost
+        await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs meanwhile is not lost
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
 

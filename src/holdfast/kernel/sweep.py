@@ -1,4 +1,4 @@
-"""The sweep: finds what hints have missed. Everything durable is found again here, whoever died (DESIGN idea 4)."""
+"""The sweep: finds what hints have missed. It finds all that is durable again, whichever process died (DESIGN idea 4)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from holdfast.kernel.ownership import BLOCKED_RECHECK_MS, renewed
 PURGE_BATCH: Final = 500
 
 LATE_MS: Final = 3_600_000
-"""What has expired is absent at once, and is purged so much later: a process that was stopped in it, and wakes up
-meanwhile, finds its place taken, and who begins anew there continues its count of epochs and runs (G3)."""
+"""What has expired is absent at once, and is purged this much later. A process that was stopped in it and wakes up
+meanwhile finds its place taken, and what begins there continues its count of epochs and runs (G3)."""
 
-TALLY_MS: Final = 60_000
-"""So often a worker that anybody listens to looks far enough ahead to tell what there is."""
+BACKLOG_MS: Final = 60_000
+"""How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""
 
 
 class Sweeper:
@@ -52,7 +52,7 @@ class Sweeper:
         ]
 
     def keep_leases(self) -> None:
-        """Only extend the leases that are held. Somebody else says when to sweep."""
+        """Only extend the leases that are held. The caller says when to sweep."""
         beat = self._beat(self._host.limits.lease_ms / 3000, self._renew)
         self._beats = [asyncio.get_running_loop().create_task(beat)]
 
@@ -65,7 +65,7 @@ class Sweeper:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def heard(self, partition: str | None) -> None:
-        """Another process rang; the open app, which listens, passes it on."""
+        """Another process sent a wake-up. The open app, which listens, passes it on."""
         self._peers |= self._host.home.doorbell.peers()
         if partition is None:
             self._sweep_all()
@@ -82,7 +82,7 @@ class Sweeper:
         sweep.add_done_callback(self._sweeps.discard)
 
     def _courtesy_ms(self, partition: str) -> int:
-        """Workers that hear the same ring come one after another, so that the first is not disturbed by the rest."""
+        """Workers that hear the same wake-up come one after another, so that the first is not disturbed by the rest."""
         workers = sorted((*self._peers, self._host.home.owner))
         rank = (workers.index(self._host.home.owner) + sum(partition.encode())) % len(workers)
         return rank * self._host.limits.courtesy_ms
@@ -90,15 +90,15 @@ class Sweeper:
     async def _sweep_again(self) -> None:
         doorbell = self._host.home.doorbell
         peers = doorbell.peers()
-        somebody_died = any(not doorbell.alive(peer) for peer in self._peers | peers)
+        a_peer_died = any(not doorbell.alive(peer) for peer in self._peers | peers)
         self._peers = peers
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
-        await self.sweep(self._host.limits.lease_ms + 1 if somebody_died else horizon_ms, tell=self._is_heard())
+        await self.sweep(self._host.limits.lease_ms + 1 if a_peer_died else horizon_ms, tell=self._is_heard())
 
     def _is_heard(self) -> bool:
-        """Whether somebody wants to hear what there is, and has not just now."""
+        """Whether telemetry has a subscriber that was not told of the backlog just now."""
         now = self._host.clock.now_ms()
-        return self._host.telemetry.is_heard and now - self._told_at_ms >= TALLY_MS
+        return self._host.telemetry.is_heard and now - self._told_at_ms >= BACKLOG_MS
 
     async def sweep(self, horizon_ms: int, *, just_started: bool = False, tell: bool = False) -> None:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
@@ -154,7 +154,7 @@ class Sweeper:
             host.check_at(head.partition, (head.lease_until or 0) + 1)
 
     async def _renew(self) -> None:
-        """Extend every lease we hold, all in one batch; whoever lost his stops."""
+        """Extend every lease we hold, all in one batch. An entity whose lease is lost stops."""
         host = self._host
         until = host.clock.now_ms() + host.limits.lease_ms
         held = [entity for entity in host.entities.values() if entity.renewable]
@@ -181,7 +181,7 @@ def _in_memory(host: Host, partition: str) -> bool:
 
 
 async def _extend(entity: Entity, until: int, host: Host) -> None:
-    """Extend a lease. The head that comes back shows whether somebody rang unheard, which whoever never rests would not
+    """Extend a lease. The head that comes back shows whether a wake-up was lost: a turn that never rests would not
     find out.
     """
     epoch = entity.epoch

@@ -25,10 +25,10 @@ class Checks(Protocol):
 
 
 def wake(partition: str, home: Home, host: Checks | None) -> None:
-    """Something was written for an entity: whoever works on it, here or elsewhere, looks at it.
+    """Something was written for an entity: wake its owner, here or elsewhere.
 
-    Where rings are paid for, nobody else is called for what is looked at here. If somebody else holds it, he finds
-    the revision of the head moved on before he lets go of it.
+    Where wake-ups are paid for, no other process is called for what is checked here. If another process owns it, that
+    one finds the revision of the head moved on before it releases it.
     """
     if home.invoker is None:
         home.doorbell.ring(partition)
@@ -41,7 +41,7 @@ def wake(partition: str, home: Home, host: Checks | None) -> None:
 def wake_at(partition: str, due_at: int, home: Home, host: Checks | None) -> None:
     """There will be something to do for an entity at a time (milliseconds): a worker looks at it then.
 
-    A worker's sweep sees ahead. It may miss only what comes soon, which it is rung for.
+    A worker's sweep sees ahead. It may miss only what comes soon, and is woken for that.
     """
     if host is not None:
         host.check_at(partition, due_at)
@@ -52,8 +52,8 @@ def wake_at(partition: str, due_at: int, home: Home, host: Checks | None) -> Non
 
 
 def notify(partition: str, home: Home) -> None:
-    """There is news of an entity for those who wait for it, and nothing to do. Where rings are paid for, they look by
-    themselves.
+    """There is news of an entity for those that wait for it, and nothing to do. Where wake-ups are paid for, they look
+    by themselves.
     """
     if home.invoker is None:
         home.doorbell.ring(partition)

@@ -1,4 +1,4 @@
-"""Who looks at an entity later: this process, which stays, or one that is called when it is time."""
+"""Checks of an entity at another time: by this process, which stays, or by one that is called when it is time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from holdfast.ports import Invoker
 
 
-MOST_RUNG: Final = 10_000
-"""So many entities are remembered for which somebody is called already."""
+MOST_CALLED: Final = 10_000
+"""Of how many entities it is remembered that a process was called for them."""
 
 
 class Wakeups(Protocol):
-    """What becomes of an entity that is to be looked at at another time than now. Times are in milliseconds."""
+    """What becomes of an entity that is to be checked at another time than now. Times are in milliseconds."""
 
     def check_at(self, host: Checks, partition: str, due_at: int) -> None:
-        """It is to be looked at then, or a little later, never earlier."""
+        """It is to be checked then, or a little later, never earlier."""
         ...
 
     def held(self, host: Checks, partition: str, until: int) -> None:
-        """Somebody else has its lease, until then if he does not extend it."""
+        """Another process has its lease, until then unless it extends it."""
         ...
 
     def failed(self, host: Checks, partition: str, again_at: int, /) -> None:
@@ -33,11 +33,11 @@ class Wakeups(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether something is to be looked at here in a moment."""
+        """Whether something is to be checked here in a moment."""
         ...
 
     def cancel(self, partition: str) -> None:
-        """It is being looked at."""
+        """It is being checked."""
         ...
 
     def cancel_all(self) -> None:
@@ -80,18 +80,18 @@ class LocalAlarms:
 
 
 class Invocations:
-    """In a process that may be frozen or gone at any moment between two invocations: somebody is called then.
+    """In a process that may be frozen or gone between two invocations: a process is called when it is time.
 
-    ``failures`` are the entities whose turns could not be finished: whoever was called for them is to say so. One that
-    somebody else holds is left to him. He cannot let go of it while there is something he has not seen; and if he is
-    dead, the sweep finds his lease.
+    ``failures`` are the entities whose turns could not be finished: the invocation for them reports it. An entity that
+    another process owns is left to that one. It cannot release the entity before it has read what has come; and if it
+    is dead, the sweep finds its lease.
     """
 
     def __init__(self, invoker: Invoker | None) -> None:
         self.failures: set[str] = set()
-        self._summons = invoker
+        self._invoker = invoker
         self._now: dict[str, asyncio.Handle] = {}
-        self._rung = Bounded[str, int](MOST_RUNG)
+        self._called = Bounded[str, int](MOST_CALLED)
 
     @property
     def waiting(self) -> bool:
@@ -99,7 +99,7 @@ class Invocations:
 
     def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         if due_at > host.clock.now_ms():
-            self._ring_once(partition, due_at)
+            self._wake_once(partition, due_at)
         elif host.draining:
             self.wake(partition, due_at)
         else:
@@ -113,21 +113,21 @@ class Invocations:
     def failed(self, _host: Checks, partition: str, _again_at: int, /) -> None:
         self.failures.add(partition)
 
-    def _ring_once(self, partition: str, due_at: int) -> None:
+    def _wake_once(self, partition: str, due_at: int) -> None:
         """An execution that is disturbed while it sleeps goes to sleep again until the same time."""
-        if self._rung.get(partition) == due_at:
+        if self._called.get(partition) == due_at:
             return
-        self._rung[partition] = due_at
+        self._called[partition] = due_at
         self.wake(partition, due_at)
 
     def called(self, partition: str) -> None:
-        """Somebody was called for it: if it is too early, by another clock than ours, he is to be called again."""
-        self._rung.pop(partition, None)
+        """A process was called for it. If that was too early, by another clock than ours, it is to be called again."""
+        self._called.pop(partition, None)
 
     def wake(self, partition: str, due_at: int) -> None:
-        """Have somebody called then."""
-        if self._summons is not None:  # else the next sweep is
-            self._summons.wake_at(partition, due_at)
+        """Have a process called then."""
+        if self._invoker is not None:  # else the next sweep is
+            self._invoker.wake_at(partition, due_at)
 
     def cancel(self, partition: str) -> None:
         if (soon := self._now.pop(partition, None)) is not None:

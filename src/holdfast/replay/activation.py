@@ -126,7 +126,7 @@ class Activation:
         self._wait_times = WaitTimes(self.requested)
         self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
 
-    # ── For whoever drives it ───────────────────────────────────────────────────────────────────────────────────────
+    # ── For its driver ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, now: int | None = None) -> None:
         """Start the body and replay all that is recorded. ``now`` (milliseconds): the body goes on from there.
@@ -342,7 +342,7 @@ class Activation:
             self._new_wants().waits += (op,)
 
     def close_callback(self, op: str) -> None:
-        """Nobody waits for this callback any more: a later answer is to be refused."""
+        """The body no longer waits for this callback: a later answer is to be refused."""
         self._new_wants().closed_callbacks += (op,)
 
     def mark(self, id: str) -> None:

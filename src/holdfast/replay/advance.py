@@ -124,7 +124,7 @@ async def _flush(entity: JournaledEntity, work: Work) -> None:
 
 
 async def start(entity: JournaledEntity, work: Work, host: Host) -> bool:
-    """Let the effects happen: beside each other, or inside the store's own transaction, one after the other. Answers
+    """Let the effects happen: concurrently, or inside the store's own transaction, one after the other. Answers
     whether the program has gone on meanwhile.
     """
     effects, work.pending = work.pending, []

@@ -12,7 +12,7 @@ class Backlog:
     """Recorded entries in the order of the journal, waiting for the body to ask for them.
 
     ``strict``: each must be asked for exactly in its turn. Otherwise the earliest one that is asked for comes next; a
-    message, which nobody asks for, comes only after everything that was recorded before it.
+    message, which is not asked for, comes only after everything that was recorded before it.
     """
 
     __slots__ = ("_asked", "_entries", "_first", "_gone", "exhausted", "positions", "strict")

@@ -56,7 +56,7 @@ def is_for_wait_for() -> bool:
 def _close_unstarted(given: Any) -> None:
     for each in given:
         if inspect.iscoroutine(each):
-            each.close()  # or Python would complain that nobody awaited it
+            each.close()  # or Python would complain that it was never awaited
 
 
 def refuse_unordered_start(coroutine: object) -> None:

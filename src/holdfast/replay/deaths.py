@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from holdfast.replay.program import Program
 
 SUSPECT: Final = 2
-"""So many deaths in a row are no accident any more."""
+"""From this number of deaths in a row on, they are taken for no accident."""
 
 MOST_TOLD: Final = 10
-"""So many operations a reason names."""
+"""How many operations a reason names."""
 
 
 async def fence(unloaded: Unloaded, journal: Journal, host: Host) -> None:
@@ -63,8 +63,8 @@ def leave_line(journal: Journal, host: Host) -> None:
 
 
 async def park(entity: JournaledEntity, deadly: Deadly, host: Host) -> None:
-    """Let go of it until it is resumed: sweeps count it, and no worker claims it. One that was parked before, and only
-    rung for, stays as it was.
+    """Release it until it is resumed: sweeps count it, and no worker claims it. One that was parked before, and only
+    woken, stays as it was.
     """
     journal = deadly.journal
     update = ownership.release(entity, host, status=entity.programs.blocked, due_at=PARKED_DUE_AT)

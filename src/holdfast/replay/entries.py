@@ -159,9 +159,9 @@ class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=Tr
 class Reopened(Struct, frozen=True, gc=False, tag="reopened", omit_defaults=True):
     """The execution had ended badly and was retried. The first ``keep`` standing entries before this one stay.
 
-    Of the later ones, messages and notes stay, and what was finished is set aside until the body asks for it again
-    (G2). Nothing stays of the operations ``failed``, which are tried again by their whole policy; those of them that
-    are ``anew`` go by another key from now on, because what they did under the old one was undone.
+    Of the later ones, messages and notes stay. What was finished is kept back until the body asks for it again (G2).
+    Nothing stays of the operations ``failed``, which are tried again by their whole policy; those of them that are
+    ``anew`` go by another key from now on, because what they did under the old one was undone.
     """
 
     keep: int
@@ -192,7 +192,7 @@ class TakenOver(Struct, frozen=True, gc=False, tag="taken-over"):
 
 
 class Parked(Struct, frozen=True, gc=False, tag="parked"):
-    """Too many processes have died in a row. The entity waits to be resumed, and then deaths count anew."""
+    """Too many processes have died in a row. The entity waits to be resumed, and then deaths count from zero."""
 
     at: int
 
@@ -236,7 +236,7 @@ STEP: Final = "step"
 """The kind of an operation that runs code of users: it ends by itself, and soon."""
 
 SLEEPS: Final = ("sleep", "poll")
-"""The names of waits that are over for good when they are over; others limit something, which begins anew."""
+"""The names of waits that are over for good when they are over; others limit something, which begins again."""
 
 
 _CHANGES: Final = frozenset({Truncated, Reopened, TakenOver, Parked, Aside})
@@ -281,7 +281,7 @@ def _left_of(entry: Entry, failed: tuple[str, ...], over: Container[str]) -> Ent
         case Done(op=op) | Failed(op=op) | Tried(op=op) | Progressed(op=op) if op in failed:
             return None
         case Done(kind=kind, op=op) if kind == TIMER and not is_sleep(op):
-            return None  # a time-out begins anew
+            return None  # a time-out begins again
         case Done() | Failed():
             return Aside(entry)
         case Cancelled() | Tried() | Progressed() | Pending() | Resumed():
@@ -296,7 +296,7 @@ def is_sleep(op: str) -> bool:
 
 
 def _used(entries: list[Entry]) -> list[Entry]:
-    """Without what was set aside and has been asked for since."""
+    """Without what was kept back and has been asked for since."""
     aside = {entry.outcome.op for entry in entries if isinstance(entry, Aside)}
     if not aside:
         return entries
@@ -347,7 +347,7 @@ def _without(entries: Iterable[Entry], ops: set[str]) -> list[Entry]:
 
 
 def renamed(op: str, times: int) -> str:
-    """What an operation is called where its key is made, once it has begun anew so many times.
+    """What an operation is called where its key is made, once it has begun again ``times`` times.
 
     >>> renamed("pay#0", 0), renamed("pay#0", 2)
     ('pay#0', 'pay#0!2')

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AnyGenerator = AsyncGenerator[Any, Any]
 
 FEW_GENERATORS: Final = 64
-"""So many may be remembered before those that are gone are let go of."""
+"""How many may be remembered before those that are gone are dropped."""
 
 
 class Generators:
@@ -46,7 +46,7 @@ class Generators:
         self._begun[id(generator)] = ref(generator)
 
     def left(self, generator: AnyGenerator) -> None:
-        """Nobody has it any more. Either the body has just let go of it, or the collector has come by it."""
+        """It has no reference any more. Either the body has just dropped it, or the collector has found it."""
         running = asyncio._get_running_loop()  # noqa: SLF001 - the public one raises where there is none
         if running is not self._loop or gc.is_finalized(generator):
             self._begun[id(generator)] = lambda: generator  # in its place, until the body ends

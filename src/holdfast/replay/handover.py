@@ -60,9 +60,9 @@ def wants_another(blocked: Blocked, host: Host) -> bool:
 
 
 async def release(entity: JournaledEntity, host: Host) -> None:
-    """Let go of one that was claimed although it wants another version, due at once, and look at it anew.
+    """Release one that was claimed although it wants another version, due at once, and check it again.
 
-    For the rare case that its head changed between the look and the claim.
+    For the rare case that its head changed between the read and the claim.
     """
     update = ownership.release(entity, host, status=entity.programs.suspended, due_at=host.clock.now_ms())
     try:
@@ -78,7 +78,7 @@ async def release(entity: JournaledEntity, host: Host) -> None:
 
 
 async def leave_to_other_code(entity: JournaledEntity, blocked: Blocked, host: Host) -> None:
-    """Let go of an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
+    """Release an entity that this code may not go on with. What has happened is kept, and nothing else changes."""
     if entity.uncallable is None and wants_another(blocked, host):
         await release(entity, host)
         return

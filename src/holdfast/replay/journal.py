@@ -31,8 +31,8 @@ from holdfast.replay.entries import (
 
 SEGMENT_PREFIX: Final = "j#"
 FIRST_EPOCH: Final = 1
-"""The epoch of an entity's first owner ever: before him nobody wrote a journal. One that is born with a journal is born
-with this epoch."""
+"""The epoch of an entity's first owner: no process has written a journal before. One that is created with a journal is
+created with this epoch."""
 
 LONGEST_SEGMENT_ENTRIES: Final = 2_000
 """More than this go into several segments; a torn series is only an earlier checkpoint."""
@@ -179,7 +179,7 @@ class Journal:
             await self._write_as_owner(*part)
 
     async def park(self, at: int, left: Update) -> None:
-        """Leave the entity as ``left`` says, and let deaths count anew behind this. Raises ``Fenced``."""
+        """Leave the entity as ``left`` says, and let deaths count from zero after this. Raises ``Fenced``."""
         try:
             await self._append((Parked(at),), left)
         except Refused as refused:

@@ -29,13 +29,14 @@ from holdfast.texts import frames_of
 _logger = logging.getLogger("holdfast")
 
 FEW_TASKS: Final = 64
-"""So many tasks may pile up before ended ones are let go of."""
+"""How many tasks may pile up before those that have ended are dropped."""
 
 
 FREE_CALLBACKS: Final = 100_000
 CALLBACKS_EACH: Final = 10
 MOST_CALLBACKS: Final = 500_000
-"""So many callbacks may run before the body waits, so many more for each future that it has made, so many at most."""
+"""How many callbacks may run before the body waits, how many more for each future that it has made, and how many at
+most."""
 
 
 _running_loop: Final = asyncio._get_running_loop
@@ -126,7 +127,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Start ``coro``. Only its own name enters the task's path: Python versions differ in passing ``name`` on."""
         refuse_unordered_start(coro)
         if self.asking:
-            coro.close()  # or Python would complain that nobody awaited it
+            coro.close()  # or Python would complain that it was never awaited
         self.refuse_in_query("asyncio.create_task")
         parent = asyncio.current_task(self)
         if not isinstance(parent, DurableTask):  # begun by a callback: what it asks for is named as if the body did

@@ -29,7 +29,7 @@ class Mailbox:
 
     @property
     def unread(self) -> Sequence[Raw]:
-        """The messages that nobody has taken, in the order in which they came."""
+        """The messages that were not taken, in the order in which they came."""
         return tuple(self._messages)
 
     def put(self, message: Raw) -> None:
@@ -74,7 +74,7 @@ class Mailboxes:
         self._by_name: dict[str, Mailbox] = NONE
 
     def of(self, name: str) -> Mailbox:
-        """The messages called ``name`` that nobody has taken yet, first in, first out."""
+        """The messages called ``name`` that were not taken yet, first in, first out."""
         if name not in self._by_name:
             self._by_name = self._by_name or {}
             self._by_name[name] = Mailbox()

@@ -43,7 +43,7 @@ class MainTask:
         """Run until the body waits. Once it has ended, what it leaves behind is cancelled or closed, live as in replay.
 
         That comes once, because a clean-up may wait for operations too; and again for tasks that wait for no operation
-        at all (a full queue, say, that nobody empties), since nothing else would ever end them.
+        at all (a full queue, say, that is never emptied), since nothing else would ever end them.
         """
         self._loop.run_ready()
         if self._held is not None:

@@ -29,7 +29,7 @@ from holdfast.replay.places import calling_place
 from holdfast.replay.requests import Operation, Request, is_limit
 
 MOST_TOLD: Final = 10
-"""So many operations an error names."""
+"""How many operations an error names."""
 
 REMEDY: Final = (
     'Bring back what it was, or fork old and new code with hf.patched("name"), or give what is new another name. '
@@ -315,7 +315,7 @@ def _conflict(earlier: EarlierCode, request: Request) -> str | None:
 
 
 def _other_arguments(request: Request) -> str:
-    """No digest tells what they were: who hears it could try what he thinks they were."""
+    """No digest tells what they were: with it, a guess of them could be confirmed."""
     return (
         f"{request.id}: the journal and the code disagree: it is called with other arguments now, at "
         f"{calling_place()}. {REMEDY}"

@@ -87,7 +87,7 @@ class Program(Protocol):
 
     @property
     def unsaved(self) -> bytes | UnsetType:
-        """The head's body, if it is not as the store has it. Whoever writes the head anyway takes it along."""
+        """The head's body, if it is not as the store has it. A write to the head that is made anyway takes it along."""
         ...
 
     def saved(self) -> None:
@@ -116,7 +116,7 @@ class Program(Protocol):
         ...
 
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
-        """Start, replaying ``entries``, and go on from there ``now`` (milliseconds). So many processes in a row have
+        """Start, replaying ``entries``, and go on from there ``now`` (milliseconds). ``deaths`` processes in a row have
         died since the last of them.
         """
         ...

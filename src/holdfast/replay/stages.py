@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.replay.program import Program, Programs
 
 LONGEST_TAIL_ENTRIES: Final = 50
-"""So many last entries ride in the head when an entity ends; more of them get a segment of their own."""
+"""How many last entries ride in the head when an entity ends; more of them get a segment of their own."""
 
 
 class Replaying(Struct, frozen=True, gc=False):

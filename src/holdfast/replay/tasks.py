@@ -157,7 +157,7 @@ def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T
 
 
 def close_quietly(coroutine: Any) -> None:
-    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out concerns nobody any more.
+    """Throw ``Evicted`` into a coroutine until it gives up; what it raises on the way out is dropped.
 
     One that never does (``while True`` around a bare ``except``) is kept for good: were it collected, Python would run
     its handlers once more, outside of its loop, where a step is a plain function. So its reference is never given back,

@@ -35,7 +35,7 @@ class WaitTimes:
         last, at ``recorded_ms``; they count from now on.
         """
         late = [timer.id for timer in self.fresh if not timer.cancelled() and not past.has_reached(timer.id)]
-        if past.reopened:  # what limits the work that begins anew has all its time, whenever it was asked for
+        if past.reopened:  # what limits the work that begins again has all its time, whenever it was asked for
             late += [op for op, each in self._requested.items() if is_limit(each) and op not in late]
         if not late or now - recorded_ms <= LATE_MS:
             return None

@@ -10,7 +10,7 @@ from holdfast.errors import Runaway
 from holdfast.replay.places import waiting_place
 
 FEW_PLACES: Final = 3
-"""So many places are named in a message."""
+"""How many places are named in a message."""
 
 AnyFuture = asyncio.Future[Any]
 AnyTask = asyncio.Task[Any]
@@ -40,7 +40,7 @@ def places_of(tasks: Sequence[AnyTask]) -> str:
 
 
 def runaway(tasks: Sequence[AnyTask], callbacks: int) -> Runaway:
-    """The error for a body that has run so many callbacks and waits for nothing."""
+    """The error for a body that has run this number of callbacks and waits for nothing."""
     ready = [task for task in tasks if waits_for(task) is None]
     place = f"at {places_of(ready)}" if ready else "in a callback that calls itself again"
     return Runaway(
