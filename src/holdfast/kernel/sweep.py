@@ -1,4 +1,4 @@
-"""The sweep: finds what hints have missed. It finds all that is durable again, whichever process died (DESIGN idea 4)."""
+"""The sweep: finds what hints have missed, whichever process died (DESIGN idea 4)."""
 
 from __future__ import annotations
 
