@@ -14,6 +14,7 @@ from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage, find_park
 from holdfast.app import App
 from holdfast.cli.actor import args_option
 from holdfast.cli.actor_show import error_line, pretty
+from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.commands import IN_HOME, NAMED, Command, perform
@@ -59,8 +60,8 @@ def dlq() -> None:
     ),
 )
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
-@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
+@limit_option
+@after_option
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List parked messages in the order they were sent: all of them, or those of one class of actors."""
