@@ -12,7 +12,6 @@ import click
 from msgspec import Struct
 
 from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
-from holdfast.actors.admin.listing import LARGEST_PAGE
 from holdfast.app import App
 from holdfast.cli.declaring import after_option, limit_option, on_actor
 from holdfast.cli.known import status_of
@@ -23,6 +22,7 @@ from holdfast.commands import IN_HOME, perform
 from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowActor
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
+from holdfast.keys import LARGEST_PAGE
 from holdfast.secret import redacted
 from holdfast.workflows.callback_tokens import masked
 

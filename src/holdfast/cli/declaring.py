@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
-from holdfast.actors.admin.listing import LARGEST_PAGE
 from holdfast.cli.session import examples
+from holdfast.keys import LARGEST_PAGE
 
 Function = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from typing import Final
 import click
 from msgspec import Raw, Struct
 
-from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage, find_parked
+from holdfast.actors.admin.listing import ParkedMessage, find_parked
 from holdfast.app import App
 from holdfast.cli.actor import args_option
 from holdfast.cli.actor_show import error_line, pretty
@@ -21,6 +21,7 @@ from holdfast.commands import IN_HOME, NAMED, Command, perform
 from holdfast.commands.arguments import LEFT_OUT
 from holdfast.commands.message import DropParked, ListParked, Redrive, ShowParked
 from holdfast.errors import NotFound
+from holdfast.keys import LARGEST_PAGE
 
 HEADINGS: Final = ("ID", "ACTOR", "KEY", "METHOD", "PARKED (UTC)", "ATTEMPTS", "LAST ERROR")
 NOBODY_ASKED: Final = "Which messages? Name their ids, as dlq ls shows them, or add --all."
