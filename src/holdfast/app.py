@@ -28,6 +28,7 @@ from holdfast.kernel.presence import Presence
 from holdfast.kernel.runtime import Hosting, Kept, Runtime
 from holdfast.kernel.wakeups import Wakeups
 from holdfast.kernel.watch import WakeListeners
+from holdfast.keys import check_name
 from holdfast.messaging import declarations as messages
 from holdfast.messaging.declarations import arm_schedules, begin_messaging
 from holdfast.messaging.publishing import Outbox
@@ -37,7 +38,7 @@ from holdfast.patterns import records, sharing
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
 from holdfast.ports import Home, Seal, Shared
-from holdfast.registrations import Registrations, check_name
+from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.sync import sync as sync_bridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested

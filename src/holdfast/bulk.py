@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from holdfast.client import Selection, StatusPage, list_executions
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.kernel.runtime import Connect
+from holdfast.keys import check_text
 from holdfast.paging import Pages
 from holdfast.workflows.handle import Handle
-from holdfast.workflows.record import ENDED, OPEN, check_text
+from holdfast.workflows.record import ENDED, OPEN
 from holdfast.workflows.retry_execution import RETRYABLE
 from holdfast.workflows.status import Status
 

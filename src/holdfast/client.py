@@ -13,6 +13,7 @@ from holdfast.coordination.inbox import USED
 from holdfast.errors import InvalidInput, InvalidToken, Refused, StepFailed, StoreUnavailable
 from holdfast.failure import describe
 from holdfast.kernel.wake import wake
+from holdfast.keys import check_limit, check_text
 from holdfast.persist import write_fresh
 from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.messages import send, was_answered
@@ -26,7 +27,6 @@ from holdfast.workflows.record import (
     Named,
     answer_writes,
     check_tags,
-    check_text,
     decode_record,
     is_there,
     partition_of,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from holdfast.items import Item, Put
     from holdfast.kernel.runtime import Connect, Runtime
 
-LARGEST_PAGE: Final = 1_000
 
 FRESH_SECONDS: Final = 1.0
 """So long after a token was verified its answer is written without another look; the write has conditions itself."""
@@ -114,9 +113,7 @@ def select(
 
 async def list_executions(runtime: Runtime, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
     """One page of executions. Status and workflow are found by the store, the rest among what it finds."""
-    wanted: Any = limit  # whatever its annotation says
-    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidInput(f"limit must be 1 to {LARGEST_PAGE}, got {limit}")
+    check_limit(limit)
     if after is not None:
         check_text("the cursor of a page", after)
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, selection.beginning)

@@ -1,4 +1,4 @@
-"""Keys that users give: parts of text, from which the places of items are made."""
+"""Keys, ids, names and texts that users give, checked: from most of them the places of items are made."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ LONGEST_KEY_BYTES: Final = 900
 LONGEST_ID_BYTES: Final = 500
 """The limit of an id in UTF-8, which DynamoDB counts. With the longest names around it, and twice where the key of one
 entity contains that of another, partitions stay below its 2,048 bytes and sort keys below its 1,024."""
+
+LONGEST_NAME_CHARACTERS: Final = 100
+
+LARGEST_PAGE: Final = 1_000
+"""The most that one page of a list may have."""
 
 
 def check_id(what: str, id: str) -> str:
@@ -74,3 +79,38 @@ def check_part(what: str, part: str) -> str:
             f"{LONGEST_PART_CHARACTERS} characters, got {repr(given)[:60]}"
         )
     return given
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise ``InvalidInput`` unless a name can be part of a key: short, printable, and without its separators."""
+    given: Any = name  # users without a type checker
+    if (
+        not isinstance(given, str)
+        or not name
+        or len(name) > LONGEST_NAME_CHARACTERS
+        or not name.isprintable()
+        or set(name) & set("#/!")
+    ):
+        raise InvalidInput(
+            f"{'an' if kind == 'app' else 'a'} {kind}'s name must have 1 to {LONGEST_NAME_CHARACTERS} printable "
+            f"characters and none of # / !, got {name!r}"
+        )
+
+
+def check_text(what: str, text: str) -> str:
+    """What is stored as text is text: a message of another type could never be read again."""
+    given: Any = text  # whatever its annotation says
+    if not isinstance(given, str):
+        raise InvalidInput(f"{what} is text, not {given!r}")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} holds half a surrogate pair, which is no text: {given!r}") from None
+    return text
+
+
+def check_limit(limit: int) -> None:
+    """Raise ``InvalidInput`` unless a page may be so large."""
+    wanted: Any = limit  # whatever its annotation says
+    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
+        raise InvalidInput(f"limit must be 1 to {LARGEST_PAGE}, got {limit}")

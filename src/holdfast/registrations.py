@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any
 
-from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, UnknownName
+from holdfast.errors import ConfigurationError, DuplicateName, UnknownName
 from holdfast.failure import ErrorRegistry
+from holdfast.keys import check_name
 from holdfast.texts import told_place
-
-LONGEST_NAME_CHARACTERS: Final = 100
 
 
 class Registrations:
@@ -165,22 +164,6 @@ def _add(known: dict[str, Any], kind: str, name: str, new: Any) -> None:
             f"Give one of them another name: @app.{kind}(name=...)"
         )
     known[name] = new
-
-
-def check_name(kind: str, name: str) -> None:
-    """Raise ``InvalidInput`` unless a name can be part of a key: short, printable, and without its separators."""
-    given: Any = name  # users without a type checker
-    if (
-        not isinstance(given, str)
-        or not name
-        or len(name) > LONGEST_NAME_CHARACTERS
-        or not name.isprintable()
-        or set(name) & set("#/!")
-    ):
-        raise InvalidInput(
-            f"{'an' if kind == 'app' else 'a'} {kind}'s name must have 1 to {LONGEST_NAME_CHARACTERS} printable "
-            f"characters and none of # / !, got {name!r}"
-        )
 
 
 def place_of(function: Callable[..., Any]) -> str:

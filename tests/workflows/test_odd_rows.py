@@ -10,7 +10,6 @@ import apsw
 import pytest
 
 import holdfast as hf
-from holdfast import client
 from holdfast.clock import EARLIEST_MS, LATEST_MS, moment
 from holdfast.items import EXISTS, Update
 from holdfast.ports import BLOB_MARK
@@ -112,8 +111,7 @@ async def test_a_wait_of_a_thousand_years_is_one_that_can_be_shown(app, eventual
         assert due_at.year > 3000
 
 
-async def test_a_long_listing_lets_others_have_the_loop(app, waits, monkeypatch) -> None:
-    monkeypatch.setattr(client, "LARGEST_PAGE", 10)
+async def test_a_long_listing_lets_others_have_the_loop(app, waits) -> None:
     async with app:
         for number in range(20):
             await waits.start(id=str(number), tags={"rare": str(number)})

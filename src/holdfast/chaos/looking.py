@@ -10,11 +10,12 @@ import msgspec
 from msgspec import Struct
 
 import holdfast as hf
-from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage
+from holdfast.actors.admin.listing import ParkedMessage
 from holdfast.actors.record import PARTITION_PREFIX
 from holdfast.chaos.shop import Books, app
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import Item
+from holdfast.keys import LARGEST_PAGE
 from holdfast.messaging.outbox import ENTRY_PREFIX
 
 T = TypeVar("T")

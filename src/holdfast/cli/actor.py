@@ -15,17 +15,17 @@ from holdfast.actors.admin.handle import DELETE_TIMEOUT
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.app import App
 from holdfast.cli.actor_show import ls, request, show
+from holdfast.cli.declaring import on_actor
 from holdfast.cli.known import check_parked, status_of
 from holdfast.cli.output import as_json
-from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.session import Session, on_home
 from holdfast.cli.values import duration, json_text
 from holdfast.commands import IN_HOME, perform
 from holdfast.commands.actor import Call, DeleteActor, Discard, Park, ResumeActor, Send, Unpark
 from holdfast.commands.arguments import LEFT_OUT
 from holdfast.errors import CallFailed, HoldfastError
 
-name_argument: Final = click.argument("name")
-key_argument: Final = click.argument("key")
+place_argument: Final = click.argument("place")
 input_argument: Final = click.argument("input", metavar="[JSON]", type=json_text, default="[]")
 request_option: Final = click.option("--request-id", help="A repeat with the same id is applied once.")
 args_option: Final = click.option(
@@ -38,11 +38,6 @@ def actor() -> None:
     """Inspect actors, call them, and repair those that have halted at a message. NAME is the actor's class."""
 
 
-actor.add_command(ls)
-actor.add_command(show)
-actor.add_command(request)
-
-
 def _done(session: Session, name: str, key: str, action: str, told: str, **more: str) -> None:
     session.answer({"actor": name, "key": key, "action": action, **more}, f"{name} {key}: {told}")
 
@@ -50,15 +45,11 @@ def _done(session: Session, name: str, key: str, action: str, told: str, **more:
 # ── Calling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@actor.command(
+@on_actor(
     "call",
-    epilog=examples(
-        'holdfast actor call -a shop:app Cart u1 add \'{"sku": "lamp", "n": 2}\'',
-        "holdfast actor call -a shop:app Cart u1 add '[\"lamp\"]' --request-id order-17 --timeout 30s",
-    ),
+    'holdfast actor call -a shop:app Cart u1 add \'{"sku": "lamp", "n": 2}\'',
+    "holdfast actor call -a shop:app Cart u1 add '[\"lamp\"]' --request-id order-17 --timeout 30s",
 )
-@name_argument
-@key_argument
 @click.argument("method")
 @input_argument
 @request_option
@@ -94,15 +85,11 @@ def call(
     session.answer({"actor": name, "key": key, "result": result}, as_json(result, exact=True), exact=True)
 
 
-@actor.command(
+@on_actor(
     "send",
-    epilog=examples(
-        'holdfast actor send -a shop:app Cart u1 add \'{"sku": "lamp"}\'',
-        "holdfast actor send -a shop:app Cart u1 clear --delay 5m",
-    ),
+    'holdfast actor send -a shop:app Cart u1 add \'{"sku": "lamp"}\'',
+    "holdfast actor send -a shop:app Cart u1 clear --delay 5m",
 )
-@name_argument
-@key_argument
 @click.argument("method")
 @input_argument
 @request_option
@@ -123,14 +110,7 @@ def send(
     _done(session, name, key, "send", f"{method} sent, with id {sent.id}", method=method, id=sent.id, place=sent.place)
 
 
-@actor.command(
-    "delete",
-    epilog=examples(
-        "holdfast actor delete -a shop:app Cart u1 --timeout 30s",
-    ),
-)
-@name_argument
-@key_argument
+@on_actor("delete", "holdfast actor delete -a shop:app Cart u1 --timeout 30s")
 @click.option(
     "--timeout",
     metavar="DURATION",
@@ -152,16 +132,12 @@ def delete(session: Session, *, name: str, key: str, timeout: float) -> None:
 # ── Repairing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@actor.command(
+@on_actor(
     "unpark",
-    epilog=examples(
-        "holdfast actor unpark --home sqlite:///shop.db Cart u1 'p#i#01763705200000000#4c3f0a91d2b7'",
-        "holdfast actor unpark -a shop:app Cart u1 'p#i#01763705200000000#4c3f0a91d2b7' --args '{\"sku\": \"lamp\"}'",
-    ),
+    "holdfast actor unpark --home sqlite:///shop.db Cart u1 'p#i#01763705200000000#4c3f0a91d2b7'",
+    "holdfast actor unpark -a shop:app Cart u1 'p#i#01763705200000000#4c3f0a91d2b7' --args '{\"sku\": \"lamp\"}'",
 )
-@name_argument
-@key_argument
-@click.argument("place")
+@place_argument
 @args_option
 @on_home
 def unpark(session: Session, *, name: str, key: str, place: str, args: str | None) -> None:
@@ -176,15 +152,8 @@ def unpark(session: Session, *, name: str, key: str, place: str, args: str | Non
     _done(session, name, key, "unpark", "the message is in the inbox again", place=place)
 
 
-@actor.command(
-    "discard",
-    epilog=examples(
-        "holdfast actor discard --home sqlite:///shop.db Cart u1 'p#i#01763705200000000#4c3f0a91d2b7'",
-    ),
-)
-@name_argument
-@key_argument
-@click.argument("place")
+@on_actor("discard", "holdfast actor discard --home sqlite:///shop.db Cart u1 'p#i#01763705200000000#4c3f0a91d2b7'")
+@place_argument
 @on_home
 def discard(session: Session, *, name: str, key: str, place: str) -> None:
     """Drop a parked message, for good. PLACE is the place that actor show prints."""
@@ -193,14 +162,7 @@ def discard(session: Session, *, name: str, key: str, place: str) -> None:
     _done(session, name, key, "discard", "the message is dropped", place=place)
 
 
-@actor.command(
-    "resume",
-    epilog=examples(
-        "holdfast actor resume --home sqlite:///shop.db Cart u1",
-    ),
-)
-@name_argument
-@key_argument
+@on_actor("resume", "holdfast actor resume --home sqlite:///shop.db Cart u1")
 @on_home
 def resume(session: Session, *, name: str, key: str) -> None:
     """Let an actor that has halted try its message again."""
@@ -208,14 +170,7 @@ def resume(session: Session, *, name: str, key: str) -> None:
     _done(session, name, key, "resume", "tries its message again")
 
 
-@actor.command(
-    "park",
-    epilog=examples(
-        "holdfast actor park --home sqlite:///shop.db Cart u1",
-    ),
-)
-@name_argument
-@key_argument
+@on_actor("park", "holdfast actor park --home sqlite:///shop.db Cart u1")
 @on_home
 def park(session: Session, *, name: str, key: str) -> None:
     """Park the message that an actor has halted at. The actor continues with the next one.
@@ -225,3 +180,7 @@ def park(session: Session, *, name: str, key: str) -> None:
     explain = partial(status_of, actor=name, key=key)
     session.perform(Park(name, key), with_code=name.startswith(HIDDEN_MARK), explain=explain)
     _done(session, name, key, "park", "has parked its message and continues")
+
+
+for each in (call, delete, discard, ls, park, request, resume, send, show, unpark):
+    actor.add_command(each)

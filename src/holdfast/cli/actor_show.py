@@ -12,8 +12,8 @@ import click
 from msgspec import Struct
 
 from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
-from holdfast.actors.admin.listing import LARGEST_PAGE
 from holdfast.app import App
+from holdfast.cli.declaring import after_option, limit_option, on_actor
 from holdfast.cli.known import status_of
 from holdfast.cli.output import as_json, between, bold, coloured, duration, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home, performed
@@ -22,6 +22,7 @@ from holdfast.commands import IN_HOME, perform
 from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowActor
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord
+from holdfast.keys import LARGEST_PAGE
 from holdfast.secret import redacted
 from holdfast.workflows.callback_tokens import masked
 
@@ -71,8 +72,8 @@ class Shown(Struct, frozen=True, kw_only=True):
 )
 @click.argument("name", required=False)
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
-@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
+@limit_option
+@after_option
 @on_home
 def ls(session: Session, *, name: str | None, status: str | None, limit: int, after: str | None) -> None:
     """List actors, newest first: all of them, or those of one class.
@@ -134,15 +135,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 # ── One actor ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@click.command(
-    "show",
-    epilog=examples(
-        "holdfast actor show -a shop:app Cart u1",
-        "holdfast actor show --home sqlite:///shop.db Cart u1 --json",
-    ),
+@on_actor(
+    "show", "holdfast actor show -a shop:app Cart u1", "holdfast actor show --home sqlite:///shop.db Cart u1 --json"
 )
-@click.argument("name")
-@click.argument("key")
 @on_home
 def show(session: Session, *, name: str, key: str) -> None:
     """Show an actor: its state, its timers, the messages that wait and those that are parked.
@@ -160,9 +155,7 @@ def show(session: Session, *, name: str, key: str) -> None:
     session.answer(shown, "\n".join(_lines(shown)))
 
 
-@click.command("request", epilog=examples("holdfast actor request --home sqlite:///shop.db Cart u1 order-17"))
-@click.argument("name")
-@click.argument("key")
+@on_actor("request", "holdfast actor request --home sqlite:///shop.db Cart u1 order-17")
 @click.argument("id")
 @on_home
 def request(session: Session, *, name: str, key: str, id: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
-from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.declaring import on_execution
+from holdfast.cli.session import Session, on_home
 from holdfast.cli.values import json_value
 from holdfast.commands import NAMED
 from holdfast.commands.execution import (
@@ -23,16 +23,6 @@ from holdfast.commands.execution import (
     Signal,
     Terminate,
 )
-
-
-def on_execution(name: str, *lines: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Declare a command on one execution, named by its workflow and its id. ``lines`` are examples."""
-
-    def declare(function: Callable[..., None]) -> click.Command:
-        named = click.argument("workflow")(click.argument("id")(function))
-        return click.command(name, epilog=examples(*lines))(named)
-
-    return declare
 
 
 def _change(session: Session, command: OnExecution[None], told: str, *, action: str = "") -> None:

@@ -10,16 +10,18 @@ from typing import Final
 import click
 from msgspec import Raw, Struct
 
-from holdfast.actors.admin.listing import LARGEST_PAGE, ParkedMessage, find_parked
+from holdfast.actors.admin.listing import ParkedMessage, find_parked
 from holdfast.app import App
 from holdfast.cli.actor import args_option
 from holdfast.cli.actor_show import error_line, pretty
+from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.commands import IN_HOME, NAMED, Command, perform
 from holdfast.commands.arguments import LEFT_OUT
 from holdfast.commands.message import DropParked, ListParked, Redrive, ShowParked
 from holdfast.errors import NotFound
+from holdfast.keys import LARGEST_PAGE
 
 HEADINGS: Final = ("ID", "ACTOR", "KEY", "METHOD", "PARKED (UTC)", "ATTEMPTS", "LAST ERROR")
 NOBODY_ASKED: Final = "Which messages? Name their ids, as dlq ls shows them, or add --all."
@@ -59,8 +61,8 @@ def dlq() -> None:
     ),
 )
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
-@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
+@limit_option
+@after_option
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List parked messages in the order they were sent: all of them, or those of one class of actors."""

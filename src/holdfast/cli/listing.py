@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import between, coloured, duration, plain, shown_moment, table
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
-from holdfast.client import LARGEST_PAGE, Selection, StatusPage
+from holdfast.client import Selection, StatusPage
 from holdfast.commands.execution import ListExecutions
 from holdfast.workflows.status import Status
 
@@ -25,8 +26,8 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
     ),
 )
 @selecting
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
-@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
+@limit_option
+@after_option
 @on_home
 def ls(session: Session, *, selection: Selection, limit: int, after: str | None) -> None:
     """List executions, newest first; on AWS in no order, and by reading the whole table."""

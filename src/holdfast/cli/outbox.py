@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from holdfast.actors.admin.listing import LARGEST_PAGE
 from holdfast.app import App
+from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import between, duration, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
@@ -33,8 +33,8 @@ def outbox() -> None:
     ),
 )
 @click.argument("name", metavar="[APP]", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
-@click.option("--after", metavar="CURSOR", help="Continue where an earlier list ended.")
+@limit_option
+@after_option
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List the events that wait, without their payloads: those of all apps of the home, or of one.

@@ -6,14 +6,13 @@ import json
 
 import click
 
+from holdfast.cli.declaring import on_execution
 from holdfast.cli.output import as_json
-from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.session import Session, on_home
 from holdfast.commands.execution import Query
 
 
-@click.command("query", epilog=examples("holdfast query -a shop:app checkout order-17 progress"))
-@click.argument("workflow")
-@click.argument("id")
+@on_execution("query", "holdfast query -a shop:app checkout order-17 progress")
 @click.argument("name")
 @on_home
 def query(session: Session, *, workflow: str, id: str, name: str) -> None:

@@ -11,9 +11,10 @@ import click
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from holdfast.app import App
+from holdfast.cli.declaring import on_execution
 from holdfast.cli.handovers import Handover, handovers_of
 from holdfast.cli.output import as_json, between, bold, coloured, duration, iso, plain, shown_moment, table
-from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.session import Session, on_home
 from holdfast.cli.values import now
 from holdfast.replay.entries import Done, Entry, Progressed, Received
 from holdfast.workflows.attending import TERMINATOR
@@ -54,15 +55,11 @@ class Shown(Struct, frozen=True, kw_only=True):
     result: Any | UnsetType = UNSET
 
 
-@click.command(
+@on_execution(
     "show",
-    epilog=examples(
-        "holdfast show -a shop:app checkout order-17",
-        "holdfast show --home sqlite:///shop.db checkout order-17 --payloads",
-    ),
+    "holdfast show -a shop:app checkout order-17",
+    "holdfast show --home sqlite:///shop.db checkout order-17 --payloads",
 )
-@click.argument("workflow")
-@click.argument("id")
 @click.option("--payloads", is_flag=True, help="Show inputs, results and messages too.")
 @on_home
 def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:

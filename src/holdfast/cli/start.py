@@ -9,6 +9,7 @@ import click
 from msgspec import Raw
 
 from holdfast.app import App
+from holdfast.cli.declaring import on_execution
 from holdfast.cli.output import as_json
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, json_text, later, tag
@@ -75,15 +76,11 @@ def start(  # noqa: PLR0913 - one for each option
         session.answer(answer, started)
 
 
-@click.command(
+@on_execution(
     "result",
-    epilog=examples(
-        "holdfast result --home sqlite:///shop.db checkout order-17",
-        "holdfast result -a shop:app checkout order-17 --timeout 30s",
-    ),
+    "holdfast result --home sqlite:///shop.db checkout order-17",
+    "holdfast result -a shop:app checkout order-17 --timeout 30s",
 )
-@click.argument("workflow")
-@click.argument("id")
 @timeout_option
 @on_home
 def result(session: Session, *, workflow: str, id: str, timeout: float | None) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from holdfast.actors.admin.listing import LARGEST_PAGE, SetTimer, list_timers
+from holdfast.actors.admin.listing import SetTimer, list_timers
 from holdfast.app import App
 from holdfast.cli.actor_show import again
+from holdfast.cli.declaring import limit_option
 from holdfast.cli.output import between, duration, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
@@ -27,7 +28,7 @@ def timers() -> None:
     ),
 )
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, LARGEST_PAGE), default=50, show_default=True, help="The most to list.")
+@limit_option
 @on_home
 def ls(session: Session, *, name: str | None, limit: int) -> None:
     """List the timers of all actors, or of those of one class, by due time. Reads every actor of the home."""

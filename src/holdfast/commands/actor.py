@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from holdfast.actors.address import check_request_id
 from holdfast.actors.admin.handle import DELETE_TIMEOUT, ActorStatus, Message
-from holdfast.actors.admin.listing import ActorPage, check_limit, list_actors
+from holdfast.actors.admin.listing import ActorPage, list_actors
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.actors.sending import send
@@ -17,6 +17,7 @@ from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput
+from holdfast.keys import check_limit
 
 A = TypeVar("A")
 

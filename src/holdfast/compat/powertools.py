@@ -31,11 +31,11 @@ from holdfast.coordination.idempotency import COMPLETED, RUNNING, Ended, Place, 
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import Busy, IdempotencyMismatch, LeaseLost
 from holdfast.kernel.runtime import Declares
+from holdfast.keys import check_name
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.bridge import ask, foreign_loop
 from holdfast.patterns.idempotent import LAMBDA_MARGIN_MS
 from holdfast.patterns.keys import key_text
-from holdfast.registrations import check_name
 
 IN_PROGRESS: Final = "INPROGRESS"
 NO_ATTEMPTS: Final[dict[str, Attempt]] = {}

@@ -94,23 +94,28 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
         return Closed(there)
     if there.owner is None:
         return Held("", NEVER)
+    gone = there.owner == owner or not alive(there.owner)
     held = OwnerIs(there.owner, there.epoch)
-    if there.owner == owner or not alive(there.owner):
-        when: Condition = held
-    elif there.lease_until is not None and there.lease_until < now:
-        when = AllOf((held, LeaseLapsed(now)))
-    elif silent is not None and is_leased(silent, there.owner, there.epoch) and silent.lease_until == there.lease_until:
-        when = AllOf((held, LeaseLapsed((there.lease_until or NEVER) + 1)))  # refused if the owner renews it after all
-    else:
+    when = held if gone else _lapsed(there, held, now, silent)
+    if when is None:
         return Held(there.owner, there.lease_until or NEVER)
     try:
         return Claimed(_loaded(await store.write(attempt(when))), takeover=True, died=there.owner != owner)
     except StoreUnavailable:
-        if there.owner == owner or not alive(there.owner):
+        if gone:
             raise
         return Held(there.owner, until)  # its owner could not renew it either, and writes what it has first
     except Refused as refused:
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
+
+
+def _lapsed(there: Item, held: OwnerIs, now: int, silent: Item | None) -> Condition | None:
+    """The condition under which a lease has lapsed, and is ``held`` as it was seen; ``None`` if it has not lapsed."""
+    if there.lease_until is not None and there.lease_until < now:
+        return AllOf((held, LeaseLapsed(now)))
+    if is_leased(silent, held.owner, held.epoch) and silent.lease_until == there.lease_until:
+        return AllOf((held, LeaseLapsed((there.lease_until or NEVER) + 1)))  # refused if the owner renews it after all
+    return None
 
 
 def renewal(partition: str, owner: str, epoch: int, until: int, *, sort: str = HEAD) -> Update:

@@ -27,9 +27,9 @@ from holdfast.http.messages import Response, header_id
 from holdfast.http.problems import Problem, problem_of
 from holdfast.http.room import Room, Share
 from holdfast.kernel.runtime import Declares
+from holdfast.keys import check_name
 from holdfast.patterns.attempts import Attempt, Attempts, Policy
 from holdfast.patterns.keys import key_text
-from holdfast.registrations import check_name
 
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 

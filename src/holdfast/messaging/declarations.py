@@ -17,6 +17,7 @@ from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, Sto
 from holdfast.functions import own_name
 from holdfast.kernel.model import Model
 from holdfast.kernel.runtime import Connect, Declares
+from holdfast.keys import check_name
 from holdfast.messaging.arrivals import IncomingEvent, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
 from holdfast.messaging.bus_relay import PAUSES, Departures
@@ -28,7 +29,6 @@ from holdfast.messaging.queue_turns import Backoff
 from holdfast.messaging.relay import Relays
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
-from holdfast.registrations import check_name
 from holdfast.retry import Retry
 
 T = TypeVar("T")

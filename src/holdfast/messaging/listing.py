@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.actors.admin.listing import check_limit
 from holdfast.actors.record import HIDDEN_MARK, describe_partition
 from holdfast.clock import moment
 from holdfast.errors import InvalidInput
 from holdfast.items import Item
+from holdfast.keys import check_limit
 from holdfast.messaging import bus_queue
 from holdfast.messaging.outbox import (
     ENTRY_PREFIX,

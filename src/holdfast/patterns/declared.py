@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from holdfast.errors import ConfigurationError, DuplicateName
-from holdfast.registrations import check_name
+from holdfast.keys import check_name
 
 C = TypeVar("C")
 

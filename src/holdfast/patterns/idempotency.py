@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from holdfast.duration import Duration
 from holdfast.errors import DuplicateName, UnknownName
 from holdfast.kernel.runtime import Declares
+from holdfast.keys import check_name
 from holdfast.patterns.idempotent import (
     Handler,
     HandlerOptions,
@@ -18,7 +19,6 @@ from holdfast.patterns.idempotent import (
     around_sync,
 )
 from holdfast.patterns.keys import Parts
-from holdfast.registrations import check_name
 
 P = ParamSpec("P")
 R = TypeVar("R")

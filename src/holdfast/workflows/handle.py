@@ -14,7 +14,7 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
-from holdfast.keys import check_id, check_printable
+from holdfast.keys import check_id, check_printable, check_text
 from holdfast.workflows import control
 from holdfast.workflows.awaiting import ended, head_of
 from holdfast.workflows.deleting import delete
@@ -32,7 +32,6 @@ from holdfast.workflows.record import (
     Message,
     RetryNow,
     Signal,
-    check_text,
     decode_record,
     decode_result,
     describe_partition,

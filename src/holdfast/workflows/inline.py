@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import InvalidInput
-from holdfast.registrations import check_name
+from holdfast.keys import check_name
 from holdfast.workflows.definition import Step
 from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.scope import activation_for

@@ -59,26 +59,14 @@ def check_id(id: str) -> str:
     return keys.check_id("an execution's id", id)
 
 
-def check_text(what: str, text: str) -> str:
-    """What is stored as text is text: a message of another type could never be read again."""
-    given: Any = text  # whatever its annotation says
-    if not isinstance(given, str):
-        raise InvalidInput(f"{what} is text, not {given!r}")
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{what} holds half a surrogate pair, which is no text: {given!r}") from None
-    return text
-
-
 def check_tags(tags: dict[str, str]) -> dict[str, str]:
     """Tags are text to text."""
     given: Any = tags  # whatever its annotation says
     if not isinstance(given, dict):
         raise InvalidInput(f"tags are a dict of text to text, not {given!r}")
     for name, value in tags.items():
-        keys.check_printable("the name of a tag", check_text("the name of a tag", name))
-        keys.check_printable(f"tag {name!r}", check_text(f"tag {name!r}", value))
+        keys.check_printable("the name of a tag", keys.check_text("the name of a tag", name))
+        keys.check_printable(f"tag {name!r}", keys.check_text(f"tag {name!r}", value))
     return dict(tags)
 
 

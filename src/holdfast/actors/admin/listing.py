@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,13 +21,12 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.coordination.schedule import Schedule
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import NotFound
+from holdfast.keys import LARGEST_PAGE, check_limit
 
 if TYPE_CHECKING:
     from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
-
-LARGEST_PAGE: Final = 1_000
 
 
 class ActorPage(Struct, frozen=True):
@@ -120,13 +119,6 @@ async def list_timers(runtime: Runtime, actor: str | None, *, limit: int) -> tup
         for each in timers_of(head)
     ]
     return tuple(nsmallest(limit, found, key=lambda each: (each.due_at, each.actor, each.key, each.name)))
-
-
-def check_limit(limit: int) -> None:
-    """Raise ``InvalidInput`` unless a page may be so large."""
-    wanted: Any = limit  # whatever its annotation says
-    if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidInput(f"limit lies between 1 and {LARGEST_PAGE}, not {limit}")
 
 
 async def _heads(runtime: Runtime, actor: str | None) -> AsyncIterator[Item]:

@@ -17,6 +17,7 @@ from holdfast.coordination.idempotency.record import (
     Record,
     Terms,
     Ticket,
+    changed,
     decode,
     encode,
     expired,
@@ -97,7 +98,7 @@ def _judge(
         case "RUNNING" if stands(opened, there, now):
             return Held(record.started_at, there.lease_until or now)
         case "RUNNING" if record.started - record.finished >= terms.max_crashes:
-            return _Park(_change(place, there.revision, PARKED, None, None, None, replace(record, by=owner)))
+            return _Park(changed(place, RevisionIs(there.revision), PARKED, replace(record, by=owner)))
         case _:
             return _take(place, terms, there, again, owner=owner, until=until)
 
@@ -105,7 +106,8 @@ def _judge(
 def _take(place: Place, terms: Terms, there: Item | None, record: Record, *, owner: str, until: int) -> _Take:
     expires_at = until + terms.window_ms
     if there is not None:
-        write = _change(place, there.revision, RUNNING, owner, until, expires_at, record)
+        as_seen = RevisionIs(there.revision)
+        write = changed(place, as_seen, RUNNING, record, owner=owner, lease_until=until, expires_at=expires_at)
         takeover = there.status == RUNNING
         return _Take(replace(write, add_epoch=1), Ticket(place, owner, there.epoch + 1, until, record, terms), takeover)
     item = Item(
@@ -121,28 +123,6 @@ def _take(place: Place, terms: Terms, there: Item | None, record: Record, *, own
         body=encode(record),
     )
     return _Take(Put(item, ABSENT), Ticket(place, owner, 1, until, record, terms))
-
-
-def _change(
-    place: Place,
-    revision: int,
-    status: str,
-    owner: str | None,
-    lease_until: int | None,
-    expires_at: int | None,
-    record: Record,
-) -> Update:
-    return Update(
-        partition=place.partition,
-        sort=place.sort,
-        when=RevisionIs(revision),
-        status=status,
-        owner=owner,
-        lease_until=lease_until,
-        expires_at=expires_at,
-        body=encode(record),
-        add_revision=1,
-    )
 
 
 def _nobodys(_there: Item | None) -> bool:

@@ -14,7 +14,7 @@ from holdfast.coordination.idempotency.record import (
     Ended,
     Record,
     Ticket,
-    encode,
+    changed,
 )
 from holdfast.errors import LeaseLost, Refused, StoreUnavailable
 from holdfast.failure import ErrorRecord
@@ -64,17 +64,8 @@ async def release(opened: Opened, ticket: Ticket) -> None:
 async def _settle(opened: Opened, ticket: Ticket, status: str, record: Record) -> Ended:
     record = replace(record, finished=record.finished + 1)
     expires_at = opened.clock.now_ms() + ticket.terms.window_ms
-    settlement = Update(
-        partition=ticket.place.partition,
-        sort=ticket.place.sort,
-        when=AllOf((OwnerIs(ticket.owner, ticket.epoch), StatusIn((RUNNING,)))),
-        status=status,
-        owner=None,
-        lease_until=None,
-        expires_at=expires_at,
-        body=encode(record),
-        add_revision=1,
-    )
+    as_ours = AllOf((OwnerIs(ticket.owner, ticket.epoch), StatusIn((RUNNING,))))
+    settlement = changed(ticket.place, as_ours, status, record, expires_at=expires_at)
 
     def ours(there: Item | None) -> bool:
         return there is not None and there.status == status and there.body == settlement.body

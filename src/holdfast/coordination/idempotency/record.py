@@ -13,7 +13,7 @@ from holdfast import ids
 from holdfast.codec.stored import stored
 from holdfast.errors import Busy, KeyParked
 from holdfast.failure import ErrorRecord
-from holdfast.items import Item
+from holdfast.items import Condition, Item, Update
 from holdfast.opened import Opened
 
 PARTITION_PREFIX: Final = "key#"
@@ -98,6 +98,30 @@ def place_of(name: str, key: str, fingerprint: str = "", former: str = "") -> Pl
 
 encode: Final[Callable[[Record], bytes]] = msgspec.json.Encoder().encode
 _decode: Final = stored(Record, "the record of an idempotency key")
+
+
+def changed(
+    place: Place,
+    when: Condition,
+    status: str,
+    record: Record,
+    *,
+    owner: str | None = None,
+    lease_until: int | None = None,
+    expires_at: int | None = None,
+) -> Update:
+    """The write that changes the record of a key. With no owner, no attempt is at work under it."""
+    return Update(
+        partition=place.partition,
+        sort=place.sort,
+        when=when,
+        status=status,
+        owner=owner,
+        lease_until=lease_until,
+        expires_at=expires_at,
+        body=encode(record),
+        add_revision=1,
+    )
 
 
 def decode(item: Item) -> Record:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from holdfast.codec.typed import codec_for
 from holdfast.duration import Duration, seconds
 from holdfast.errors import SerializationError, WaitTimeout
+from holdfast.keys import check_text
 from holdfast.replay.earlier import SIGNAL_PREFIX
 from holdfast.replay.tasks import timers_called
-from holdfast.workflows.record import check_text
 from holdfast.workflows.scope import activation_for, refused_in_queries
 
 if TYPE_CHECKING:
