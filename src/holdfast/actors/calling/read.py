@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.scope import Turn
-from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.entity import ActorEntity, actor_in_memory
 from holdfast.errors import InvalidState
 from holdfast.kernel.entity import Owned
 
@@ -40,8 +40,8 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
 
 def _in_memory(address: Address, runtime: Runtime) -> ActorEntity | None:
     """The actor, if this process owns it: then it knows what was last committed."""
-    entity = None if runtime.host is None else runtime.host.entities.get(address.partition)
-    if not isinstance(entity, ActorEntity) or entity.committed is None or not isinstance(entity.hold, Owned):
+    entity = actor_in_memory(address.partition, runtime.host)
+    if entity is None or entity.committed is None or not isinstance(entity.hold, Owned):
         return None
     return entity if entity.hold.lease_until >= runtime.clock.now_ms() else None
 

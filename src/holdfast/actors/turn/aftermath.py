@@ -23,7 +23,7 @@ from holdfast.actors.record import (
     timer_place,
 )
 from holdfast.actors.timers import after_firing, settings_replaced
-from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict
+from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
@@ -123,6 +123,13 @@ class Ran(Struct, frozen=True):
     state: bytes
 
 
+class Failed(Struct, frozen=True):
+    """An attempt ended badly. The replies of what it has ``called`` are kept."""
+
+    error: Exception
+    called: tuple[Place, ...] = ()
+
+
 # ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -136,11 +143,13 @@ class Aftermath(Struct, frozen=True):
     kind: Kind
     runtime: Runtime
 
-    def of(self, became: Ran | Earlier | Deletion | Skip | Verdict) -> Performed:
+    def of(self, became: Ran | Failed | Earlier | Deletion | Skip) -> Performed:
         """What the delivery leaves behind, given what became of it."""
         match became:
             case Ran():
                 return self._run(became)
+            case Failed():
+                return self.given(self._verdict(became))
             case Earlier(reply):
                 return self._repeated(reply)
             case Deletion(delayed):
@@ -149,6 +158,10 @@ class Aftermath(Struct, frozen=True):
                 self.runtime.emit("tick_skipped", partition=self.partition, timer=timer)
                 record = replace(self.before.record, timers=self._timers_after(self.before.record.timers))
                 return Performed(Version(record, self.before.state), (), self.instance)
+
+    def given(self, verdict: Verdict) -> Performed:
+        """What the delivery leaves behind, given what is to become of it after it has failed."""
+        match verdict:
             case TellCaller(error, called):
                 return self._told(error, called)
             case TryAgain(trouble):
@@ -245,6 +258,18 @@ class Aftermath(Struct, frozen=True):
         return Finished(Delivery(self.delivery.call), Replied(), version, writes)
 
     # ── One that has failed ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _verdict(self, failed: Failed) -> Verdict:
+        before, now = self.before.trouble(self.delivery.place), self.runtime.clock.now_ms()
+        verdict = after_failure(failed.error, failed.called, self.delivery, before, self.kind.policy, now)
+        if not isinstance(verdict, TellCaller):
+            self.runtime.emit(
+                "message_failed",
+                partition=self.partition,
+                attempt=attempts_in(verdict.trouble),
+                error=describe(failed.error).type,
+            )
+        return verdict
 
     def _told(self, error: Exception, called: tuple[Place, ...]) -> Performed:
         version = self.before.without_trouble(self.delivery.place)

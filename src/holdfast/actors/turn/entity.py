@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeGuard
 
-from holdfast.actors.mailbox.queue import Delivery, Queue
-from holdfast.actors.record import Reply, decode_call, key_of, timer_place
-from holdfast.actors.turn.aftermath import Aftermath, Finished, Performed, Version
+from holdfast.actors.mailbox.queue import Answer, Delivery, Outcome, Queue
+from holdfast.actors.record import Call, Reply, decode_call, key_of, timer_place
+from holdfast.actors.turn.aftermath import Finished, Performed, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.coordination.lease import Fenced
 from holdfast.items import HEAD, Item, Put, Write
-from holdfast.kernel.entity import Entity
+from holdfast.kernel.entity import Entity, Unowned
 from holdfast.kernel.model import Model
+from holdfast.kernel.ownership import ours
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
+    from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
 
 
@@ -97,10 +100,17 @@ class ActorEntity(Entity):
 
     # ── What waits ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def enqueue(self, delivery: Delivery) -> None:
-        """Take in a call from this process."""
+    async def call(self, request: Call) -> Outcome:
+        """Take in a call from this process, and wait for what becomes of it."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        delivery = Delivery(request, answer=answer)
         self.queue.add_call(delivery, unread=self.unread)
         self.wake()
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.queue.withdraw(delivery)  # a worker that runs the caller again may be told that it was refused
+            raise
 
     def next(self, now: int) -> Delivery | None:
         """What is to run now."""
@@ -128,10 +138,6 @@ class ActorEntity(Entity):
         self.suspects = {*(each.place for each in self.queue.mail), *map(timer_place, due)}
 
     # ── What has run ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def aftermath(self, delivery: Delivery, before: Version, runtime: Runtime) -> Aftermath:
-        """What a delivery finds here."""
-        return Aftermath(delivery, before, self.instance, self.partition, self.kind, runtime)
 
     def apply(self, performed: Performed) -> None:
         """Be as a delivery has left the actor, and keep what is to be committed for it."""
@@ -193,6 +199,29 @@ class ActorEntity(Entity):
 
     def interrupt(self) -> None:
         self.wake()
+
+
+def actor_in_memory(partition: str, host: Host | None) -> ActorEntity | None:
+    """The actor, if this process has it in memory."""
+    entity = None if host is None else host.entities.get(partition)
+    return entity if isinstance(entity, ActorEntity) else None
+
+
+async def refuse_overtaken_caller(request: Call, runtime: Runtime) -> None:
+    """Raise ``Fenced`` if the actor that calls has a newer owner: nothing leaves it any more (G3).
+
+    The store is asked when its lease is over, and only then: what it calls may have been called, answered and
+    forgotten since.
+    """
+    caller = actor_in_memory(request.chain[-1], runtime.host) if request.chain else None
+    if caller is None or isinstance(caller.hold, Unowned):
+        return  # what an optimistic one does depends on its version
+    if runtime.clock.now_ms() < ours(caller).lease_until:
+        return
+    head = await runtime.home.store.get(caller.partition)
+    if head is None or head.owner != runtime.home.owner:
+        caller.lose()
+        raise Fenced(f"{caller.partition} has a newer owner")
 
 
 def _puts_head(write: Write) -> TypeGuard[Put]:

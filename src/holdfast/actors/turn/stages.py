@@ -27,14 +27,14 @@ from holdfast.actors.record import (
     ActorRecord,
     decode_record,
 )
-from holdfast.actors.turn.aftermath import Version
+from holdfast.actors.turn.aftermath import Aftermath, Version
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
-from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.entity import ActorEntity, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
-from holdfast.actors.turn.perform import run_one
+from holdfast.actors.turn.perform import perform
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
-from holdfast.coordination.lease import Closed, Held
+from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
@@ -199,7 +199,8 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
             if suspect and not await attempt(delivery, actor, runtime, host):
                 continue
             begin_commit(actor, runtime, host)  # what has run before need not wait for this one
-            await run_one(delivery, actor, runtime)
+            if not await refuse_overtaken(delivery, runtime):
+                actor.apply(await perform(delivery, actor, runtime))
         except LeftBehind:
             raise  # it has failed already
         except BaseException:
@@ -214,14 +215,25 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     return False
 
 
+async def refuse_overtaken(delivery: Delivery, runtime: Runtime) -> bool:
+    """Refuse a call of this process whose caller has a newer owner meanwhile; false if it is to be performed."""
+    if delivery.answer is not None and delivery.call.chain:
+        try:
+            await refuse_overtaken_caller(delivery.call, runtime)
+        except Fenced as fenced:
+            delivery.fail(fenced)
+            return True
+    return False
+
+
 async def attempt(delivery: Delivery, actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
     before = actor.version
     assert before is not None
     verdict = after_deaths(delivery, before.trouble(delivery.place), actor.kind.policy)
     begins = delivery.prepared = verdict is None
-    found = actor.aftermath(delivery, before, runtime)
-    actor.apply(found.begun() if verdict is None else found.of(verdict))
+    found = Aftermath(delivery, before, actor.instance, actor.partition, actor.kind, runtime)
+    actor.apply(found.begun() if verdict is None else found.given(verdict))
     version = actor.version
     await commit(actor, runtime, host)
     if not begins:
