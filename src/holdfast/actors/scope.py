@@ -33,12 +33,12 @@ room."""
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends.
 
-    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet. ``called`` are the
+    ``pending_heads`` are those that earlier runs of the actor are going to put, and have not yet. ``called`` are the
     replies that are kept for it, if it ``keeps`` any: it may run again at any time.
     """
 
     __slots__ = (
-        "_promised",
+        "_pending_heads",
         "called",
         "due_at",
         "keeps",
@@ -62,10 +62,10 @@ class Turn(Unit):
         due_at: int | None = None,
         reads: bool = False,
         keeps: bool = False,
-        promised: Mapping[str, Item] = MappingProxyType({}),
+        pending_heads: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
         super().__init__((*chain, partition), identity, runtime.clock, runtime.home, fence)
-        self._promised = promised
+        self._pending_heads = pending_heads
         self.partition = partition
         self.timers = record.timers
         self.settings = record.settings
@@ -77,7 +77,7 @@ class Turn(Unit):
         self.called: dict[tuple[str, str], None] = {}
 
     def head_to_be(self, partition: str) -> Item | None:
-        return super().head_to_be(partition) or self._promised.get(partition)
+        return super().head_to_be(partition) or self._pending_heads.get(partition)
 
     def add(self, partition: str, *writes: Write) -> None:
         self.refuse_if_reading()

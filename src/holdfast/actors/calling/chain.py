@@ -19,7 +19,7 @@ from msgspec import UNSET
 from holdfast.actors.mailbox.post import tell, withdraw
 from holdfast.actors.record import READY, RUNNING, Call, Reply, decode_call, describe_partition
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
-from holdfast.actors.turn.entity import ActorEntity, actor_in_memory
+from holdfast.actors.turn.entity import REFUSED, ActorEntity, actor_in_memory
 from holdfast.actors.turn.replies import find_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
@@ -71,12 +71,12 @@ def _path(start: str, goals: frozenset[str], host: Host) -> tuple[str, ...]:
     while paths:
         path = paths.pop()
         entity = actor_in_memory(path[-1], host)
-        if path[-1] in seen or entity is None:
+        if path[-1] in seen or entity is None or entity.running is None:
             continue
         seen.add(path[-1])
-        if met := goals & entity.waits_for:
+        if met := goals & entity.running.waits_for:
             return (*path, min(met))
-        paths += [(*path, each) for each in entity.waits_for]
+        paths += [(*path, each) for each in entity.running.waits_for]
     return ()
 
 
@@ -91,14 +91,15 @@ def _told(partitions: tuple[str, ...]) -> str:
 def waiting_for(partition: str, unit: Unit | None, host: Host | None) -> Generator[None]:
     """Note whom the running actor waits for."""
     caller = actor_in_memory(unit.chain[-1], host) if unit is not None and unit.chain else None
-    if caller is None:
+    if caller is None or caller.running is None:
         yield
         return
-    caller.waits_for.add(partition)
+    waits_for = caller.running.waits_for
+    waits_for.add(partition)
     try:
         yield
     finally:
-        caller.waits_for.discard(partition)
+        waits_for.discard(partition)
 
 
 async def find_deadlock(chain: tuple[str, ...], theirs: str, runtime: Runtime) -> frozenset[str]:
@@ -126,8 +127,9 @@ async def _who_waits_for(partition: str, runtime: Runtime) -> list[tuple[tuple[s
     calls = (decode_call(message.body) for message in page.items)
     by_mail = [(call.chain, True) for call in calls if call.replies and call.chain]
     entities = () if runtime.host is None else runtime.host.entities.values()
-    here = [each.partition for each in entities if isinstance(each, ActorEntity) and partition in each.waits_for]
-    return by_mail + [((each,), False) for each in here]
+    here = ((each.partition, each.running) for each in entities if isinstance(each, ActorEntity))
+    waiting = [waiter for waiter, running in here if running is not None and partition in running.waits_for]
+    return by_mail + [((each,), False) for each in waiting]
 
 
 async def give_way(partition: str, request: Call, runtime: Runtime) -> Reply:
@@ -171,7 +173,7 @@ async def _is_settled_here(partition: str, runtime: Runtime) -> bool:
     actor = actor_in_memory(partition, host)
     if host is None or actor is None:
         return False
-    while actor.held and not (actor.settled or actor.redo or actor.lost or actor.broken):
+    while actor.held and not (actor.settled or actor.uncommitted.phase is REFUSED or actor.lost or actor.broken):
         begin_commit(actor, runtime, host)
         await commit_under_way(actor)
         if not actor.settled:

@@ -75,7 +75,8 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         writes = (write for each in performed.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)
         try:
-            if performed.version is not actor.committed or others:
+            assert actor.state is not None
+            if performed.version is not actor.state.committed or others:
                 to_itself = sum(is_message_to(actor.partition, write) for write in others)
                 commit = _commit(actor.partition, performed.version, head, to_itself, runtime)
                 await runtime.home.store.write(commit, *others)

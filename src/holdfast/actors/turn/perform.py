@@ -11,13 +11,12 @@ from holdfast.actors.mailbox.queue import Delivery
 from holdfast.actors.record import Call
 from holdfast.actors.scope import Turn
 from holdfast.actors.turn.aftermath import Aftermath, Deletion, Earlier, Failed, Performed, Ran, Skip, Version
-from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.entity import ActorEntity, Running
 from holdfast.actors.turn.replies import find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, StoreUnavailable, UnknownName
 from holdfast.kernel.identity import identity_of
-from holdfast.kernel.outcomes import LeftBehind
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -28,8 +27,8 @@ DELETE_METHOD: Final = "!delete"
 
 async def perform(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> Performed:
     """Run a delivery, unless it has come before. What it leaves behind; nothing of it is durable yet."""
-    assert actor.version is not None
-    found = Aftermath(delivery, actor.version, actor.instance, actor.partition, actor.kind, runtime)
+    assert actor.state is not None
+    found = Aftermath(delivery, actor.state.version, actor.state.instance, actor.partition, actor.kind, runtime)
     return found.of(await _run_once(found, actor))
 
 
@@ -37,7 +36,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earl
     delivery, version, runtime = found.delivery, found.before, found.runtime
     call, due_at = delivery.call, delivery.tick
     if call.known or delivery.sort is not None:
-        earlier = await find_earlier(delivery, version.record, actor.replies, actor.partition, runtime)
+        earlier = await find_earlier(delivery, version.record, actor.uncommitted.replies, actor.partition, runtime)
         if earlier is not None:
             return Earlier(earlier)
     if call.method == DELETE_METHOD:
@@ -58,26 +57,23 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earl
         fence=actor.epoch,
         due_at=due_at,
         keeps=bool(delivery.place) or call.kept,
-        promised=actor.promised,
+        pending_heads=actor.uncommitted.pending_heads,
     )
-    actor.running = delivery
+    actor.running = running = Running(delivery)
     try:
         with turn:
-            ran = await _run(found, turn, actor)
-    except LeftBehind:
-        raise  # what runs now is another's
-    except BaseException:
-        actor.stopped()
-        raise
-    actor.stopped()
-    return ran
+            return await _run(found, turn, actor)
+    finally:
+        if actor.running is running:  # else it was left behind, and another one runs
+            actor.running = None
 
 
 async def _run(found: Aftermath, turn: Turn, actor: ActorEntity) -> Ran | Failed:
     """Run the method. It has failed if it, its arguments or its result raise an error."""
     kind, call, runtime = found.kind, found.delivery.call, found.runtime
     # After an error it may be half changed: the next call begins with what is stored.
-    actor.instance = None
+    assert actor.state is not None
+    actor.state.instance = None
     try:
         made: Any = kind.methods.get(call.method) or kind.timers.get(call.method)
         if made is None:
@@ -110,8 +106,8 @@ def _leave_behind(found: Aftermath, turn: Turn, actor: ActorEntity, error: CallT
     runtime, before = found.runtime, found.before
     runtime.emit("method_left_behind", partition=actor.partition, method=found.delivery.call.method)
     turn.close()
-    actor.stopped()
-    actor.suspects.discard(found.delivery.place)
+    actor.running = None
+    actor.queue.suspects.discard(found.delivery.place)
     # Something to write in any case: what comes next runs under a higher epoch, and its fence shuts this one out.
     before = Version(replace(before.record, settings=before.record.settings + 1), before.state)
     actor.apply(replace(found, before=before).of(Failed(error, tuple(turn.called))))
