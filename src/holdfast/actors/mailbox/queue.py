@@ -169,7 +169,7 @@ class Queue:
 
     def drop_delayed(self, record: ActorRecord) -> list[str]:
         """Drop the messages that wait for their time, or for another attempt; answers their places."""
-        failing = [each for each in self.mail if (known := record.trouble.get(each.place)) and known.failed]
+        failing = [each for each in self.mail if (known := record.failures.get(each.place)) and known.failed]
         delayed = [*failing, *(each for _, _, each in self._later)]
         self.mail = deque(each for each in self.mail if each not in failing)
         self._later.clear()

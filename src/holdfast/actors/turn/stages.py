@@ -232,7 +232,7 @@ async def attempt(delivery: Delivery, actor: ActorEntity, runtime: Runtime, host
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
     assert actor.state is not None
     before = actor.state.version
-    verdict = after_deaths(delivery, before.trouble(delivery.place), actor.kind.policy)
+    verdict = after_deaths(delivery, before.failure_of(delivery.place), actor.kind.policy)
     begins = delivery.prepared = verdict is None
     found = Aftermath(delivery, before, actor.state.instance, actor.partition, actor.kind, runtime)
     actor.apply(found.begun() if verdict is None else found.given(verdict))
