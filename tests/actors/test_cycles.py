@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 import holdfast as hf
-from holdfast.actors.calling.by_mail import take_back
+from holdfast.actors.calling.chain import take_back
 
 
 def declare(app, gate=None):

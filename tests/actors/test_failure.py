@@ -53,25 +53,25 @@ def test_a_caller_that_may_ask_again_finds_the_replies_it_has_caused():
 def test_a_message_is_tried_again_later_each_time(failed, delay_ms):
     again = verdict(FailureRecord(failed=failed))
     assert isinstance(again, TryAgain)
-    assert (again.trouble.failed, again.trouble.again_at) == (failed + 1, NOW + delay_ms)
-    assert again.trouble.called == CALLED
+    assert (again.failure.failed, again.failure.again_at) == (failed + 1, NOW + delay_ms)
+    assert again.failure.called == CALLED
 
 
 def test_what_earlier_attempts_have_called_stays_known():
     earlier = ("actor#Stock#0", "r#0")
-    assert verdict(FailureRecord(failed=1, called=(earlier, *CALLED))).trouble.called == (earlier, *CALLED)
+    assert verdict(FailureRecord(failed=1, called=(earlier, *CALLED))).failure.called == (earlier, *CALLED)
 
 
 @pytest.mark.parametrize(("poison", "given_up"), [("park", Park), ("halt", Halt)])
 def test_after_its_last_attempt_a_message_is_parked_or_stopped_at(poison, given_up):
     found = verdict(FailureRecord(failed=2), poison)
     assert isinstance(found, given_up)
-    assert (found.trouble.failed, found.trouble.error.message) == (3, "no such item")
+    assert (found.failure.failed, found.failure.error.message) == (3, "no such item")
 
 
 def test_an_attempt_that_failed_has_not_killed_its_process():
-    assert verdict(FailureRecord(started=1), prepared=True).trouble.started == 0
-    assert verdict(FailureRecord(started=1)).trouble.started == 1
+    assert verdict(FailureRecord(started=1), prepared=True).failure.started == 0
+    assert verdict(FailureRecord(started=1)).failure.started == 1
 
 
 @pytest.mark.parametrize("started", [0, 1, 3 * DEATHS_PER_ATTEMPT - 1])
@@ -81,14 +81,14 @@ def test_a_few_deaths_do_not_make_a_message_poison(started):
 
 @pytest.mark.parametrize(("poison", "given_up"), [("park", Park), ("halt", Halt)])
 def test_a_message_that_has_killed_its_process_too_often_is_poison(poison, given_up):
-    trouble = FailureRecord(started=3 * DEATHS_PER_ATTEMPT)
-    found = after_deaths(message(), trouble, Policy(retry=THREE_TIMES, poison=poison))
+    failure = FailureRecord(started=3 * DEATHS_PER_ATTEMPT)
+    found = after_deaths(message(), failure, Policy(retry=THREE_TIMES, poison=poison))
     assert isinstance(found, given_up)
-    assert "its process died 12 times" in found.trouble.error.message
+    assert "its process died 12 times" in found.failure.error.message
 
 
 def test_a_caller_hears_of_the_deaths():
-    trouble = FailureRecord(started=3 * DEATHS_PER_ATTEMPT)
-    found = after_deaths(Delivery(call(replies=True), sort="i#1"), trouble, Policy(retry=THREE_TIMES))
+    failure = FailureRecord(started=3 * DEATHS_PER_ATTEMPT)
+    found = after_deaths(Delivery(call(replies=True), sort="i#1"), failure, Policy(retry=THREE_TIMES))
     assert isinstance(found, TellCaller)
     assert "its process died" in str(found.error)

@@ -55,7 +55,7 @@ def test_a_message_waits_for_its_time(queue):
 
 
 def test_a_message_that_has_failed_holds_up_those_behind_it_until_it_is_tried_again(queue):
-    record = ActorRecord(schema=1, state=NOT_BEGUN, trouble={"i#first": FailureRecord(failed=1, again_at=NOW + 5)})
+    record = ActorRecord(schema=1, state=NOT_BEGUN, failures={"i#first": FailureRecord(failed=1, again_at=NOW + 5)})
     queue.add_message(message("first", 1), NOW)
     queue.add_message(message("second", 2), NOW)
     assert (drained(queue, record), queue.next_due(record)) == ([], NOW + 5)
@@ -85,7 +85,7 @@ def test_a_message_is_not_passed_over_for_ever(queue):
 
 
 def test_an_actor_that_ends_takes_along_what_was_to_come_later(queue):
-    record = ActorRecord(schema=1, state=NOT_BEGUN, trouble={"i#failed": FailureRecord(failed=1)})
+    record = ActorRecord(schema=1, state=NOT_BEGUN, failures={"i#failed": FailureRecord(failed=1)})
     queue.add_message(message("failed"), NOW)
     queue.add_message(message("stays"), NOW)
     queue.add_message(message("later", not_before=NOW + 5), NOW)

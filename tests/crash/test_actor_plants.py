@@ -54,8 +54,8 @@ def timers_apart() -> Generator[None]:
     """That a timer has fired is written after what it has done."""
 
     async def apart(batch: Sequence[Finished], after: Version, actor: ActorEntity, *others: Any) -> None:
-        before = actor.committed
-        assert before is not None
+        assert actor.state is not None
+        before = actor.state.committed
         if after.record.timers != before.record.timers:
             early = Version(replace(after.record, timers=before.record.timers), after.state)
             await write_really(batch, early, actor, *others)

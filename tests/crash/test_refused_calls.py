@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 import holdfast as hf
-from holdfast.actors.calling.by_mail import take_back
+from holdfast.actors.calling.chain import take_back
 from holdfast.testing import FaultsAt, World, run_virtual
 from holdfast.testing.faults import Delay, FailBefore, LoseAnswer, PauseAfter, PauseBefore
 from holdfast.testing.world import swift

@@ -232,7 +232,7 @@ def splits(monkeypatch):
         counted["actors"] += bool(rest)
         return batch, rest
 
-    monkeypatch.setattr("holdfast.actors.turn.perform.OWN_WRITES", -1_000)
+    monkeypatch.setattr("holdfast.actors.scope.OWN_WRITES", -1_000)
     monkeypatch.setattr("holdfast.replay.journal.parts_of", counting_parts)
     monkeypatch.setattr("holdfast.messaging.relay.parts_of", counting_parts)
     monkeypatch.setattr("holdfast.actors.turn.commit.together", counting_together)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.actors.calling import by_mail
+from holdfast.actors.calling import request
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.kernel.presence import Presence
 from holdfast.workflows import awaiting
@@ -21,8 +21,8 @@ NOBODY = r"nobody works on it: this process runs no worker.*Start one: `holdfast
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     monkeypatch.setattr(awaiting, "LOOK_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(by_mail, "REPORT_SECONDS", 0.0)
-    monkeypatch.setattr(by_mail, "FIRST_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(request, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(request, "FIRST_LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture

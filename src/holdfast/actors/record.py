@@ -100,7 +100,7 @@ class FailureRecord(Struct, frozen=True, omit_defaults=True):
     called: tuple[tuple[str, str], ...] = ()
 
 
-class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename={"failures": "trouble"}):
     """The body of an actor's head. An empty body stands for an actor that has not begun.
 
     ``schema`` is the version of the class's fields under which ``state`` was written. ``settings`` counts how often
@@ -115,7 +115,7 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: Raw
     timers: dict[str, TimerRecord] = {}
     settings: int = 0
-    trouble: dict[str, FailureRecord] = {}
+    failures: dict[str, FailureRecord] = {}
     halted_by: str | None = None
     stamp: int = 0
     parked_up_to: str = ""
@@ -132,8 +132,8 @@ def next_timer(record: ActorRecord) -> int | None:
 
 def again_at(place: str, record: ActorRecord) -> int:
     """When a message or a timer that has failed is to be tried again, in milliseconds."""
-    trouble = record.trouble.get(place)
-    return 0 if trouble is None else trouble.again_at
+    failure = record.failures.get(place)
+    return 0 if failure is None else failure.again_at
 
 
 encode_record: Final = msgspec.json.Encoder().encode
@@ -185,11 +185,11 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     parked: bool = False
 
 
-class Parked(Struct, frozen=True):
+class Parked(Struct, frozen=True, rename={"failure": "trouble"}):
     """A message parked because its attempts failed, and the last error."""
 
     call: Call
-    trouble: FailureRecord
+    failure: FailureRecord
     parked_at: int
     sort: str
 

@@ -6,33 +6,39 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.record import ActorRecord, TimerRecord, describe_partition, key_of
+from holdfast.actors.record import ActorRecord, TimerRecord, actor_of, describe_partition, key_of
 from holdfast.coordination.inbox import STAMPS_PER_MS, inbox_sort
-from holdfast.errors import InvalidState
-from holdfast.items import Item, Write
+from holdfast.errors import InvalidInput, InvalidState
+from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.identity import Identity
 from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
     from holdfast.actors.limited import Limited
     from holdfast.coordination.inbox import Sender
+    from holdfast.items import Bounds
     from holdfast.kernel.runtime import Runtime
+
+
+OWN_WRITES: Final = 5
+"""How many writes go with a call at most, those that it sends not counted: the head, the reply, the receipt, and some
+room."""
 
 
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends.
 
-    ``promised`` are the heads that earlier runs of the actor are going to put, and have not yet. ``called`` are the
+    ``pending_heads`` are those that earlier runs of the actor are going to put, and have not yet. ``called`` are the
     replies that are kept for it, if it ``keeps`` any: it may run again at any time.
     """
 
     __slots__ = (
-        "_promised",
+        "_pending_heads",
         "called",
         "due_at",
         "keeps",
@@ -55,10 +61,11 @@ class Turn(Unit):
         fence: int | None = None,
         due_at: int | None = None,
         reads: bool = False,
-        promised: Mapping[str, Item] = MappingProxyType({}),
+        keeps: bool = False,
+        pending_heads: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
         super().__init__((*chain, partition), identity, runtime.clock, runtime.home, fence)
-        self._promised = promised
+        self._pending_heads = pending_heads
         self.partition = partition
         self.timers = record.timers
         self.settings = record.settings
@@ -66,11 +73,11 @@ class Turn(Unit):
         self.run: Limited[Any] | None = None
         self.due_at = due_at
         self.reads = reads
-        self.keeps = False
+        self.keeps = keeps
         self.called: dict[tuple[str, str], None] = {}
 
     def head_to_be(self, partition: str) -> Item | None:
-        return super().head_to_be(partition) or self._promised.get(partition)
+        return super().head_to_be(partition) or self._pending_heads.get(partition)
 
     def add(self, partition: str, *writes: Write) -> None:
         self.refuse_if_reading()
@@ -86,6 +93,18 @@ class Turn(Unit):
             raise InvalidState(
                 f"a method declared with @hf.read of {describe_partition(self.partition)} calls, sends, starts or sets "
                 "something: it may only read. Remove @hf.read from it"
+            )
+
+    def refuse_if_too_much(self, bounds: Bounds | None) -> None:
+        """Raise ``InvalidInput`` if what it sends is more than one commit of the home takes."""
+        if bounds is None:
+            return
+        writes = one_per_place(self.writes)
+        if not bounds.fit(writes, besides=OWN_WRITES):
+            raise InvalidInput(
+                f"one call of {actor_of(self.partition)} sends {len(writes)} writes, and this home commits at most "
+                f"{bounds.writes - OWN_WRITES} of them, and {bounds.body_bytes:,} bytes, with the state. Send less in "
+                "one call: a message to itself can go on"
             )
 
     def waiting(self) -> AbstractContextManager[None]:

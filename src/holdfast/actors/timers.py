@@ -145,7 +145,7 @@ def after_firing(
 
 
 def settings_replaced(before: dict[str, TimerRecord], now: dict[str, TimerRecord]) -> Iterator[str]:
-    """The timers that were set again or cancelled: the trouble of the old setting is not that of the new."""
+    """The timers that were set again or cancelled: the failures of the old setting are not those of the new."""
     for name, record in before.items():
         if name not in now or now[name].set_count != record.set_count:
             yield name

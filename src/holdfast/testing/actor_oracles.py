@@ -207,8 +207,8 @@ def actor_unrest(items: Iterable[Item]) -> Iterator[str]:
         if head.status == HALTED:
             continue
         record = decode_record(head.body) if head.body else None
-        if record is not None and (record.timers or record.trouble or record.halted_by):
-            yield f"{head.partition} rests with {[*record.timers]}, {[*record.trouble]}, {record.halted_by}"
+        if record is not None and (record.timers or record.failures or record.halted_by):
+            yield f"{head.partition} rests with {[*record.timers]}, {[*record.failures]}, {record.halted_by}"
         yield from (f"{head.partition} left {each.sort}" for each in others if each.sort.startswith(INBOX_PREFIX))
 
 

@@ -111,10 +111,10 @@ class ActorHandle:
 
     async def messages(self, *, limit: int | None = None) -> tuple[Message, ...]:
         """The messages that wait, in order: all of them, or the first ``limit``."""
-        trouble = decode_record(head.body).trouble if (head := await self._head()).body else {}
+        failures = decode_record(head.body).failures if (head := await self._head()).body else {}
         found: list[Message] = []
         for item in await self._items(INBOX_PREFIX, limit):
-            known = trouble.get(item.sort)
+            known = failures.get(item.sort)
             failed, error = (0, None) if known is None else (max(known.failed, known.started), known.error)
             found.append(_message(item.sort, decode_call(item.body), failed, error))
         return tuple(found)
@@ -210,8 +210,8 @@ def _timers_in(record: ActorRecord) -> tuple[TimerStatus, ...]:
 def parked_message(item: Item) -> Message:
     """A parked message, as it is stored."""
     parked = decode_parked(item.body)
-    trouble = parked.trouble
-    message = _message(item.sort, parked.call, max(trouble.failed, trouble.started), trouble.error)
+    failure = parked.failure
+    message = _message(item.sort, parked.call, max(failure.failed, failure.started), failure.error)
     return replace(message, parked_at=moment(parked.parked_at))
 
 

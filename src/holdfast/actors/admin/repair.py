@@ -77,18 +77,18 @@ async def discard(partition: str, place: str, runtime: Runtime) -> None:
                 raise _gone(partition, place) from None
             head = refused.item
     tell(partition, runtime)
-    await let_go_now(parked.trouble.called, runtime.clock.now_ms() + RESEND_WINDOW_MS, runtime.home.store)
+    await let_go_now(parked.failure.called, runtime.clock.now_ms() + RESEND_WINDOW_MS, runtime.home.store)
 
 
 async def resume(partition: str, runtime: Runtime) -> None:
     """Let an actor that has halted try its message again."""
     head, record = await _halted(partition, runtime)
-    trouble = {place: each for place, each in record.trouble.items() if place != record.halted_by}
+    failures = {place: each for place, each in record.failures.items() if place != record.halted_by}
     update = Update(
         partition=partition,
         when=AllOf((StatusIn((HALTED,)), EpochIs(head.epoch))),
         status=READY,
-        body=encode_record(replace(record, halted_by=None, trouble=trouble)),
+        body=encode_record(replace(record, halted_by=None, failures=failures)),
         due_at=runtime.clock.now_ms(),
         add_revision=1,
         add_epoch=1,
@@ -101,17 +101,17 @@ async def park(partition: str, runtime: Runtime) -> None:
     """Park the message that an actor has halted at, and let it go on with the next."""
     head, record = await _halted(partition, runtime)
     place, now = record.halted_by or "", runtime.clock.now_ms()
-    trouble = record.trouble.get(place, FailureRecord())
-    others = {name: each for name, each in record.trouble.items() if name != place}
-    record = replace(record, halted_by=None, trouble=others)
+    failure = record.failures.get(place, FailureRecord())
+    others = {name: each for name, each in record.failures.items() if name != place}
+    record = replace(record, halted_by=None, failures=others)
     writes: tuple[Write, ...] = ()
     if (name := timer_of(place)) is not None:
         timer = record.timers[name]
-        writes = parking(partition, place, timer_call(name, timer, timer.due_at), trouble, now)
+        writes = parking(partition, place, timer_call(name, timer, timer.due_at), failure, now)
         record = replace(record, timers=after_firing(name, record.timers, record.timers, now))
     elif (message := await runtime.home.store.get(partition, place)) is not None:  # else it was withdrawn
         call = decode_call(message.body)
-        writes = (*parking(partition, place, call, trouble, now), Delete(partition, place, EXISTS))
+        writes = (*parking(partition, place, call, failure, now), Delete(partition, place, EXISTS))
         record = replace(record, parked_up_to=max(record.parked_up_to, place))
         record = _told_of_parking(call, record, partition, runtime)
     body = encode_record(record)

@@ -11,10 +11,10 @@ from holdfast import ids
 from holdfast.actors.mailbox.post import tell
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.model import Actors
-from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record
+from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record, next_timer
 from holdfast.actors.turn.commit import is_message_to
 from holdfast.actors.turn.entity import ActorEntity
-from holdfast.actors.turn.perform import DELETE_METHOD, run_one
+from holdfast.actors.turn.perform import DELETE_METHOD, perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -41,6 +41,7 @@ from holdfast.kernel.outcomes import Blocked
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
     from holdfast.actors.record import Call
+    from holdfast.actors.turn.aftermath import Version
     from holdfast.kernel.runtime import Runtime
 
 MOST_RUNS: Final = 5
@@ -69,14 +70,15 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
             load(actor, found)
         except Blocked as blocked:
             raise SerializationError(str(blocked)) from blocked
-        await run_one(Delivery(request), actor, runtime)
-        finished = actor.finished[0]  # behind it are the ends of replies that were kept for it
-        writes = (write for each in actor.finished for write in each.writes)
+        performed = await perform(Delivery(request), actor, runtime)
+        finished = performed.finished[0]  # behind it are the ends of replies that were kept for it
+        writes = (write for each in performed.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)
         try:
-            if actor.version is not actor.committed or others:
+            assert actor.state is not None
+            if performed.version is not actor.state.committed or others:
                 to_itself = sum(is_message_to(actor.partition, write) for write in others)
-                commit = _commit(actor, head, to_itself, runtime)
+                commit = _commit(actor.partition, performed.version, head, to_itself, runtime)
                 await runtime.home.store.write(commit, *others)
                 warm_of(runtime).leave(_left_by(commit, head))
             elif warm is not None:  # no write has proved it right
@@ -92,7 +94,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
             if request.known:  # the process that applies it finds out whether it has been
                 return None
             raise
-        _tell_when_due(actor, head, runtime)
+        _tell_when_due(actor.partition, next_timer(performed.version.record), head, runtime)
         for partition in finished.to_wake:
             tell(partition, runtime)
         assert isinstance(finished.outcome, Replied)
@@ -120,17 +122,16 @@ async def _comes_behind(head: Item, request: Call, runtime: Runtime) -> bool:
     return page.cursor is not None or any(item.sort.rpartition("#")[2] in senders for item in page.items)
 
 
-def _tell_when_due(actor: ActorEntity, before: Item | None, runtime: Runtime) -> None:
+def _tell_when_due(partition: str, due_at: int | None, before: Item | None, runtime: Runtime) -> None:
     """A timer was set, and no process has the actor in memory to know of it."""
-    due_at = actor.next_due()
     if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
         return
     if runtime.host is not None:
-        runtime.host.check_at(actor.partition, due_at)
+        runtime.host.check_at(partition, due_at)
     elif runtime.home.invoker is not None:
-        runtime.home.invoker.wake_at(actor.partition, due_at)
+        runtime.home.invoker.wake_at(partition, due_at)
     else:
-        runtime.home.doorbell.ring(actor.partition)
+        runtime.home.doorbell.ring(partition)
 
 
 def _left_by(commit: Put | Update, head: Item | None) -> Item:
@@ -141,20 +142,17 @@ def _left_by(commit: Put | Update, head: Item | None) -> Item:
     return updated(head, commit)
 
 
-def _commit(actor: ActorEntity, head: Item | None, to_itself: int, runtime: Runtime) -> Put | Update:
-    version = actor.version
-    assert version is not None
+def _commit(partition: str, version: Version, head: Item | None, to_itself: int, runtime: Runtime) -> Put | Update:
     record = replace(version.record, state=Raw(version.state))
     if head is not None and head.owner is not None:
         # Its owner may be awake, and in doubt about a commit that would leave just this: that was another one (G4).
         record = replace(record, left_by=f"{runtime.home.owner}/{head.epoch}/{ids.new_id()}")
     body = encode_record(record)
     now = runtime.clock.now_ms()
-    due_at = now if to_itself else actor.next_due()
+    due_at = now if to_itself else next_timer(version.record)
     if head is None:
-        return Put(
-            Item(actor.partition, revision=to_itself, status=SUSPENDED, epoch=1, due_at=due_at, body=body), ABSENT
-        )
+        new = Item(partition, revision=to_itself, status=SUSPENDED, epoch=1, due_at=due_at, body=body)
+        return Put(new, ABSENT)
     # Everything in the head is still as it was read: a wake-up or a release meanwhile would be written over.
     free = UNOWNED if head.owner is None else AllOf((OwnerIs(head.owner, head.epoch), LeaseLapsed(now)))
     when = AllOf((EpochIs(head.epoch), RevisionIs(head.revision), free, StatusIn((head.status,))))
@@ -162,7 +160,7 @@ def _commit(actor: ActorEntity, head: Item | None, to_itself: int, runtime: Runt
     due_at = kept if kept is not None else head.due_at
     status = SUSPENDED if head.status == DELETED else head.status
     return Update(
-        partition=actor.partition,
+        partition=partition,
         when=when,
         status=status,
         body=body,

@@ -8,21 +8,21 @@ from msgspec import Raw
 
 from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.scope import Turn
-from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.entity import Loaded, actor_in_memory
 from holdfast.errors import InvalidState
 from holdfast.kernel.entity import Owned
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
-    from holdfast.actors.kind import Instance, Method
+    from holdfast.actors.kind import Instance, Kind, Method
     from holdfast.kernel.runtime import Runtime
 
 
 async def read_now(address: Address, method: Method, args: bytes, chain: tuple[str, ...], runtime: Runtime) -> bytes:
     """Run a reading method on the actor as it was last committed; answers its encoded result."""
     kind = address.kind
-    resident = _in_memory(address, runtime)
-    actor, record = await _load(address, runtime) if resident is None else _view(resident)
+    loaded = _in_memory(address, runtime)
+    actor, record = await _load(address, runtime) if loaded is None else _view(loaded, kind)
     before = kind.encode(actor)
     turn = Turn(address.partition, runtime, record, chain, None, reads=True)
     with turn:
@@ -33,24 +33,23 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
             f"{kind.name}.{method.name} is declared to read, and has changed the actor: none of it was kept. Remove "
             "@hf.read from it"
         )
-    if resident is not None:
-        resident.view = (before, actor)
+    if loaded is not None:
+        loaded.view = (before, actor)
     return data
 
 
-def _in_memory(address: Address, runtime: Runtime) -> ActorEntity | None:
+def _in_memory(address: Address, runtime: Runtime) -> Loaded | None:
     """The actor, if this process owns it: then it knows what was last committed."""
-    entity = None if runtime.host is None else runtime.host.entities.get(address.partition)
-    if not isinstance(entity, ActorEntity) or entity.committed is None or not isinstance(entity.hold, Owned):
+    entity = actor_in_memory(address.partition, runtime.host)
+    if entity is None or not isinstance(entity.hold, Owned):
         return None
-    return entity if entity.hold.lease_until >= runtime.clock.now_ms() else None
+    return entity.state if entity.hold.lease_until >= runtime.clock.now_ms() else None
 
 
-def _view(resident: ActorEntity) -> tuple[Instance, ActorRecord]:
+def _view(loaded: Loaded, kind: Kind) -> tuple[Instance, ActorRecord]:
     """The actor as it was last committed, for one reader at a time: one that spoils it spoils it for no other."""
-    committed, kind = resident.committed, resident.kind
-    assert committed is not None
-    view, resident.view = resident.view, None
+    committed = loaded.committed
+    view, loaded.view = loaded.view, None
     if view is not None and view[0] == committed.state:
         return view[1], committed.record
     return kind.decoded(committed.state), committed.record

@@ -1,84 +1,120 @@
-"""Requests: a call and its reply, in memory if the actor lives in this process, by messages if it lives elsewhere."""
+"""A request and its reply: in memory if the actor lives in this process, by messages if it lives elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing, nullcontext
+from typing import TYPE_CHECKING, Final
 
-from holdfast.actors.calling.by_mail import call_by_mail, take_back
-from holdfast.actors.calling.cycles import refuse_cycle, waiting_for
+from msgspec.structs import replace
+
+from holdfast.actors.calling.chain import find_deadlock, give_way, refuse_cycle, waiting_for
 from holdfast.actors.calling.optimistic import call_optimistically
-from holdfast.actors.mailbox.queue import Delivery, Outcome, Replied
+from holdfast.actors.mailbox.post import post
+from holdfast.actors.mailbox.queue import Replied
 from holdfast.actors.record import Call, Reply, describe_partition
-from holdfast.actors.turn.entity import ActorEntity
-from holdfast.actors.turn.fenced_caller import refuse_if_overtaken
+from holdfast.actors.turn.entity import ActorEntity, refuse_overtaken_caller
 from holdfast.actors.turn.replies import find_reply, replied
-from holdfast.errors import CallCycle, WaitTimeout
+from holdfast.errors import WaitTimeout
 from holdfast.kernel.unit import Unit
+from holdfast.pauses import Pauses
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
     from holdfast.kernel.runtime import Runtime
 
+FIRST_LOOK_SECONDS: Final = 0.2
+LOOK_AGAIN_GROWTH: Final = 1.5
+LONGEST_LOOK_SECONDS: Final = 5.0
+"""When a caller that waits for a reply looks for it without being woken, in case a wake-up was lost."""
+
+REPORT_SECONDS: Final = 1.0
+"""A caller that waits longer than this for one look at the reply is told if no worker can be at work."""
+
+LONGEST_BILLED_LOOK_SECONDS: Final = 60.0
+"""The same where each look is paid for."""
+
+MOST_CIRCLES: Final = 2
+"""How often a caller that is not first by name sees a circle of callers before it gives way."""
+
+NO_CALLER: Final = nullcontext()
+NO_LIMIT: Final = nullcontext()
+
 
 async def request_reply(address: Address, request: Call, unit: Unit | None, runtime: Runtime) -> Replied:
-    """Have a call applied, wherever the actor lives, and wait for the reply."""
-    answer = await (
-        _call_in_chain(address, request, unit, runtime) if request.chain else _in_time(address, request, runtime)
-    )
-    return answer if isinstance(answer, Replied) else replied(answer, request, address.partition, runtime)
+    """Have a call applied, wherever the actor lives, and wait for the reply.
+
+    Raises ``CallCycle`` if the actor would wait for itself, and ``Fenced`` if the actor that calls has a newer owner.
+    """
+    partition = address.partition
+    answer: Replied | Reply | None = None
+    if request.chain:
+        await refuse_overtaken_caller(request, runtime)
+        answer = await refuse_cycle(partition, request, runtime)
+    if answer is None:
+        with waiting_for(partition, unit, runtime.host) if request.chain else NO_CALLER:
+            answer = await _apply(address, request, runtime)
+    return answer if isinstance(answer, Replied) else replied(answer, request, partition, runtime)
 
 
-async def _call_in_chain(address: Address, request: Call, unit: Unit | None, runtime: Runtime) -> Replied | Reply:
-    """Call from an actor that others may wait for. Raises ``CallCycle`` if the actor would wait for itself."""
-    await refuse_if_overtaken(request, runtime)
-    try:
-        refuse_cycle(address.partition, request.chain, runtime.host)
-    except CallCycle:
-        # An actor of this very chain has never applied this call: it was refused in every run of the caller.
-        look = find_reply if address.partition in request.chain else take_back
-        if (reply := await look(address.partition, request.id, runtime)) is None:
-            raise
-        return reply  # an earlier run of the caller has got through
-    with waiting_for(address.partition, unit, runtime.host):
-        return await _in_time(address, request, runtime)
+async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
+    host = runtime.host
+    async with NO_LIMIT if address.timeout_seconds is None else _time_limit(address, request.method, runtime):
+        if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):
+            return applied
+        entity = None if host is None else host.open_entity(address.partition)
+        if isinstance(entity, ActorEntity) and isinstance(outcome := await entity.call(request), Replied):
+            return outcome
+        # The message may be sent again when the store gives no answer, so it is one that is known.
+        return await _call_by_mail(address, replace(request, known=True), runtime)
 
 
-async def _in_time(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
-    if address.timeout_seconds is None:
-        return await _apply(address, request, runtime)
+@asynccontextmanager
+async def _time_limit(address: Address, method: str, runtime: Runtime) -> AsyncGenerator[None]:
+    """Raise ``WaitTimeout`` if the block takes longer than its caller waits."""
     limit = asyncio.timeout(address.timeout_seconds)
     try:
         async with limit:
-            return await _apply(address, request, runtime)
+            yield
     except TimeoutError:
         if not limit.expired():
             raise
         missing = runtime.presence.missing(address.partition, runtime.host)
         raise WaitTimeout(
-            f"{describe_partition(address.partition)} did not answer {request.method} within "
+            f"{describe_partition(address.partition)} did not answer {method} within "
             f"{address.timeout_seconds} s. The call may still be applied; with a request_id it can be sent again"
             + (f". Now {missing}" if missing else "")
         ) from None
 
 
-async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
-    if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):
-        return applied
-    outcome = await _call_in_memory(address, request, runtime)
-    return outcome if isinstance(outcome, Replied) else await call_by_mail(address, request, runtime)
+# ── By messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _call_in_memory(address: Address, request: Call, runtime: Runtime) -> Outcome | None:
-    host = runtime.host
-    entity = None if host is None else host.open_entity(address.partition)
-    if not isinstance(entity, ActorEntity):
-        return None
-    answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    delivery = Delivery(request, answer=answer)
-    entity.enqueue(delivery)
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        entity.queue.withdraw(delivery)  # a worker that runs the caller again may be told that it was refused
-        raise
+async def _call_by_mail(address: Address, request: Call, runtime: Runtime) -> Reply:
+    """Send a call to the actor's inbox, and wait for the reply. Raises ``CallCycle`` if that would be for ever."""
+    partition = address.partition
+    longest_seconds = LONGEST_BILLED_LOOK_SECONDS if runtime.home.reads_are_paid else LONGEST_LOOK_SECONDS
+    looks, circles = Pauses(FIRST_LOOK_SECONDS, longest_seconds, LOOK_AGAIN_GROWTH), 0
+    with closing(runtime.wake_listeners.listen(partition)) as listening:
+        place = await _post(address, request, runtime)
+        while (reply := await find_reply(partition, request.id, runtime)) is None:
+            await listening.next(looks.take())
+            if looks.seconds > REPORT_SECONDS:
+                runtime.presence.report(describe_partition(partition), partition, runtime.host)
+                if await runtime.home.store.get(partition, place) is None:
+                    if (reply := await find_reply(partition, request.id, runtime, overdue=True)) is not None:
+                        break
+                    place = await _post(address, request, runtime)
+            if request.chain:
+                waiters = await find_deadlock(request.chain, partition, runtime)
+                circles = circles + 1 if waiters else 0
+                # One is enough, and the first by name; who sees that it lasts may be the only one to see it.
+                if waiters and (request.chain[-1] == min(waiters) or circles > MOST_CIRCLES):
+                    return await give_way(partition, request, runtime)
+        return reply
+
+
+async def _post(address: Address, request: Call, runtime: Runtime) -> str:
+    await refuse_overtaken_caller(request, runtime)
+    return await post(address.kind, address.partition, request, runtime)

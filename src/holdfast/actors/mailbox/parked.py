@@ -51,11 +51,11 @@ def note_id(partition: str, place: str, call: Call) -> str:
     return f"{call.sent_at:012x}{ids.fingerprint(f'{partition} {place}'.encode())}"
 
 
-def parking(partition: str, at: str, call: Call, trouble: FailureRecord, now: int) -> tuple[Write, ...]:
+def parking(partition: str, at: str, call: Call, failure: FailureRecord, now: int) -> tuple[Write, ...]:
     """The writes that park a message; ``at`` is its place in the inbox, or its timer's."""
     sort = at if timer_of(at) is None else f"{at}:{call.id}"
     place = PARKED_PREFIX + sort
-    message = Item(partition, place, status=PARKED, body=encode(Parked(call, trouble, now, sort)))
+    message = Item(partition, place, status=PARKED, body=encode(Parked(call, failure, now, sort)))
     note = Item(REGISTER, note_id(partition, place, call), body=encode(Note(partition, place)))
     return Put(message), Put(note), *_marking(partition, call)
 

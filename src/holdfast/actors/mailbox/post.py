@@ -27,7 +27,7 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     """Put a message into an actor's inbox, durably, at once; answers its place there."""
     await _refuse_if_full(kind, partition, runtime)
     sort = runtime.sender.next_sort()
-    put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
+    put = Put(Item(partition, sort, body=encode(call)), ABSENT)
     head = await runtime.home.store.get(partition)
     for _ in range(MOST_TRIES):
         if call.replies and head is not None and head.status == record.HALTED:
@@ -50,7 +50,7 @@ async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime:
     unit.refuse_elsewhere(runtime.home, describe_partition(partition))
     await _refuse_if_full(kind, partition, runtime)
     sort = unit.next_sort(runtime.sender)
-    put = Put(Item(partition=partition, sort=sort, body=encode(call)), ABSENT)
+    put = Put(Item(partition, sort, body=encode(call)), ABSENT)
     head = await runtime.home.store.get(partition)
     unit.add(partition, put, make_due(partition, head, runtime))
     return sort

@@ -80,15 +80,17 @@ class Delivery(Struct, eq=False):
 class Queue:
     """The deliveries that wait: ``calls`` of this process, ``mail`` from the inbox, and what is to come later.
 
-    ``known`` are the places of the messages that were taken in; ``looks`` counts the looks into the inbox.
+    ``known`` are the places of the messages that were taken in; ``looks`` counts the looks into the inbox. Of one of
+    the ``suspects`` the last owner may have died.
     """
 
-    __slots__ = ("_later", "_passed_over", "calls", "known", "looks", "mail")
+    __slots__ = ("_later", "_passed_over", "calls", "known", "looks", "mail", "suspects")
 
     def __init__(self) -> None:
         self.calls: deque[Delivery] = deque()
         self.mail: deque[Delivery] = deque()
         self.known: set[str] = set()
+        self.suspects: set[str] = set()
         self.looks = 0
         self._later: list[tuple[int, str, Delivery]] = []
         self._passed_over = 0
@@ -116,6 +118,11 @@ class Queue:
             heappush(self._later, (call.not_before, delivery.place, delivery))
         else:
             self.mail.append(delivery)
+
+    def suspect(self, record: ActorRecord, now: int) -> None:
+        """The last owner has died, perhaps of one of the messages and timers that are there to be run."""
+        due = (name for name, each in record.timers.items() if each.due_at <= now)
+        self.suspects = {*(each.place for each in self.mail), *map(timer_place, due)}
 
     def put_back(self, delivery: Delivery) -> None:
         """Put back a message that is to be tried again, before those that wait behind it."""
@@ -162,7 +169,7 @@ class Queue:
 
     def drop_delayed(self, record: ActorRecord) -> list[str]:
         """Drop the messages that wait for their time, or for another attempt; answers their places."""
-        failing = [each for each in self.mail if (known := record.trouble.get(each.place)) and known.failed]
+        failing = [each for each in self.mail if (known := record.failures.get(each.place)) and known.failed]
         delayed = [*failing, *(each for _, _, each in self._later)]
         self.mail = deque(each for each in self.mail if each not in failing)
         self._later.clear()

@@ -23,7 +23,7 @@ from holdfast.actors.record import (
     timer_place,
 )
 from holdfast.actors.timers import after_firing, settings_replaced
-from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict
+from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
@@ -48,22 +48,22 @@ class Version(Struct, frozen=True):
     state: bytes
     deleted: bool = False
 
-    def trouble(self, place: str) -> FailureRecord:
+    def failure_of(self, place: str) -> FailureRecord:
         """How it stands with a message or timer that has failed, or perhaps killed its process."""
-        return self.record.trouble.get(place, NO_FAILURES)
+        return self.record.failures.get(place, NO_FAILURES)
 
-    def with_trouble(self, place: str, trouble: FailureRecord, *, halts: bool = False) -> Version:
+    def with_failure(self, place: str, failure: FailureRecord, *, halts: bool = False) -> Version:
         """The same with the attempts of a message or timer, at which the actor stops if it ``halts``."""
-        changed = self.record.trouble | {place: trouble}
-        return Version(replace(self.record, trouble=changed, halted_by=place if halts else None), self.state)
+        changed = self.record.failures | {place: failure}
+        return Version(replace(self.record, failures=changed, halted_by=place if halts else None), self.state)
 
-    def without_trouble(self, place: str) -> Version:
+    def without_failure(self, place: str) -> Version:
         """The same without the attempts of a message or timer: it is over."""
-        trouble = self.record.trouble
-        if place not in trouble:
+        failures = self.record.failures
+        if place not in failures:
             return self
-        others = {name: each for name, each in trouble.items() if name != place}
-        return replace(self, record=replace(self.record, trouble=others))
+        others = {name: each for name, each in failures.items() if name != place}
+        return replace(self, record=replace(self.record, failures=others))
 
 
 class Finished(Struct, frozen=True):
@@ -123,6 +123,13 @@ class Ran(Struct, frozen=True):
     state: bytes
 
 
+class Failed(Struct, frozen=True):
+    """An attempt ended badly. The replies of what it has ``called`` are kept."""
+
+    error: Exception
+    called: tuple[Place, ...] = ()
+
+
 # ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -136,11 +143,13 @@ class Aftermath(Struct, frozen=True):
     kind: Kind
     runtime: Runtime
 
-    def of(self, became: Ran | Earlier | Deletion | Skip | Verdict) -> Performed:
+    def of(self, became: Ran | Failed | Earlier | Deletion | Skip) -> Performed:
         """What the delivery leaves behind, given what became of it."""
         match became:
             case Ran():
                 return self._run(became)
+            case Failed():
+                return self.given(self._verdict(became))
             case Earlier(reply):
                 return self._repeated(reply)
             case Deletion(delayed):
@@ -149,27 +158,31 @@ class Aftermath(Struct, frozen=True):
                 self.runtime.emit("tick_skipped", partition=self.partition, timer=timer)
                 record = replace(self.before.record, timers=self._timers_after(self.before.record.timers))
                 return Performed(Version(record, self.before.state), (), self.instance)
+
+    def given(self, verdict: Verdict) -> Performed:
+        """What the delivery leaves behind, given what is to become of it after it has failed."""
+        match verdict:
             case TellCaller(error, called):
                 return self._told(error, called)
-            case TryAgain(trouble):
+            case TryAgain(failure):
                 again = None if self.delivery.sort is None else self.delivery  # a timer comes again by itself
-                return self._troubled(trouble, again=again)
-            case Halt(trouble):
+                return self._with_failure(failure, again=again)
+            case Halt(failure):
                 self.runtime.emit("halted", partition=self.partition, place=self.delivery.place)
-                return self._troubled(trouble, halts=True)
-            case Park(trouble):
-                return self._parked(trouble)
+                return self._with_failure(failure, halts=True)
+            case Park(failure):
+                return self._parked(failure)
 
     def begun(self) -> Performed:
         """An attempt begins: a message, or a timer, which kills its process is found in the end."""
-        trouble = self.before.trouble(self.delivery.place)
-        return self._troubled(replace(trouble, started=trouble.started + 1))
+        failure = self.before.failure_of(self.delivery.place)
+        return self._with_failure(replace(failure, started=failure.started + 1))
 
     # ── A method that has run ───────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self, ran: Ran) -> Performed:
         before, turn = self.before, ran.turn
-        called = {**dict.fromkeys(before.trouble(self.delivery.place).called), **turn.called}
+        called = {**dict.fromkeys(before.failure_of(self.delivery.place).called), **turn.called}
         record, version = self._record_after(turn), before
         if record is not before.record or ran.state != before.state or before.deleted:
             version = Version(record, ran.state)
@@ -179,15 +192,17 @@ class Aftermath(Struct, frozen=True):
     def _record_after(self, turn: Turn) -> ActorRecord:
         """The record after a run; the same one if nothing in it has changed."""
         before, place = self.before.record, self.delivery.place
-        timers, trouble = self._timers_after(turn.timers), before.trouble
-        if trouble and (place in trouble or timers is not before.timers):
+        timers, failures = self._timers_after(turn.timers), before.failures
+        if failures and (place in failures or timers is not before.timers):
             gone = {place, *(timer_place(name) for name in settings_replaced(before.timers, timers))}
-            trouble = {name: each for name, each in trouble.items() if name not in gone}
+            failures = {name: each for name, each in failures.items() if name not in gone}
         recent = self._recent_after()
-        after = (timers, turn.settings, turn.stamp, trouble, recent)
-        if after == (before.timers, before.settings, before.stamp, before.trouble, before.recent):
+        after = (timers, turn.settings, turn.stamp, failures, recent)
+        if after == (before.timers, before.settings, before.stamp, before.failures, before.recent):
             return before
-        return replace(before, timers=timers, settings=turn.settings, stamp=turn.stamp, trouble=trouble, recent=recent)
+        return replace(
+            before, timers=timers, settings=turn.settings, stamp=turn.stamp, failures=failures, recent=recent
+        )
 
     def _timers_after(self, now_set: dict[str, TimerRecord]) -> dict[str, TimerRecord]:
         """The timers that are set; the one that made the delivery is set to its next tick."""
@@ -246,24 +261,36 @@ class Aftermath(Struct, frozen=True):
 
     # ── One that has failed ─────────────────────────────────────────────────────────────────────────────────────────
 
+    def _verdict(self, failed: Failed) -> Verdict:
+        before, now = self.before.failure_of(self.delivery.place), self.runtime.clock.now_ms()
+        verdict = after_failure(failed.error, failed.called, self.delivery, before, self.kind.policy, now)
+        if not isinstance(verdict, TellCaller):
+            self.runtime.emit(
+                "message_failed",
+                partition=self.partition,
+                attempt=attempts_in(verdict.failure),
+                error=describe(failed.error).type,
+            )
+        return verdict
+
     def _told(self, error: Exception, called: tuple[Place, ...]) -> Performed:
-        version = self.before.without_trouble(self.delivery.place)
+        version = self.before.without_failure(self.delivery.place)
         outcome = Replied(error=self.runtime.registry.errors.rebuild(describe(error), CallFailed))
         return Performed(version, (self._answered(outcome, version), *self._released(called, version)))
 
-    def _troubled(self, trouble: FailureRecord, *, halts: bool = False, again: Delivery | None = None) -> Performed:
-        version = self.before.with_trouble(self.delivery.place, trouble, halts=halts)
+    def _with_failure(self, failure: FailureRecord, *, halts: bool = False, again: Delivery | None = None) -> Performed:
+        version = self.before.with_failure(self.delivery.place, failure, halts=halts)
         return Performed(version, (self._carried(version),), again=again)
 
-    def _parked(self, trouble: FailureRecord) -> Performed:
+    def _parked(self, failure: FailureRecord) -> Performed:
         """Park a message, visibly, and go on with the next."""
         call, place, now = self.delivery.call, self.delivery.place, self.runtime.clock.now_ms()
         self.runtime.emit("parked", partition=self.partition, place=place)
-        record = self.before.without_trouble(place).record
+        record = self.before.without_failure(place).record
         parked_up_to = max(record.parked_up_to, self.delivery.sort or "")
         record = replace(record, timers=self._timers_after(record.timers), parked_up_to=parked_up_to)
         version = Version(record, self._state_after_parking(call))
-        writes = (*parking(self.partition, place, call, trouble, now), *self._receipt())
+        writes = (*parking(self.partition, place, call, failure, now), *self._receipt())
         mark = mark_of(call) if call.known else None
         return Performed(version, (Finished(self.delivery, Replied(), version, writes, reply=mark),))
 
@@ -284,7 +311,7 @@ class Aftermath(Struct, frozen=True):
             self.runtime.emit("message_repeated", partition=self.partition, place=delivery.place)
         if reply.fingerprint != fingerprint_of(delivery.call):
             self.runtime.emit("message_mismatched", partition=self.partition, id=delivery.call.id)
-        version = self.before.without_trouble(delivery.place)
+        version = self.before.without_failure(delivery.place)
         outcome = replied(reply, delivery.call, self.partition, self.runtime)
         return Performed(version, (Finished(delivery, outcome, version, self._receipt()),), self.instance)
 
@@ -295,7 +322,7 @@ class Aftermath(Struct, frozen=True):
         first = [self._carried(self.before, tuple(part)) for part in parts_of(ended, self.runtime.home.bounds)]
         instance = self.kind.fresh()
         record = replace(
-            self.before.record, schema=self.kind.schema, state=NOT_BEGUN, timers={}, trouble={}, halted_by=None
+            self.before.record, schema=self.kind.schema, state=NOT_BEGUN, timers={}, failures={}, halted_by=None
         )
         version = Version(record, self.kind.encode(instance), deleted=True)
         return Performed(version, (*first, self._answered(Replied(b"null"), version)), instance)

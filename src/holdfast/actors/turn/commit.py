@@ -24,7 +24,7 @@ from holdfast.actors.record import (
     next_timer,
 )
 from holdfast.actors.turn.aftermath import Finished, Version
-from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.entity import REFUSED, ActorEntity, Gathering, Refusal, Writing
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
@@ -54,20 +54,21 @@ async def commit(actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | 
     With ``rest`` the last write releases the lease too, unless the actor was woken: ``actor.held`` tells.
     """
     await commit_under_way(actor)
-    if actor.finished and not (actor.lost or actor.redo or actor.broken):
+    if actor.uncommitted.finished and not _is_over(actor):
+        actor.uncommitted.phase = Writing()
         await _commit(actor, runtime, host, rest)
     if actor.lost:
         raise Fenced(f"{actor.partition}: its lease could not be renewed, or its state not written")
     if actor.broken is not None:
         raise actor.broken
-    if actor.redo:
+    if actor.uncommitted.phase is REFUSED:
         actor.reset()
 
 
 async def commit_under_way(actor: ActorEntity) -> None:
     """Wait until it is known what came of the commit that is made concurrently with the turn, if there is one."""
-    while actor.committing is not None:
-        await asyncio.wait((actor.committing,))
+    while isinstance(writing := actor.uncommitted.phase, Writing) and writing.task is not None:
+        await asyncio.wait((writing.task,))
 
 
 def begin_commit(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
@@ -75,54 +76,63 @@ def begin_commit(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
 
     Where each write is billed, what no caller waits for waits a moment for what comes next, to share its write.
     """
-    if not actor.finished or actor.committing is not None:
+    left = actor.uncommitted
+    if not left.finished or isinstance(left.phase, Writing):
         return
     if not _may_wait(actor, host):
         _commit_from_now(actor, runtime, host)
-    elif not actor.gathers:
-        actor.gathers = True
-        asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, actor, runtime, host)
+    elif left.phase is None:
+        left.phase = gathering = Gathering()
+        asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, gathering, actor, runtime, host)
 
 
 def _may_wait(actor: ActorEntity, host: Host) -> bool:
-    return host.home.writes_are_paid and all(each.delivery.answer is None for each in actor.finished)
+    return host.home.writes_are_paid and all(each.delivery.answer is None for each in actor.uncommitted.finished)
 
 
-def _end_gathering(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
-    actor.gathers = False
-    under_way = actor.writing or actor.committing is not None
-    if actor.finished and not (under_way or actor.lost or actor.redo or actor.broken):
-        _commit_from_now(actor, runtime, host)
+def _end_gathering(gathering: Gathering, actor: ActorEntity, runtime: Runtime, host: Host) -> None:
+    left = actor.uncommitted
+    if left.phase is gathering:  # else it was written meanwhile, or dropped
+        left.phase = None
+        if left.finished and not _is_over(actor):
+            _commit_from_now(actor, runtime, host)
+
+
+def _is_over(actor: ActorEntity) -> bool:
+    """Whether what has run is not to be committed: it is not ours to do any more, or is to run again."""
+    return actor.lost or actor.broken is not None or actor.uncommitted.phase is REFUSED
 
 
 def _commit_from_now(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
-    actor.committing = asyncio.get_running_loop().create_task(_commit_beside(actor, runtime, host))
+    task = asyncio.get_running_loop().create_task(_commit_concurrently(actor, runtime, host))
+    actor.uncommitted.phase = Writing(task)
 
 
-async def _commit_beside(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
+async def _commit_concurrently(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     try:
-        await _commit(actor, runtime, host, beside=True)
+        await _commit(actor, runtime, host, concurrent=True)
     finally:
-        actor.committing = None
         actor.wake()
-    if not (actor.lost or actor.redo or actor.broken):
+    if not _is_over(actor):
         begin_commit(actor, runtime, host)  # what has run meanwhile: whatever runs now may take for ever
 
 
 async def _commit(
-    actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | None = None, *, beside: bool = False
+    actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | None = None, *, concurrent: bool = False
 ) -> None:
+    left, state = actor.uncommitted, actor.state
+    assert state is not None
     batch: list[Finished] = []
-    actor.writing = True
+    after: Refusal | None = None
     try:
-        while actor.finished:
-            batch, actor.finished = together(actor.finished, host.home.bounds)
-            version = batch[-1].version if actor.finished else actor.version
-            assert version is not None
-            await _write(batch, version, actor, runtime, host, None if actor.finished else rest)
+        while left.finished:
+            batch, left.finished = together(left.finished, host.home.bounds)
+            version = batch[-1].version if left.finished else state.version
+            await _write(batch, version, actor, runtime, host, None if left.finished else rest)
+            state.committed = version
             _release(batch, actor, runtime, host)
             batch = []
-            if beside and _may_wait(actor, host):
+            if concurrent and _may_wait(actor, host):
                 break
     except asyncio.CancelledError:
         _tell_doubt(batch, actor)
@@ -130,12 +140,12 @@ async def _commit(
     except Fenced:
         actor.lose()
     except Refused:  # what a call sends does not fit any more: none of the batch happened, all of it runs again
-        actor.redo = True
+        after = REFUSED
     except Exception as error:  # noqa: BLE001 - the store's, or a mistake of ours: the turn shall not wait for ever
         actor.broken = error
     finally:
-        actor.finished = batch + actor.finished
-        actor.writing = False
+        left.finished = batch + left.finished
+        left.phase = after
 
 
 def together(finished: list[Finished], bounds: Bounds | None) -> tuple[list[Finished], list[Finished]]:
@@ -160,7 +170,8 @@ async def _write(
 ) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
     others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
-    if version is actor.committed and not others:
+    assert actor.state is not None
+    if version is actor.state.committed and not others:
         await _confirm(actor, host)
         return
     to_itself = int(any(is_message_to(actor.partition, write) for write in others))
@@ -191,7 +202,6 @@ async def _write(
             doubtful = True
             await pauses.wait()
     _advance(actor, update, to_itself)
-    actor.committed = version
 
 
 def _advance(actor: ActorEntity, update: Update, to_itself: int) -> None:
@@ -295,7 +305,9 @@ def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, ho
     """It is durable: replies leave, and the receivers of what was sent are told to look (G7)."""
     answered = False
     for each in batch:
-        actor.kept(each)
+        actor.uncommitted.is_durable(each)
+        if each.delivery.sort is not None:
+            actor.queue.known.discard(each.delivery.sort)
         each.delivery.tell(each.outcome)
         answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
         host.tell(each.to_wake)

@@ -28,21 +28,21 @@ class TellCaller(Struct, frozen=True):
 
 
 class TryAgain(Struct, frozen=True):
-    """The next attempt is made at ``trouble.again_at``."""
+    """The next attempt is made at ``failure.again_at``."""
 
-    trouble: FailureRecord
+    failure: FailureRecord
 
 
 class Park(Struct, frozen=True):
     """The message is poison: it is parked, visibly, and the actor goes on with the next."""
 
-    trouble: FailureRecord
+    failure: FailureRecord
 
 
 class Halt(Struct, frozen=True):
     """The message is poison, and the order is to be kept: the actor stops at it."""
 
-    trouble: FailureRecord
+    failure: FailureRecord
 
 
 Verdict = TellCaller | TryAgain | Park | Halt
@@ -57,10 +57,10 @@ def after_failure(
         return TellCaller(error, () if call.kept else called)  # the caller of what is kept may ask again
     started = before.started - (1 if delivery.prepared else 0)
     called = tuple(dict.fromkeys((*before.called, *called)))
-    trouble = replace(before, started=started, failed=before.failed + 1, error=describe(error), called=called)
-    attempts = attempts_in(trouble)
+    failure = replace(before, started=started, failed=before.failed + 1, error=describe(error), called=called)
+    attempts = attempts_in(failure)
     delay_ms = policy.retry.next_delay_ms(error, attempts, Random(f"{delivery.place}/{attempts}"))
-    return _given_up(trouble, policy) if delay_ms is None else TryAgain(replace(trouble, again_at=now + delay_ms))
+    return _given_up(failure, policy) if delay_ms is None else TryAgain(replace(failure, again_at=now + delay_ms))
 
 
 def after_deaths(delivery: Delivery, before: FailureRecord, policy: Policy) -> Verdict | None:
@@ -74,10 +74,10 @@ def after_deaths(delivery: Delivery, before: FailureRecord, policy: Policy) -> V
     return _given_up(replace(before, error=before.error or describe(killed)), policy)
 
 
-def attempts_in(trouble: FailureRecord) -> int:
+def attempts_in(failure: FailureRecord) -> int:
     """How many attempts of a message have failed, as far as that is known."""
-    return trouble.failed + trouble.started // DEATHS_PER_ATTEMPT
+    return failure.failed + failure.started // DEATHS_PER_ATTEMPT
 
 
-def _given_up(trouble: FailureRecord, policy: Policy) -> Park | Halt:
-    return Halt(trouble) if policy.poison == "halt" else Park(trouble)
+def _given_up(failure: FailureRecord, policy: Policy) -> Park | Halt:
+    return Halt(failure) if policy.poison == "halt" else Park(failure)

@@ -27,14 +27,14 @@ from holdfast.actors.record import (
     ActorRecord,
     decode_record,
 )
-from holdfast.actors.turn.aftermath import Version
+from holdfast.actors.turn.aftermath import Aftermath, Version
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
-from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
-from holdfast.actors.turn.perform import run_one
+from holdfast.actors.turn.perform import perform
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
-from holdfast.coordination.lease import Closed, Held
+from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
@@ -84,16 +84,17 @@ class ActorStages(Struct, frozen=True, gc=False):
 
     async def load(self, entity: ActorEntity, unloaded: Unloaded, _host: Host, /) -> None:
         """See ``Stages``."""
-        load(entity, unloaded.head)
-        entity.suspecting, entity.unloaded = unloaded.taken_over, None
+        load(entity, unloaded.head, taken_over=unloaded.taken_over)
+        entity.unloaded = None
 
     async def receive(self, entity: ActorEntity, _head: Item | None, host: Host, /) -> None:
         """See ``Stages``."""
         entity.queue.looks += 1
         if entity.hold.revision != NEVER_WOKEN:
             await read_inbox(entity, host)
-        if entity.suspecting:  # its last owner may have died of what it did last
-            entity.suspect(host.clock.now_ms())
+        if entity.state is not None and entity.state.taken_over:  # its last owner may have died of what it did last
+            entity.state.taken_over = False
+            entity.queue.suspect(entity.state.version.record, host.clock.now_ms())
 
     async def run(self, entity: ActorEntity, host: Host, /) -> Next:
         """See ``Stages``."""
@@ -153,22 +154,23 @@ async def begin(actor: ActorEntity, host: Host) -> Item | None:
     return head
 
 
-def load(actor: ActorEntity, head: Item) -> None:
+def load(actor: ActorEntity, head: Item, *, taken_over: bool = False) -> None:
     """Make the actor from its stored state, or as it begins."""
     kind = actor.kind
     try:
         if head.body:
             record = decode_record(head.body)
-            actor.instance = kind.load(record.state, record.schema)
+            instance = kind.load(record.state, record.schema)
         else:
             record = ActorRecord(schema=kind.schema, state=NOT_BEGUN)
-            actor.instance = kind.fresh()
-        state = kind.encode(actor.instance)
+            instance = kind.fresh()
+        state = kind.encode(instance)
     except Exception as error:  # an upcaster is users' code
         actor.queue.refuse_calls(error)
         raise Blocked(str(error)) from error
     deleted = bool(head.body) and record.state == NOT_BEGUN
-    actor.version = actor.committed = Version(replace(record, schema=kind.schema), state, deleted=deleted)
+    version = Version(replace(record, schema=kind.schema), state, deleted=deleted)
+    actor.state = Loaded(version, version, instance, taken_over=taken_over)
 
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
@@ -190,22 +192,23 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     more to run before all of it is committed.
     """
     began = elapsed_seconds()
-    while not (actor.lost or actor.redo or actor.halting or host.draining):
+    while not (actor.lost or actor.uncommitted.phase is REFUSED or actor.halting or host.draining):
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
             return False
-        suspect = delivery.place in actor.suspects and not delivery.skips
+        suspect = delivery.place in actor.queue.suspects and not delivery.skips
         try:
             if suspect and not await attempt(delivery, actor, runtime, host):
                 continue
             begin_commit(actor, runtime, host)  # what has run before need not wait for this one
-            await run_one(delivery, actor, runtime)
+            if not await refuse_overtaken(delivery, runtime):
+                actor.apply(await perform(delivery, actor, runtime))
         except LeftBehind:
             raise  # it has failed already
         except BaseException:
             delivery.tell(ELSEWHERE)  # it has left nothing behind, and is in no list any more
             raise
-        actor.suspects.discard(delivery.place)
+        actor.queue.suspects.discard(delivery.place)
         if suspect:
             return False
         if elapsed_seconds() - began > host.limits.slice_seconds:
@@ -214,20 +217,31 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     return False
 
 
+async def refuse_overtaken(delivery: Delivery, runtime: Runtime) -> bool:
+    """Refuse a call of this process whose caller has a newer owner meanwhile; false if it is to be performed."""
+    if delivery.answer is not None and delivery.call.chain:
+        try:
+            await refuse_overtaken_caller(delivery.call, runtime)
+        except Fenced as fenced:
+            delivery.fail(fenced)
+            return True
+    return False
+
+
 async def attempt(delivery: Delivery, actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
     """Write down that a message or a timer is tried, before it is; false if it is not to be."""
-    before = actor.version
-    assert before is not None
-    verdict = after_deaths(delivery, before.trouble(delivery.place), actor.kind.policy)
+    assert actor.state is not None
+    before = actor.state.version
+    verdict = after_deaths(delivery, before.failure_of(delivery.place), actor.kind.policy)
     begins = delivery.prepared = verdict is None
-    found = actor.aftermath(delivery, before, runtime)
-    actor.apply(found.begun() if verdict is None else found.of(verdict))
-    version = actor.version
+    found = Aftermath(delivery, before, actor.state.instance, actor.partition, actor.kind, runtime)
+    actor.apply(found.begun() if verdict is None else found.given(verdict))
+    version = actor.state.version
     await commit(actor, runtime, host)
     if not begins:
-        actor.suspects.discard(delivery.place)
-    begun_anew = actor.version is not version or (delivery.sort is not None and delivery.sort not in actor.queue.known)
-    return begins and not begun_anew  # else it comes again
+        actor.queue.suspects.discard(delivery.place)
+    is_known = delivery.sort is None or delivery.sort in actor.queue.known
+    return begins and is_known and actor.state.version is version  # else it comes again
 
 
 # ── Leave ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,12 +259,13 @@ def patience_seconds(actor: ActorEntity, host: Host) -> float:
 
 async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
     """How to leave the actor with the commit of what has run, if nothing waits and it is not to be kept."""
-    if patience_seconds(actor, host) or not actor.finished or actor.redo or actor.halting or host.draining:
+    left = actor.uncommitted
+    if patience_seconds(actor, host) or not left.finished or left.phase is REFUSED or actor.halting or host.draining:
         return None
     due = actor.next_due()
     if actor.has_news or actor.queue.mail or (due is not None and due <= host.clock.now_ms()):
         return None
-    writes = (place(write) for each in actor.finished for write in each.writes)
+    writes = (place(write) for each in left.finished for write in each.writes)
     if actor.passing and any(sort.startswith(PARKED_PREFIX) for _, sort in writes):
         return None  # whether it is to be forgotten is known when that is in the store
     return await rest_of(actor, host)
@@ -258,13 +273,13 @@ async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
 
 async def rest_of(actor: ActorEntity, host: Host) -> Rest:
     """How an actor is left when nothing more is done for it here."""
-    assert actor.version is not None
+    assert actor.state is not None
     due = actor.next_due()
     if actor.halting:
         return Rest(HALTED, None, None)
     if actor.queue.mail:
         return Rest(READY, due if due is not None else host.clock.now_ms(), None)
-    if actor.version.deleted and not actor.queue.has_later:
+    if actor.state.version.deleted and not actor.queue.has_later:
         return Rest(DELETED, due, None)
     return Rest(SUSPENDED, due, await expiry(actor, host) if due is None else None)
 
