@@ -54,7 +54,11 @@ HANDED_OUT = {
 """What calls of the API return, by the module that defines it: documented, though users do not import it."""
 
 DOTTED = re.compile(r"\bholdfast[\w.]+|'Connect'")
-INTERNAL = re.compile(r"\bholdfast(?:\.|</span><span class=\"o\">\.</span><span class=\"n\">|[a-z_0-9])+(?=[A-Z])")
+DOT = r"(?:\.|</span><span class=\"o\">\.</span><span class=\"n\">)"
+NOISE = re.compile(
+    rf"\bholdfast(?:{DOT}|[a-z_0-9])+(?=[A-Z])|\b(?:typing|datetime){DOT}|<span class=\"o\">~</span>|~(?=[A-Z])"
+)
+"""In a signature: where an internal class is defined, modules that all readers know, and marks of type variables."""
 
 
 def write_reference(into: Path) -> None:
@@ -98,7 +102,8 @@ def page_of(module: ModuleType) -> Module:
         variable.docstring = variable.docstring or docstring_of(variable.name)
     for cls in page.classes:
         adopt_inherited(cls)
-        cls.bases = [base for base in cls.bases if not is_internal(".".join(base[:2]))]
+        bases = [base for base in cls.bases if not is_internal(".".join(base[:2]))]
+        cls.bases = [(module, name, NOISE.sub("", text)) for module, name, text in bases]
         if issubclass(cls.obj, msgspec.Struct):
             cls.members["__init__"] = constructor(cls)
         if "__init__" in cls.members and not is_made_by_users(cls):
@@ -152,12 +157,12 @@ def documented() -> frozenset[str]:
 
 
 def shortened(linkify: Callable[..., Markup]) -> Callable[..., Markup]:
-    """The filter that makes links, followed by one that leaves out where an internal class is defined."""
+    """The filter that makes links, followed by one that makes signatures shorter."""
 
     @pass_context
     def links(context: Any, code: str, **options: Any) -> Markup:
         html = linkify(context, code, **options)
-        return Markup(INTERNAL.sub("", html)) if options.get("shorten", True) else html  # noqa: S704  made by pdoc
+        return Markup(NOISE.sub("", html)) if options.get("shorten", True) else html  # noqa: S704  made by pdoc
 
     return links
 

@@ -103,8 +103,11 @@ class App:
         self.registry = Registrations(name)
         self.resources = Resources()
         self.outbox = Outbox(name, self.runtime, limit_bytes)
+        """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
         self.blobs = BlobShelf(self.runtime)
+        """Stores bytes that are too large for a value, and names them."""
         self.telemetry = Telemetry()
+        """Counts the events of this process, and tells them to subscribers."""
         self.published = ""
         self._home = home
         self._cache = cache
