@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from tests.backends.aws.faults import APPLIED, FAULTS, NOT_APPLIED, FaultyConnection, refused, sometimes, then_none
 
-from holdfast.backends.aws import Transport
-from holdfast.backends.aws import transport as transport_module
+from holdfast.backends.aws import Transport, sending
 from holdfast.backends.aws.connection import THREADS
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.errors import ConfigurationError, InvalidInput, PayloadTooLarge, Refused, StoreUnavailable, StoreUnusable
@@ -41,7 +40,7 @@ EACH_FAULT_AT_LEAST = 3
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_SECONDS", 0.0)
 
 
 def faulty(open_store: OpenStore, next_fault: Callable[[str], str | None], **options: Any) -> Any:
@@ -142,7 +141,7 @@ async def test_a_delete_that_may_have_been_its_own_is_unknown(open_store: OpenSt
 @pytest.mark.parametrize(("fault", "told"), [("throttled", "nothing of it was applied"), ("failed after", "may not")])
 async def test_patience_ends(fault: str, told: str, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store, wire = await faulty(open_store, lambda _operation: fault)
-    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(sending, "FIRST_PAUSE_SECONDS", 0.001)
     store._transport._patience_seconds = 0.2
     with pytest.raises(StoreUnavailable, match=told):
         await store.write(Put(Item("p")))

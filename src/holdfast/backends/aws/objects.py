@@ -6,16 +6,14 @@ tag. S3 reads what it has acknowledged ("Amazon S3 data consistency model", user
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 from typing import Any, Final
 
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.failures import FORBIDDEN, NO_CREDENTIALS
 from holdfast.backends.aws.meter import Meter
-from holdfast.backends.aws.transport import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS
+from holdfast.backends.aws.sending import PATIENCE_SECONDS, Sending
 from holdfast.errors import HoldfastError, StoreUnavailable, StoreUnusable
-from holdfast.pauses import Pauses
 
 MISSING: Final = frozenset({"404", "InvalidRange", "NoSuchKey", "NotFound"})
 AT_ONCE: Final = 8
@@ -32,8 +30,8 @@ class ObjectChanged(Exception):
     """The condition of the request does not hold."""
 
 
-class Objects:
-    """One bucket, through a connection. ``meter`` counts the attempts, which S3 bills."""
+class Objects(Sending):
+    """One bucket, through a connection."""
 
     def __init__(
         self,
@@ -44,12 +42,8 @@ class Objects:
         meter: Meter | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
+        super().__init__(connection, at_once=AT_ONCE, random=random, meter=meter, patience_seconds=patience_seconds)
         self.bucket = bucket
-        self.meter = meter or Meter()
-        self._connection = connection
-        self._random = random
-        self._patience_seconds = patience_seconds
-        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """The answer to a request.
@@ -57,32 +51,16 @@ class Objects:
         Raises ``ObjectMissing``, ``ObjectChanged``, ``StoreUnavailable`` if there was no answer in time, and
         ``StoreUnusable`` with the remedy.
         """
-        async with self._slots:
-            return await self._until_answered(operation, {"Bucket": self.bucket} | parameters)
 
-    async def _until_answered(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        deadline = asyncio.get_running_loop().time() + self._patience_seconds
-        pauses = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        while True:
-            self.meter.sent(operation)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    # A copy: botocore leaves a consumed body in it, which would be empty if sent again.
-                    return await self._connection.send(operation, dict(parameters))
-            except Exception as error:
-                if (final := _final(error, self.bucket)) is not None:
-                    raise final from error
-                wait = self._random.uniform(0, pauses.take())
-                if asyncio.get_running_loop().time() + wait >= deadline:
-                    raise StoreUnavailable(
-                        f"the bucket {self.bucket} did not answer a {operation} in time; it may or may not have been "
-                        f"applied ({type(error).__name__}: {error})"
-                    ) from error
-            await asyncio.sleep(wait)
+        def failed(error: Exception) -> StoreUnavailable:
+            if (final := _final(error, self.bucket)) is not None:
+                raise final from error
+            return StoreUnavailable(
+                f"the bucket {self.bucket} did not answer a {operation} in time; it may or may not have been applied "
+                f"({type(error).__name__}: {error})"
+            )
 
-    def close(self) -> None:
-        """Send nothing more."""
-        self._connection.close()
+        return await self.send(operation, {"Bucket": self.bucket} | parameters, failed)
 
 
 def _final(error: Exception, bucket: str) -> Exception | None:
