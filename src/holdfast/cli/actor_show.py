@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
 from holdfast.app import App
-from holdfast.cli.declaring import after_option, limit_option, on_actor
+from holdfast.cli.declaring import listing, on_actor
 from holdfast.cli.known import status_of
 from holdfast.cli.output import as_json, between, bold, coloured, duration, plain, shown_moment, table
-from holdfast.cli.session import Session, examples, on_home, performed
+from holdfast.cli.session import Session, on_home, performed
 from holdfast.cli.values import now
 from holdfast.commands import IN_HOME, perform
 from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowActor
@@ -63,17 +63,11 @@ class Shown(Struct, frozen=True, kw_only=True):
 # ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@click.command(
-    "ls",
-    epilog=examples(
-        "holdfast actor ls -a shop:app",
-        "holdfast actor ls --home sqlite:///shop.db Cart --status HALTED --json",
-    ),
+@listing(
+    "holdfast actor ls -a shop:app",
+    "holdfast actor ls --home sqlite:///shop.db Cart --status HALTED --json",
 )
-@click.argument("name", required=False)
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
-@limit_option
-@after_option
 @on_home
 def ls(session: Session, *, name: str | None, status: str | None, limit: int, after: str | None) -> None:
     """List actors, newest first: all of them, or those of one class.

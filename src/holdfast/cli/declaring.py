@@ -28,6 +28,17 @@ def on_actor(name: str, *lines: str) -> Callable[[Function], click.Command]:
     return _with_arguments(name, lines, ("name", "key"))
 
 
+def listing(*lines: str, of: str = "NAME") -> Callable[[Function], click.Command]:
+    """Declare ``ls``: it lists a page of all there is, or of what its argument names."""
+
+    def declare(function: Function) -> click.Command:
+        named = click.argument("name", metavar=f"[{of}]", required=False)
+        paged = limit_option(after_option(function))
+        return click.command("ls", epilog=examples(*lines))(named(paged))
+
+    return declare
+
+
 def _with_arguments(
     name: str, lines: tuple[str, ...], arguments: tuple[str, ...]
 ) -> Callable[[Function], click.Command]:

@@ -14,7 +14,7 @@ from holdfast.actors.admin.listing import ParkedMessage, find_parked
 from holdfast.app import App
 from holdfast.cli.actor import args_option
 from holdfast.cli.actor_show import error_line, pretty
-from holdfast.cli.declaring import after_option, limit_option
+from holdfast.cli.declaring import listing
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.commands import IN_HOME, NAMED, Command, perform
@@ -53,16 +53,10 @@ def dlq() -> None:
     """
 
 
-@dlq.command(
-    "ls",
-    epilog=examples(
-        "holdfast dlq ls -a shop:app",
-        "holdfast dlq ls --home sqlite:///shop.db Cart --limit 10 --json",
-    ),
+@listing(
+    "holdfast dlq ls -a shop:app",
+    "holdfast dlq ls --home sqlite:///shop.db Cart --limit 10 --json",
 )
-@click.argument("name", required=False)
-@limit_option
-@after_option
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List parked messages in the order they were sent: all of them, or those of one class of actors."""
@@ -242,3 +236,6 @@ def _tell(session: Session, action: str, done: list[ParkedMessage], told: str) -
     messages = [{"id": each.id, "actor": each.actor, "key": each.key} for each in done]
     lines = [f"{each.actor} {plain(each.key)}: {each.message.method} {told}" for each in done]
     session.answer({"action": action, "messages": messages}, "\n".join(lines) or "no parked messages")
+
+
+dlq.add_command(ls)

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from holdfast.app import App
-from holdfast.cli.declaring import after_option, limit_option
+from holdfast.cli.declaring import listing
 from holdfast.cli.output import between, duration, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
@@ -25,16 +25,11 @@ def outbox() -> None:
     """
 
 
-@outbox.command(
-    "ls",
-    epilog=examples(
-        "holdfast outbox ls -a shop:app",
-        "holdfast outbox ls --home sqlite:///shop.db shop --limit 10 --json",
-    ),
+@listing(
+    "holdfast outbox ls -a shop:app",
+    "holdfast outbox ls --home sqlite:///shop.db shop --limit 10 --json",
+    of="APP",
 )
-@click.argument("name", metavar="[APP]", required=False)
-@limit_option
-@after_option
 @on_home
 def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
     """List the events that wait, without their payloads: those of all apps of the home, or of one.
@@ -93,3 +88,6 @@ def _row(event: WaitingEvent) -> tuple[str, ...]:
     to = ", ".join(event.consumers) or NOBODY
     when = shown_moment(event.published_at)
     return when, age, event.app, event.event, plain(event.id), plain(event.group or ""), to, plain(event.problem or "")
+
+
+outbox.add_command(ls)
