@@ -34,6 +34,7 @@ from holdfast.duration import Duration
 from holdfast.errors import NotFound, StoreUnusable
 from holdfast.failure import ErrorRecord
 from holdfast.items import Item
+from holdfast.paging import Pages
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect
@@ -165,13 +166,13 @@ class ActorHandle:
         return head
 
     async def _items(self, prefix: str, limit: int | None) -> list[Item]:
+        store = self._connect().home.store
         found: list[Item] = []
-        after: str | None = None
-        while True:
-            page = await self._connect().home.store.query(self._partition, prefix=prefix, after=after)
+        async for page in Pages(lambda after: store.query(self._partition, prefix=prefix, after=after)):
             found += page.items
-            if (after := page.cursor) is None or (limit is not None and len(found) >= limit):
-                return found[:limit]
+            if limit is not None and len(found) >= limit:
+                break
+        return found[:limit]
 
 
 def status_of(head: Item) -> ActorStatus:

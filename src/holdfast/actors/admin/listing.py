@@ -23,6 +23,7 @@ from holdfast.actors.record import (
 from holdfast.coordination.schedule import Schedule
 from holdfast.errors import NotFound
 from holdfast.keys import LARGEST_PAGE, check_limit
+from holdfast.paging import Pages
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -122,14 +123,11 @@ async def list_timers(runtime: Runtime, actor: str | None, *, limit: int) -> tup
 
 
 async def _heads(runtime: Runtime, actor: str | None) -> AsyncIterator[Item]:
-    after: str | None = None
-    while True:
-        page = await runtime.home.store.scan(_prefix(actor), after=after, limit=LARGEST_PAGE)
-        await asyncio.sleep(0)
+    store = runtime.home.store
+    async for page in Pages(lambda after: store.scan(_prefix(actor), after=after, limit=LARGEST_PAGE)):
+        await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         for head in page.items:
             yield head
-        if (after := page.cursor) is None:
-            return
 
 
 def _prefix(actor: str | None) -> str:
