@@ -60,7 +60,7 @@ class Asked:
         )
         return to_response(response, self._shape)
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Time is up: what waits answers how it stands."""
         self._patience.server_stops()
 

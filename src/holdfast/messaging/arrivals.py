@@ -39,42 +39,44 @@ class IncomingEvent(Struct, frozen=True):
 
 
 async def take(
-    letter: IncomingEvent, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
+    incoming: IncomingEvent, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
 ) -> None:
     """Put an event into the outbox of this app, for its consumers; what this app has announced itself is left out.
 
     Raises ``UnknownName`` if no consumer here is for it, and ``InvalidInput`` if it is not what its source says.
     """
-    if not letter.source.startswith(SOURCE_PREFIX):
-        name = declared.get((letter.source, letter.type))
+    if not incoming.source.startswith(SOURCE_PREFIX):
+        name = declared.get((incoming.source, incoming.type))
         if name is None or name not in consumed:
             raise UnknownName(
-                f"nobody here takes {letter.type!r} from {letter.source!r}: declare it with app.from_bus(...) and "
+                f"nobody here takes {incoming.type!r} from {incoming.source!r}: declare it with app.from_bus(...) and "
                 "@app.consumer(...), or narrow the rule that sends it"
             )
-        await _accept(letter, outbox, name, letter.detail, check_id(f"{letter.source}/{letter.id}"))
+        await _accept(incoming, outbox, name, incoming.detail, check_id(f"{incoming.source}/{incoming.id}"))
         return
     try:
-        said = announced_of(letter.detail)
+        said = announced_of(incoming.detail)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"event {letter.id} of {letter.source} says nothing that Holdfast would: {error}") from None
+        raise InvalidInput(
+            f"event {incoming.id} of {incoming.source} says nothing that Holdfast would: {error}"
+        ) from None
     if not ORIGIN.fullmatch(said.origin):
-        raise InvalidInput(f"event {letter.id} of {letter.source} has no origin that Holdfast would give it")
+        raise InvalidInput(f"event {incoming.id} of {incoming.source} has no origin that Holdfast would give it")
     if said.origin == await outbox.origin():
         return  # its consumers here have had it from the outbox
     if said.event not in consumed:
-        raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
+        raise UnknownName(f"no consumer here is for {said.event} of {incoming.source}: narrow the rule that sends it")
     # The source, too: who may put events on a bus can be held by IAM to sources of his own, and to nothing in a detail.
-    id = _id_here(check_id(letter.source), said.origin, check_id(said.id))
-    await _accept(letter, outbox, said.event, said.data, id)
+    id = _id_here(check_id(incoming.source), said.origin, check_id(said.id))
+    await _accept(incoming, outbox, said.event, said.data, id)
 
 
-async def _accept(letter: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str) -> None:
+async def _accept(incoming: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str) -> None:
     data = bytes(said)
     if nests_too_deep(data):
         raise InvalidInput(
-            f"event {letter.id} of {letter.source} nests more than {NESTING_LIMIT_LEVELS} levels deep, together with "
-            "what consumers are given it in"
+            f"event {incoming.id} of {incoming.source} nests more than {NESTING_LIMIT_LEVELS} levels deep, together "
+            "with what consumers are given it in"
         )
     await outbox.accept(event, data, id)
 

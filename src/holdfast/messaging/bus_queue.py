@@ -23,7 +23,7 @@ from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import BusEvent, Store
 
 PARTITION_PREFIX: Final = "bus#"
-UNFIT_PREFIX: Final = "x#"
+UNROUTABLE_PREFIX: Final = "x#"
 
 BUS: Final = "(bus)"
 """What the bus is called among the consumers of an event. None of them could have this name."""
@@ -69,7 +69,7 @@ class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field
 encode: Final = msgspec.json.Encoder().encode
 decode_head: Final = stored(BusHead, "the head of a bus")
 announced_of: Final = msgspec.json.Decoder(Announced).decode
-decode_unfit: Final = stored(Unroutable, "a message that was set aside")
+decode_unroutable: Final = stored(Unroutable, "a message that was set aside")
 
 
 def partition_of(app: str) -> str:
@@ -101,10 +101,10 @@ async def enqueue(store: Store, partition: str, entries: Sequence[Item], now: in
     """Put entries of the outbox into the queue, in their order; those that are there already stay as they are."""
     puts = [Put(Item(partition=partition, sort=each.sort, body=each.body), ABSENT) for each in entries]
     for part in parts_of(puts, bounds):
-        await _put(store, list(part), _ring(partition, now))
+        await _put(store, list(part), _make_due(partition, now))
 
 
-def _ring(partition: str, now: int) -> Update:
+def _make_due(partition: str, now: int) -> Update:
     return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
 
 
@@ -122,18 +122,18 @@ async def _put(store: Store, puts: list[Write], due: Write) -> None:
             return
 
 
-async def unfit(store: Store, partition: str) -> list[tuple[str, Unroutable]]:
+async def unroutable(store: Store, partition: str) -> list[tuple[str, Unroutable]]:
     """What the bus will never take, in its order, with its place."""
-    found = items(store, partition, prefix=UNFIT_PREFIX, limit=PAGE)
-    return [(item.sort, decode_unfit(item.body)) async for item in found]
+    found = items(store, partition, prefix=UNROUTABLE_PREFIX, limit=PAGE)
+    return [(item.sort, decode_unroutable(item.body)) async for item in found]
 
 
-async def put_back(store: Store, partition: str, sort: str, aside: Unroutable, now: int) -> None:
+async def put_back(store: Store, partition: str, sort: str, refused: Unroutable, now: int) -> None:
     """Have an event that was set aside sent once more."""
-    again = Item(partition=partition, sort=ENTRY_PREFIX + sort[len(UNFIT_PREFIX) :], body=encode(aside.entry))
-    writes = (Delete(partition, sort, EXISTS), Put(again), _ring(partition, now))
+    again = Item(partition=partition, sort=ENTRY_PREFIX + sort[len(UNROUTABLE_PREFIX) :], body=encode(refused.entry))
+    writes = (Delete(partition, sort, EXISTS), Put(again), _make_due(partition, now))
     try:
         await write_for_caller(store, *writes, ours=lambda _there: False)
-    except Refused as refused:
-        if refused.index != 0:  # else somebody has put it back already, perhaps an earlier attempt of our own
+    except Refused as error:
+        if error.index != 0:  # else somebody has put it back already, perhaps an earlier attempt of our own
             raise

@@ -19,7 +19,7 @@ from holdfast.kernel.model import Model
 from holdfast.kernel.runtime import Connect, Declares
 from holdfast.messaging.arrivals import IncomingEvent, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
-from holdfast.messaging.bus_relay import PAUSES, Departures
+from holdfast.messaging.bus_relay import PAUSES, BusQueues
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Ticker, check_target, fingerprint_of, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
@@ -154,9 +154,9 @@ def from_bus(app: Publishes, event: type, *, source: str, detail_type: str) -> N
     app.registry.take_from_bus((source, detail_type), name_of(event))
 
 
-async def take_from_bus(app: Publishes, letter: IncomingEvent) -> None:
+async def take_from_bus(app: Publishes, incoming: IncomingEvent) -> None:
     """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
-    await take(letter, app.outbox, app.registry.events, app.registry.from_bus)
+    await take(incoming, app.outbox, app.registry.events, app.registry.from_bus)
 
 
 def cron(
@@ -235,7 +235,7 @@ async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]
     models: list[Model] = [relays]
     if bus is not None:
         outbox, patience = app.outbox, Backoff(PAUSES)
-        models.append(Departures(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
+        models.append(BusQueues(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
     return models
 
 

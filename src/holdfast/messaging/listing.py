@@ -34,7 +34,7 @@ CURSOR_MARK = "/"
 PLACES: Final = (
     (partition_of, ENTRY_PREFIX),
     (bus_queue.partition_of, ENTRY_PREFIX),
-    (bus_queue.partition_of, bus_queue.UNFIT_PREFIX),
+    (bus_queue.partition_of, bus_queue.UNROUTABLE_PREFIX),
 )
 """Where events of an app wait: for the relay, for the bus, and for somebody who looks."""
 
@@ -110,8 +110,8 @@ def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]]) 
         case 1:
             return _event(app, decode_entry(item.body), [bus_queue.BUS], None)
         case _:
-            aside = bus_queue.decode_unfit(item.body)
-            return _event(app, aside.entry, [bus_queue.BUS], aside.reason)
+            refused = bus_queue.decode_unroutable(item.body)
+            return _event(app, refused.entry, [bus_queue.BUS], refused.reason)
 
 
 def _event(app: str, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:

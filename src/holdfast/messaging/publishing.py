@@ -168,9 +168,9 @@ class Outbox:
     async def resend(self, id: str | None = None) -> int:
         """Send the events once more that the bus has refused for good, or the one with this id; answers how many."""
         runtime = self._connect()
-        chosen = await self._unfit(id)
-        for sort, aside in chosen:
-            await bus_queue.put_back(runtime.home.store, self.bus_partition, sort, aside, runtime.clock.now_ms())
+        chosen = await self._unroutable(id)
+        for sort, refused in chosen:
+            await bus_queue.put_back(runtime.home.store, self.bus_partition, sort, refused, runtime.clock.now_ms())
         if chosen:
             tell(self.bus_partition, runtime)
         return len(chosen)
@@ -179,14 +179,14 @@ class Outbox:
         """Forget the event with this id that the bus has refused for good; its consumers here keep it. Answers how
         many there were.
         """
-        chosen = await self._unfit(id)
+        chosen = await self._unroutable(id)
         for sort, _ in chosen:
             gone = Delete(self.bus_partition, sort)
             await write_for_caller(self._connect().home.store, gone, ours=lambda _there: True)
         return len(chosen)
 
-    async def _unfit(self, id: str | None) -> Sequence[tuple[str, bus_queue.Unroutable]]:
-        found = await bus_queue.unfit(self._connect().home.store, self.bus_partition)
+    async def _unroutable(self, id: str | None) -> Sequence[tuple[str, bus_queue.Unroutable]]:
+        found = await bus_queue.unroutable(self._connect().home.store, self.bus_partition)
         return [each for each in found if id is None or each[1].entry.id == id]
 
     async def origin(self) -> str | None:

@@ -50,7 +50,7 @@ class Backoff:
         """What another process has come to know."""
         self.failures, self.until_ms = failures, until_ms
 
-    def got_on(self) -> None:
+    def succeeded(self) -> None:
         """It works."""
         self.failures = self.until_ms = 0
 

@@ -61,12 +61,12 @@ class Relays(Relaying, frozen=True, kw_only=True):
         await deliver(messages, self.runtime, host)
         await send_off(leaving, entity, host)
         await mark([Delete(entity.partition, item.sort) for item in entries.items], entity, host)
-        self.patience.got_on()
+        self.patience.succeeded()
         return AGAIN
 
     def left(self, entity: Relay, left: Left, host: Host, /) -> None:
         """See ``Stages``."""
-        self.patience.got_on()
+        self.patience.succeeded()
         super().left(entity, left, host)
 
 

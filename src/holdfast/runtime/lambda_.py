@@ -25,7 +25,7 @@ from holdfast.metrics import MetricLines
 from holdfast.ports import WakeUp
 from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
 from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
-from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
+from holdfast.runtime.shapes import Changes, Direct, FromBus, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host, Limits
@@ -41,7 +41,7 @@ MARGIN_SECONDS: Final = 5.0
 SMALLEST_SHARE: Final = 5
 """The margin is at most this part of what is left of the invocation."""
 
-SHORTEST_FAREWELL_SECONDS: Final = 1.0
+SHORTEST_SEND_SECONDS: Final = 1.0
 """So long at least the last rings may take to leave, if the invocation lasts that long."""
 
 LONGEST_SECONDS: Final = 900.0
@@ -62,7 +62,7 @@ class Taken(Protocol):
 
     async def answer(self) -> Any: ...
 
-    def hurry(self) -> None: ...
+    def stop_waiting(self) -> None: ...
 
 
 class Front(Protocol):
@@ -162,14 +162,14 @@ class LambdaHandler:
         margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
         deadline = asyncio.get_running_loop().time() + left - margin
         if self._front is not None and (taken := self._front.take(event)) is not None:
-            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.hurry)
+            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.stop_waiting)
         work = recognised(event)
         match work:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
-                return await self._within(deadline, margin, partial(self._obey, command, own_id), None)
-            case Heard(letter):
-                return await self._within(deadline, margin, partial(self._hear, letter), None)
+                return await self._within(deadline, margin, partial(self._perform, command, own_id), None)
+            case FromBus(incoming):
+                return await self._within(deadline, margin, partial(self._take_from_bus, incoming), None)
             case batch:
                 todo = batch_of(batch)
                 return await self._within(deadline, margin, partial(self._handle, todo, batch), todo)
@@ -186,14 +186,14 @@ class LambdaHandler:
         margin: float,
         doing: Doing,
         batch: Batch | None,
-        hurry: Callable[[], None] | None = None,
+        stop_waiting: Callable[[], None] | None = None,
     ) -> Any:
         """Do something and see it settled. When time is up, stop what is under way, in order, and say what is left."""
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._opened_for(doing))
         await asyncio.wait((task,), timeout=deadline - loop.time())
-        if hurry is not None:
-            hurry()
+        if stop_waiting is not None:
+            stop_waiting()
         worker = self._worker
         if not task.done() and worker is not None:
             await worker.host.drain(margin / 4)
@@ -205,7 +205,7 @@ class LambdaHandler:
             with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
                 # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
                 left = deadline + margin * 9 / 10 - loop.time()
-                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), max(left, 0.0))):
+                async with asyncio.timeout(min(max(margin / 4, SHORTEST_SEND_SECONDS), max(left, 0.0))):
                     await invoker.sent()
         if self._worker is not None and self._worker.lines is not None:
             self._worker.lines.flush()
@@ -222,7 +222,7 @@ class LambdaHandler:
         self._worker.calls.failures.clear()
         return await doing()
 
-    async def _obey(self, order: Order, own_id: str) -> Any:
+    async def _perform(self, order: Order, own_id: str) -> Any:
         worker = self._worker
         assert worker is not None
         match order:
@@ -255,10 +255,10 @@ class LambdaHandler:
         await quiet(worker.host)
         return answer
 
-    async def _hear(self, letter: IncomingEvent) -> None:
+    async def _take_from_bus(self, incoming: IncomingEvent) -> None:
         worker = self._worker
         assert worker is not None
-        await take_from_bus(self._app, letter)
+        await take_from_bus(self._app, incoming)
         await quiet(worker.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:

@@ -24,7 +24,7 @@ from holdfast.runtime.lambda_table import Order, Sweep, order_of
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
 """The sources of EventBridge's own events that say no more than that it is time."""
 
-LETTER_KEY: Final = "detail-type"
+DETAIL_TYPE_KEY: Final = "detail-type"
 """What an event from a bus has, and nothing else."""
 
 
@@ -78,23 +78,23 @@ class Direct(Struct, frozen=True):
     command: Order
 
 
-class Heard(Struct, frozen=True):
+class FromBus(Struct, frozen=True):
     """An event from a bus, and Lambda has been told to call."""
 
-    letter: IncomingEvent
+    incoming: IncomingEvent
 
 
-Work = Messages | Ordered | Changes | Direct | Heard
+Work = Messages | Ordered | Changes | Direct | FromBus
 
 
-class HasLetterKey(Struct, frozen=True):
+class HasDetailType(Struct, frozen=True):
     """Whether a message has the key of an event from a bus; what it is is not looked at."""
 
-    found: Raw = msgspec.field(name=LETTER_KEY, default=Raw(b""))
+    found: Raw = msgspec.field(name=DETAIL_TYPE_KEY, default=Raw(b""))
 
 
-has_letter_key: Final = msgspec.json.Decoder(HasLetterKey).decode
-letter_of: Final = msgspec.json.Decoder(IncomingEvent).decode
+has_detail_type: Final = msgspec.json.Decoder(HasDetailType).decode
+incoming_of: Final = msgspec.json.Decoder(IncomingEvent).decode
 ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
 
@@ -129,8 +129,8 @@ def _recognised(event: Any) -> Work:
                 "this is an HTTP request, and the function answers none, since nobody has said who may call: write "
                 "app.lambda_handler(http=hf.BearerTokens({...})), or http=hf.iam_caller behind AWS_IAM"
             )
-        if LETTER_KEY in known:
-            return Heard(_letter(msgspec.json.encode(known)))
+        if DETAIL_TYPE_KEY in known:
+            return FromBus(_incoming(msgspec.json.encode(known)))
         raise InvalidInput(
             f"this function knows no event with the keys {', '.join(sorted(map(str, known)))[:SHOWN_CHARACTERS]}"
         )
@@ -142,7 +142,7 @@ def message_of(body: str) -> Order | IncomingEvent:
     ``msgspec.DecodeError`` or ``InvalidInput``.
     """
     check_numbers(body)
-    return _letter(body.encode()) if has_letter_key(body).found else order_of(body)
+    return _incoming(body.encode()) if has_detail_type(body).found else order_of(body)
 
 
 def check_numbers(body: str) -> None:
@@ -151,11 +151,11 @@ def check_numbers(body: str) -> None:
         raise InvalidInput(f"the message holds over {MOST_ALIKE} numbers that have the hash of another one")
 
 
-def _letter(event: bytes) -> IncomingEvent:
+def _incoming(event: bytes) -> IncomingEvent:
     try:
-        return letter_of(event)
+        return incoming_of(event)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"this is no event of EventBridge, although it has a {LETTER_KEY}: {error}") from None
+        raise InvalidInput(f"this is no event of EventBridge, although it has a {DETAIL_TYPE_KEY}: {error}") from None
 
 
 def _command(event: dict[str, Any]) -> Order:
