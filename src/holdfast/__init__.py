@@ -33,8 +33,8 @@ PUBLIC_NAMES = {
         "PayloadTooLarge ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError "
         "Terminal UnknownName WaitTimeout"
     ),
-    "http.api": "HttpLimits",
     "http.authentication": "BearerTokens Caller iam_caller",
+    "http.limits": "HttpLimits",
     "http.messages": "Request Response",
     "kernel.host": "Limits",
     "patterns.atomic": "Transaction",

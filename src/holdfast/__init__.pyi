@@ -60,10 +60,10 @@ from holdfast.errors import StoreError as StoreError
 from holdfast.errors import Terminal as Terminal
 from holdfast.errors import UnknownName as UnknownName
 from holdfast.errors import WaitTimeout as WaitTimeout
-from holdfast.http.api import HttpLimits as HttpLimits
 from holdfast.http.authentication import BearerTokens as BearerTokens
 from holdfast.http.authentication import Caller as Caller
 from holdfast.http.authentication import iam_caller as iam_caller
+from holdfast.http.limits import HttpLimits as HttpLimits
 from holdfast.http.messages import Request as Request
 from holdfast.http.messages import Response as Response
 from holdfast.kernel.host import Limits as Limits

@@ -71,11 +71,11 @@ ALLOWED: dict[str, int] = {
     "src/holdfast/http": 52,
     "src/holdfast/infra": 0,
     "src/holdfast/kernel": 0,
-    "src/holdfast/messaging": 22,
+    "src/holdfast/messaging": 0,
     "src/holdfast/moving": 0,
     "src/holdfast/patterns": 0,
     "src/holdfast/replay": 0,
-    "src/holdfast/runtime": 22,
+    "src/holdfast/runtime": 0,
     "src/holdfast/workflows": 61,
 }
 """How many are left in a page or a package, 0 where none is named. A number only ever goes down."""

@@ -10,7 +10,8 @@ from typing import Any
 from tests.http.conftest import Shop
 
 import holdfast as hf
-from holdfast.http.api import HttpLimits, Options
+from holdfast.http.api import Options
+from holdfast.http.limits import HttpLimits
 from holdfast.http.respond import respond
 
 

@@ -391,7 +391,7 @@ def test_what_is_no_consumer_is_refused_when_it_is_declared():
         (nothing, "one argument"),
         (two, "one argument"),
         (by_name, "one argument"),
-        (other_event, "takes Paid, and is to be given Placed"),
+        (other_event, "takes Paid, but is declared for Placed"),
         (unknown_hint, "Nowhere"),
     ):
         with pytest.raises(hf.ConfigurationError, match=message):

@@ -327,7 +327,7 @@ def in_disguise(sql: hf.SqlCursor):
 )
 async def test_transact_takes_a_plain_def_only(app, work, told):
     async with app:
-        with pytest.raises(hf.InvalidInput, match=f"app.transact runs a plain def .* given .*{told}"):
+        with pytest.raises(hf.InvalidInput, match=f"app.transact runs a plain def .* got .*{told}"):
             await app.transact(work)
         assert (
             await app.transact(lambda sql: list(sql.execute("SELECT 1 FROM sqlite_schema WHERE name = 'never'"))) == []

@@ -18,6 +18,7 @@ from holdfast.commands.right import Right
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import Authenticate, Caller, check_place
+from holdfast.http.limits import HttpLimits
 from holdfast.http.messages import Request, Response, header_id
 from holdfast.messaging.declarations import Publishes
 from holdfast.workflows.record import parse_ref
@@ -36,25 +37,6 @@ class Served(Publishes, Protocol):
     """The app that a route works on."""
 
     telemetry: Telemetry
-
-
-class HttpLimits(Struct, frozen=True, kw_only=True):
-    """What one request may take. A request over a limit is refused, but for ``wait_seconds``: who asks to wait longer
-    waits that long.
-
-    ``body_seconds`` is how long a body may take to arrive; ``body_values`` how many values its JSON may hold, at every
-    level; ``bodies_bytes`` is for the bodies of all requests under way together. ``headers_bytes`` counts names and
-    values.
-    """
-
-    body_bytes: int = 4 * 1024 * 1024
-    body_seconds: float = 30.0
-    body_values: int = 100_000
-    bodies_bytes: int = 64 * 1024 * 1024
-    wait_seconds: float = 25.0
-    headers: int = 100
-    headers_bytes: int = 32 * 1024
-    path_bytes: int = 8 * 1024
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from holdfast.http.api import ClientGone, ClientWait, HttpLimits
+from holdfast.http.api import ClientGone, ClientWait
 from holdfast.http.exchange import Receive, Scope, read_whole
-from holdfast.http.respond import check_body_size
+from holdfast.http.limits import HttpLimits, check_body_size
 from holdfast.http.room import Room, Share
 
 LENGTH: Final = b"content-length"

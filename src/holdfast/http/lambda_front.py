@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
-from holdfast.http.api import ClientWait, HttpLimits, Options, Served
+from holdfast.http.api import ClientWait, Options, Served
 from holdfast.http.lambda_events import Shape, body_of, shape_of, to_request, to_response
+from holdfast.http.limits import HttpLimits, check_size
 from holdfast.http.messages import Request
 from holdfast.http.problems import Problem
-from holdfast.http.respond import check_size, respond
+from holdfast.http.respond import respond
 from holdfast.http.routes import find
 
 
@@ -60,7 +61,7 @@ class Asked:
         )
         return to_response(response, self._shape)
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Time is up: what waits answers how it stands."""
         self._patience.server_stops()
 

@@ -8,14 +8,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
-from holdfast.codec.jsontext import holds_more_values
 from holdfast.containment import contained
 from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
-from holdfast.http.api import Call, ClientGone, ClientWait, HttpLimits, Options, Served
+from holdfast.http.api import Call, ClientGone, ClientWait, Options, Served
 from holdfast.http.authentication import Caller, caller_of, check_right
-from holdfast.http.exchange import announced_bytes
+from holdfast.http.limits import check_body, check_size
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
@@ -106,37 +104,3 @@ def _problem(error: Exception, found: Found | None) -> Problem:
     if problem.status == 500 and "error_id" not in problem.more:
         _logger.error("%s failed with %s:\n%s", told, type(error).__name__, frames_of(error))
     return problem
-
-
-def check_size(request: Request, limits: HttpLimits) -> None:
-    """Raise ``Problem`` if a request is larger than allowed, or is compressed."""
-    if len(request.path) + len(request.query) > limits.path_bytes:
-        raise Problem(414, "path_too_long", f"path and query are over {limits.path_bytes} bytes")
-    size_bytes = sum(len(name) + len(value) for name, value in request.headers)
-    if len(request.headers) > limits.headers or size_bytes > limits.headers_bytes:
-        raise Problem(
-            431, "headers_too_large", f"over {limits.headers} headers, or over {limits.headers_bytes} bytes of them"
-        )
-    if request.header_values("content-length") and request.header_values("transfer-encoding"):
-        # Where a body ends must not be a matter of taste (RFC 9112, 6.3): a proxy may see another request behind it.
-        raise Problem(400, "invalid_request", "a body has a content-length or a transfer-encoding, not both")
-    check_body_size(max(len(request.body), announced_bytes(request.header_values("content-length"))), limits)
-    if any(value.strip().lower() not in {"", "identity"} for value in request.header_values("content-encoding")):
-        raise Problem(415, "compressed_body", "a body is sent as it is, not compressed")
-
-
-def check_body(body: bytes, limits: HttpLimits) -> None:
-    """Raise ``Problem`` if a body is larger than allowed, or holds more values, or numbers with the hash of another."""
-    check_body_size(len(body), limits)
-    if holds_more_values(body, limits.body_values):
-        raise Problem(413, "payload_too_large", f"the body holds over {limits.body_values} values")
-    if numbers_collide(body):
-        raise Problem(
-            400, "invalid_input", f"the body holds over {MOST_ALIKE} numbers that have the hash of another one"
-        )
-
-
-def check_body_size(size_bytes: int, limits: HttpLimits) -> None:
-    """Raise ``Problem`` if a body is larger than allowed."""
-    if size_bytes > limits.body_bytes:
-        raise Problem(413, "payload_too_large", f"the body is over {limits.body_bytes} bytes")

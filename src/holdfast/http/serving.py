@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.http.api import HttpLimits
     from holdfast.http.asgi import AsgiApi, Servable
     from holdfast.http.authentication import Authenticate
+    from holdfast.http.limits import HttpLimits
     from holdfast.runtime.lambda_ import Called, LambdaHandler
 
 
@@ -29,8 +29,9 @@ def asgi(
     loopback interface.
     """
     # Whoever serves nothing loads nothing of it.
-    from holdfast.http.api import HttpLimits, Options  # noqa: PLC0415 - see above, it is loaded when it is used
+    from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.asgi import AsgiApi  # noqa: PLC0415 - see above, it is loaded when it is used
+    from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
     return AsgiApi(app, Options(authenticate=authenticate, limits=limits or HttpLimits()), works=worker)
 
@@ -55,7 +56,8 @@ def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: Htt
     app.published = published_version(os.environ)
     if http is None:
         return LambdaHandler(app)
-    from holdfast.http.api import HttpLimits, Options  # noqa: PLC0415 - see above, it is loaded when it is used
+    from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.lambda_front import HttpFront  # noqa: PLC0415 - see above, it is loaded when it is used
+    from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
     return LambdaHandler(app, HttpFront(app, Options(authenticate=http, limits=limits or HttpLimits())))

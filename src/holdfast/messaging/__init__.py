@@ -1,1 +1,1 @@
-"""Events: published through an outbox, carried by a relay, handled once each by consumers (G5); and ticks of cron."""
+"""Events: published through an outbox, delivered by a relay, handled once each by consumers (G5). Also cron."""

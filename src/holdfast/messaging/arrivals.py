@@ -1,8 +1,7 @@
-"""Events from a bus into an app: those of other apps of Holdfast, and what others say there if it is declared.
+"""Events that an app receives from a bus: those of other Holdfast apps, and those of other systems that it declares.
 
-A bus delivers at least once and in no order. So each event stands alone, under an id of its own: that of whoever
-published it, with his source, or the one that EventBridge gave it; and a mark of how far a sender has come would lose
-what it overtook.
+A bus delivers at least once and in no order. So each event stands alone under an id: the publisher's id together with
+its source, or the id that EventBridge gave it. A mark of the last event of a sender would lose those that arrive late.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 
 ORIGIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What an origin looks like. It becomes part of a key in the store, and whoever may use the bus may have made it up."""
+"""The form of an origin. It becomes part of a key in the store, and any system that may use the bus can forge one."""
 
 
 class IncomingEvent(Struct, frozen=True):
-    """An event as EventBridge delivers it ("Event structure", EventBridge user guide); the rest is not looked at."""
+    """An event as EventBridge delivers it ("Event structure", EventBridge user guide). Other fields are ignored."""
 
     id: str
     source: str
@@ -39,42 +38,44 @@ class IncomingEvent(Struct, frozen=True):
 
 
 async def take(
-    letter: IncomingEvent, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
+    incoming: IncomingEvent, outbox: Outbox, consumed: Mapping[str, type], declared: Mapping[tuple[str, str], str]
 ) -> None:
-    """Put an event into the outbox of this app, for its consumers; what this app has announced itself is left out.
+    """Put an event into this app's outbox, for its consumers. An event that this app published itself is ignored.
 
-    Raises ``UnknownName`` if no consumer here is for it, and ``InvalidInput`` if it is not what its source says.
+    Raises ``UnknownName`` if no consumer handles it, and ``InvalidInput`` if it is malformed.
     """
-    if not letter.source.startswith(SOURCE_PREFIX):
-        name = declared.get((letter.source, letter.type))
+    if not incoming.source.startswith(SOURCE_PREFIX):
+        name = declared.get((incoming.source, incoming.type))
         if name is None or name not in consumed:
             raise UnknownName(
-                f"nobody here takes {letter.type!r} from {letter.source!r}: declare it with app.from_bus(...) and "
+                f"no consumer takes {incoming.type!r} from {incoming.source!r}: declare it with app.from_bus(...) and "
                 "@app.consumer(...), or narrow the rule that sends it"
             )
-        await _accept(letter, outbox, name, letter.detail, check_id(f"{letter.source}/{letter.id}"))
+        await _accept(incoming, outbox, name, incoming.detail, check_id(f"{incoming.source}/{incoming.id}"))
         return
     try:
-        said = announced_of(letter.detail)
+        said = announced_of(incoming.detail)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"event {letter.id} of {letter.source} says nothing that Holdfast would: {error}") from None
+        raise InvalidInput(
+            f"event {incoming.id} of {incoming.source} is not in the format of Holdfast: {error}"
+        ) from None
     if not ORIGIN.fullmatch(said.origin):
-        raise InvalidInput(f"event {letter.id} of {letter.source} has no origin that Holdfast would give it")
+        raise InvalidInput(f"event {incoming.id} of {incoming.source} has no valid origin")
     if said.origin == await outbox.origin():
-        return  # its consumers here have had it from the outbox
+        return  # its consumers have already received it from the outbox
     if said.event not in consumed:
-        raise UnknownName(f"no consumer here is for {said.event} of {letter.source}: narrow the rule that sends it")
-    # The source, too: who may put events on a bus can be held by IAM to sources of his own, and to nothing in a detail.
-    id = _id_here(check_id(letter.source), said.origin, check_id(said.id))
-    await _accept(letter, outbox, said.event, said.data, id)
+        raise UnknownName(f"no consumer takes {said.event} of {incoming.source}: narrow the rule that sends it")
+    # The source is part of the id: IAM can restrict a publisher to its own sources, but not to anything in a detail.
+    id = _id_here(check_id(incoming.source), said.origin, check_id(said.id))
+    await _accept(incoming, outbox, said.event, said.data, id)
 
 
-async def _accept(letter: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str) -> None:
+async def _accept(incoming: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str) -> None:
     data = bytes(said)
     if nests_too_deep(data):
         raise InvalidInput(
-            f"event {letter.id} of {letter.source} nests more than {NESTING_LIMIT_LEVELS} levels deep, together with "
-            "what consumers are given it in"
+            f"event {incoming.id} of {incoming.source} nests more than {NESTING_LIMIT_LEVELS} levels deep, counting "
+            "the argument that wraps it"
         )
     await outbox.accept(event, data, id)
 

@@ -1,8 +1,9 @@
-"""The queue of the bus: events that are to leave the home, until the bus has taken them.
+"""The queue of the bus: events that go to another system, until the bus has accepted them.
 
-To the relay the bus is one more consumer, and this is its inbox: so a bus that is down delays nothing but what is for
-it. One partition per app: a head, which whoever empties it claims; entries as in the outbox, ``o#<stamp>#<sender>``;
-and ``x#<stamp>#<sender>`` for those that the bus will never take, until somebody looks.
+To the relay the bus is one more consumer, and this is its inbox: a bus that is down delays only delivery to the bus.
+Each app has one partition. It holds a head, which the process that empties the queue claims; entries as in the outbox,
+``o#<stamp>#<sender>``; and ``x#<stamp>#<sender>`` for events that the bus refused for good, until an operator resends
+or discards them.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import BusEvent, Store
 
 PARTITION_PREFIX: Final = "bus#"
-UNFIT_PREFIX: Final = "x#"
+UNROUTABLE_PREFIX: Final = "x#"
 
 BUS: Final = "(bus)"
-"""What the bus is called among the consumers of an event. None of them could have this name."""
+"""The name of the bus among the consumers of an event. No consumer can be called so."""
 
 SOURCE_PREFIX: Final = "holdfast."
-"""What the source of an event begins with on a bus; the name of its app follows."""
+"""The beginning of an event's source on a bus. The name of its app follows."""
 
 PAGE: Final = 100
 
 
 class BusHead(Struct, frozen=True, omit_defaults=True):
-    """The body of the head. ``origin`` tells this app in this home from every other, for ever. The bus has taken
-    nothing for so many times in a row, and is left alone until then (milliseconds).
+    """The body of the head. ``origin`` identifies this app in this home, and never changes.
+
+    ``failures`` is the number of attempts in a row that the bus has failed. Nothing is sent to it before ``until_ms``.
     """
 
     origin: str
@@ -45,15 +47,15 @@ class BusHead(Struct, frozen=True, omit_defaults=True):
 
 
 class Unroutable(Struct, frozen=True):
-    """An event that the bus will never take as it is, and why."""
+    """An event that the bus refused for good, and the reason."""
 
     entry: Entry
     reason: str
 
 
 class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="holdfast", tag="event"):
-    """What an event says on a bus. ``origin`` and ``id`` together are its own for ever; ``sequence`` is its place among
-    those of the actor ``sender``, if an actor published it.
+    """The detail of an event on a bus. ``origin`` and ``id`` together identify it. If an actor published the event,
+    ``sender`` is that actor, and ``sequence`` the event's place among those of the actor.
     """
 
     origin: str
@@ -69,7 +71,7 @@ class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field
 encode: Final = msgspec.json.Encoder().encode
 decode_head: Final = stored(BusHead, "the head of a bus")
 announced_of: Final = msgspec.json.Decoder(Announced).decode
-decode_unfit: Final = stored(Unroutable, "a message that was set aside")
+decode_unroutable: Final = stored(Unroutable, "an event that the bus refused")
 
 
 def partition_of(app: str) -> str:
@@ -78,12 +80,12 @@ def partition_of(app: str) -> str:
 
 
 def head(partition: str, origin: str) -> Put:
-    """The write that makes a queue, if there is none."""
+    """The write that creates a queue, unless it exists."""
     return Put(Item(partition=partition, status=WAITING, body=encode(BusHead(origin))), ABSENT)
 
 
 def announced(app: str, origin: str, entry: Entry) -> BusEvent:
-    """An event as it goes to a bus."""
+    """An event as it is sent to a bus."""
     detail = Announced(
         origin=origin,
         app=app,
@@ -98,13 +100,16 @@ def announced(app: str, origin: str, entry: Entry) -> BusEvent:
 
 
 async def enqueue(store: Store, partition: str, entries: Sequence[Item], now: int, bounds: Bounds | None) -> None:
-    """Put entries of the outbox into the queue, in their order; those that are there already stay as they are."""
+    """Put entries of the outbox into the queue, in their order. Entries that are already there stay as they are.
+
+    Raises ``StoreUnavailable`` if the queue does not exist.
+    """
     puts = [Put(Item(partition=partition, sort=each.sort, body=each.body), ABSENT) for each in entries]
     for part in parts_of(puts, bounds):
-        await _put(store, list(part), _ring(partition, now))
+        await _put(store, list(part), _make_due(partition, now))
 
 
-def _ring(partition: str, now: int) -> Update:
+def _make_due(partition: str, now: int) -> Update:
     return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
 
 
@@ -115,25 +120,25 @@ async def _put(store: Store, puts: list[Write], due: Write) -> None:
         except Refused as refused:
             if refused.index == len(puts):
                 raise StoreUnavailable(
-                    "the queue of the bus is gone; the next worker that starts makes it"
+                    "the queue of the bus is gone; the next worker that starts creates it"
                 ) from refused
             del puts[refused.index]
         else:
             return
 
 
-async def unfit(store: Store, partition: str) -> list[tuple[str, Unroutable]]:
-    """What the bus will never take, in its order, with its place."""
-    found = items(store, partition, prefix=UNFIT_PREFIX, limit=PAGE)
-    return [(item.sort, decode_unfit(item.body)) async for item in found]
+async def unroutable(store: Store, partition: str) -> list[tuple[str, Unroutable]]:
+    """The events that the bus refused for good, in their order, each with its sort key."""
+    found = items(store, partition, prefix=UNROUTABLE_PREFIX, limit=PAGE)
+    return [(item.sort, decode_unroutable(item.body)) async for item in found]
 
 
-async def put_back(store: Store, partition: str, sort: str, aside: Unroutable, now: int) -> None:
-    """Have an event that was set aside sent once more."""
-    again = Item(partition=partition, sort=ENTRY_PREFIX + sort[len(UNFIT_PREFIX) :], body=encode(aside.entry))
-    writes = (Delete(partition, sort, EXISTS), Put(again), _ring(partition, now))
+async def put_back(store: Store, partition: str, sort: str, refused: Unroutable, now: int) -> None:
+    """Return an event that the bus refused to the queue, so that it is sent again."""
+    again = Item(partition=partition, sort=ENTRY_PREFIX + sort[len(UNROUTABLE_PREFIX) :], body=encode(refused.entry))
+    writes = (Delete(partition, sort, EXISTS), Put(again), _make_due(partition, now))
     try:
         await write_for_caller(store, *writes, ours=lambda _there: False)
-    except Refused as refused:
-        if refused.index != 0:  # else somebody has put it back already, perhaps an earlier attempt of our own
+    except Refused as error:
+        if error.index != 0:  # else it is already back, perhaps by an earlier attempt of our own
             raise

@@ -1,7 +1,7 @@
-"""The way to the bus: it sends events from their queue to the bus, as the relay carries them to consumers (G5).
+"""The relay to the bus: it sends events from their queue to the bus, as the relay delivers them to consumers (G5).
 
-What the bus does not take stays in the queue, and is sent again after a pause that grows; the pause is noted in the
-head, so that it is one for all processes of the home. What it never will take is set aside.
+An event that the bus does not accept stays in the queue and is sent again after a pause that grows. The pause is
+recorded in the head, so that all processes of the home keep it. An event that the bus refuses for good is kept apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.items import Delete, Item, Put, Write
 from holdfast.kernel.outcomes import AGAIN, Idle, Next, Rest
-from holdfast.messaging.bus_queue import UNFIT_PREFIX, BusHead, Unroutable, announced, decode_head, encode
+from holdfast.messaging.bus_queue import UNROUTABLE_PREFIX, BusHead, Unroutable, announced, decode_head, encode
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, decode_entry
 from holdfast.messaging.queue_turns import Relay, Relaying, mark
 from holdfast.ports import EventBus, NotTaken, Unfit
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from holdfast.kernel.model import Model
 
 BUS_BATCH: Final = 100
-"""So many events are sent between two marks: a crash repeats at most these."""
+"""The most events that are sent before they are marked as sent. A crash repeats at most these."""
 
 PAUSES: Final = Retry(initial="1s", backoff=2, max_delay="5m")
-"""How long a bus is left alone that took nothing, more with each time in a row. It is never given up."""
+"""The pause after a failed attempt; it grows with each failure in a row. Attempts never end."""
 
 
 FARTHEST_MS: Final = 10 * 60 * 1000
-"""No pause is longer: what another process has noted may be by a clock that is far ahead (G9)."""
+"""The longest pause. One that another process recorded may come from a clock that is far ahead (G9)."""
 
 
-class Departure(Relay):
-    """The queue that this process empties."""
+class BusQueue(Relay):
+    """A queue of the bus that this process empties. ``known`` is what its head said when it was claimed."""
 
     __slots__ = ("known",)
 
@@ -43,24 +43,24 @@ class Departure(Relay):
         self.known = BusHead("")
 
 
-class Departures(Relaying, frozen=True, kw_only=True):
-    """The programming model of queues for the bus. One per worker of a home that has a bus."""
+class BusQueues(Relaying, frozen=True, kw_only=True):
+    """The programming model of the bus's queues: one per worker of a home that has a bus."""
 
     app: str
     bus: EventBus
 
-    def admit(self, partition: str) -> Departure:
+    def admit(self, partition: str) -> BusQueue:
         """See ``Model``."""
-        return Departure(partition, self)
+        return BusQueue(partition, self)
 
-    async def load(self, entity: Departure, unloaded: Unloaded, host: Host, /) -> None:
-        """See ``Stages``. The pause is one for all processes of the home."""
+    async def load(self, entity: BusQueue, unloaded: Unloaded, host: Host, /) -> None:
+        """See ``Stages``. All processes of the home keep the same pause."""
         entity.known = decode_head(unloaded.head.body)
         farthest = host.clock.now_ms() + FARTHEST_MS
         self.patience.learn(entity.known.failures, min(entity.known.until_ms, farthest))
         await super().load(entity, unloaded, host)
 
-    async def run(self, entity: Departure, host: Host, /) -> Next:
+    async def run(self, entity: BusQueue, host: Host, /) -> Next:
         """See ``Stages``."""
         if host.draining or self.patience.until_ms > host.clock.now_ms():
             return await self.rest(entity, host)
@@ -70,11 +70,11 @@ class Departures(Relaying, frozen=True, kw_only=True):
             host.telemetry.emit("bus_failed", partition=entity.partition, count=len(kept), error=kept[0].reason)
             self.patience.failed(host.clock.now_ms(), host.home.owner)
             return await self.rest(entity, host)
-        self.patience.got_on()
+        self.patience.succeeded()
         return AGAIN if page.items else Idle(None, host.limits.linger_seconds)
 
-    async def _send(self, items: Sequence[Item], queue: Departure, host: Host) -> list[NotTaken]:
-        """Send events, and mark those that the bus has answered for good. Answers why it did not take the others."""
+    async def _send(self, items: Sequence[Item], queue: BusQueue, host: Host) -> list[NotTaken]:
+        """Send events, and mark those that the bus accepted or refused for good. Returns the verdicts on the others."""
         entries = [decode_entry(item.body) for item in items]
         said = await self.bus.put([announced(self.app, queue.known.origin, entry) for entry in entries])
         writes: list[Write] = []
@@ -85,7 +85,7 @@ class Departures(Relaying, frozen=True, kw_only=True):
                     kept.append(verdict)
                     continue
                 case Unfit(reason):
-                    writes.append(Put(_aside(item, entry, reason)))
+                    writes.append(Put(_unroutable(item, entry, reason)))
                     host.telemetry.emit("event_unfit", partition=queue.partition, id=entry.id, error=reason)
                 case None:
                     pass
@@ -93,13 +93,13 @@ class Departures(Relaying, frozen=True, kw_only=True):
         await mark(writes, queue, host)
         return kept
 
-    async def rest(self, entity: Departure, host: Host, /) -> Rest:
-        """See ``Stages``: until there is more, or until the bus is to be tried again."""
+    async def rest(self, entity: BusQueue, host: Host, /) -> Rest:
+        """See ``Stages``: rest until there are more events, or until the next attempt is due."""
         patience, now = self.patience, host.clock.now_ms()
         due_at = max(patience.until_ms, now) if entity.full else None
         return Rest(WAITING, due_at, body=encode(BusHead(entity.known.origin, patience.failures, patience.until_ms)))
 
 
-def _aside(item: Item, entry: Entry, reason: str) -> Item:
-    sort = UNFIT_PREFIX + item.sort[len(ENTRY_PREFIX) :]
+def _unroutable(item: Item, entry: Entry, reason: str) -> Item:
+    sort = UNROUTABLE_PREFIX + item.sort[len(ENTRY_PREFIX) :]
     return Item(partition=item.partition, sort=sort, body=encode(Unroutable(entry, reason)))

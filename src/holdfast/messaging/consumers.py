@@ -1,7 +1,8 @@
-"""Consumers: handlers of events. Each event is handled once, by a hidden actor that has nothing but a mark (G5).
+"""Consumers: handlers of events. Each event is handled once, by a hidden actor whose only state is a mark (G5).
 
-Events of one actor are one group, handled in their order: the hidden actor remembers the last, for ever. Other events
-stand alone under their id: the hidden actor of that id keeps its reply for a window, and is gone with it.
+The events of one actor form a group, handled in their order: the hidden actor keeps the mark of the last one
+permanently. Other events stand alone under their id: the hidden actor of that id keeps its reply for a window, and is
+deleted with it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITI
 
 
 class EventHandler(Actor):
-    """What the hidden actors of all consumers have in common.
+    """The base of the hidden actors of all consumers.
 
-    Of the events of a group, those up to the place ``mark`` are dealt with, but for the places in ``set_aside``.
+    The events of a group up to the place ``mark`` have been handled, except for those at the places in ``set_aside``,
+    which are parked.
     """
 
     mark: int = 0
@@ -41,7 +43,7 @@ class EventHandler(Actor):
         return 0 < place <= self.mark and place not in self.set_aside
 
     def note(self, place: int, *, handled: bool) -> None:
-        """Note what became of an event: handled, or set aside and still to be handled."""
+        """Record the outcome of an event: it was handled, or it was parked."""
         if not place or self.is_repeat(place):
             return
         self.mark = max(self.mark, place)
@@ -50,7 +52,7 @@ class EventHandler(Actor):
 
 
 class Place(Struct, frozen=True):
-    """Where an event is in its group; what else its message holds is not looked at."""
+    """The place of an event in its group. The rest of its message is ignored."""
 
     place: int
 
@@ -88,28 +90,28 @@ def consumer_actor(
 
 
 def _note_parked(actor: Any, call: Call) -> None:
-    """An event was set aside: later ones of its group may be handled before it."""
+    """Record that an event was parked: later events of its group may be handled before it."""
     actor.note(place_of(bytes(call.args)).place, handled=False)
 
 
 def _answer_of(function: Callable[..., Any], event: Any) -> Any:
-    """What the function answers. Raises ``ConfigurationError`` if it is no handler for this class of events."""
+    """The type that the function returns. Raises ``ConfigurationError`` if it cannot handle this class of events."""
     what = f"consumer {function!r}"
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(
-            f"a consumer is an async def, and was given {told(function)}; for blocking code await "
+            f"a consumer must be an async def, got {told(function)}; for blocking code await "
             "asyncio.to_thread(...) in it"
         )
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind not in POSITIONAL or any(_is_required(each) for each in parameters[1:]):
-        raise ConfigurationError(f"{what} takes one argument, the event")
+        raise ConfigurationError(f"{what} must take one argument, the event")
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:
         raise ConfigurationError(f"an annotation of {what} cannot be resolved: {error}") from error
     hint = hints.get(parameters[0].name, event)
     if isinstance(hint, type) and not issubclass(event, hint):
-        raise ConfigurationError(f"{what} takes {hint.__name__}, and is to be given {event.__name__}")
+        raise ConfigurationError(f"{what} takes {hint.__name__}, but is declared for {event.__name__}")
     return hints.get("return", Any)
 
 

@@ -1,7 +1,7 @@
-"""Cron: a hidden actor per schedule, whose timer starts a workflow or runs a handler at every tick.
+"""Cron: one hidden actor per schedule. Its timer starts a workflow or runs a handler at every tick.
 
-The tick and what it starts commit together, so each tick counts once however many workers there are. A workflow's
-execution is named after its tick; a handler runs as a message, which is tried again if it fails.
+A tick and what it starts commit together, so each tick counts once, however many workers run. The id of a workflow's
+execution holds its tick. A handler runs as a message, which is retried if it fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.workflows.definition import Workflow
 
 
 class Job(Struct, frozen=True):
-    """What a schedule does: ``start`` begins a workflow for a tick, ``run`` handles one."""
+    """What a schedule does at a tick: ``start`` starts a workflow, ``run`` calls a handler."""
 
     name: str
     schedule: CronSchedule
@@ -43,13 +43,15 @@ def check_target(target: Any) -> None:
     if isinstance(target, Workflow) or (is_function and not is_generator(target)):
         return
     raise ConfigurationError(
-        f"a schedule starts a workflow, or runs a def or async def, and was given {told(target)}. Wrap it in a "
+        f"a schedule must have a workflow, a def or an async def, got {told(target)}. Wrap it in a "
         "function: async def handler(tick: datetime) -> None: ..."
     )
 
 
 def job_of(name: str, schedule: CronSchedule, missed: Missed, target: Any, limit: Limit) -> Job:
-    """What a schedule does with its target, a workflow or a handler."""
+    """The job of a schedule whose target is a workflow or a handler. Raises ``ConfigurationError`` if the target takes
+    more than one argument.
+    """
     workflow = cast("Workflow[..., Any] | None", target if isinstance(target, Workflow) else None)
     function = cast("Callable[..., Any]", target if workflow is None else workflow.function)
     parameters = inspect.signature(function).parameters
@@ -84,21 +86,21 @@ def ticker_of(app: Registrar, name: str, jobs: Mapping[str, Job]) -> type[Ticker
 
 
 class Ticker(Actor):
-    """A schedule's actor. ``armed`` is the fingerprint of the schedule that its timer is set by."""
+    """A schedule's actor. ``armed`` is the fingerprint of the schedule that set its timer."""
 
     armed: str = ""
 
     def job(self) -> Job:
-        """What this schedule does."""
+        """The job of this schedule."""
         raise NotImplementedError
 
     @read
     async def is_armed(self, fingerprint: str) -> bool:
-        """Whether the timer is set by this very schedule."""
+        """Whether the schedule with this fingerprint set the timer."""
         return self.armed == fingerprint
 
     async def arm(self, fingerprint: str) -> None:
-        """Set the timer, unless it is set by this very schedule."""
+        """Set the timer, unless the schedule with this fingerprint set it."""
         job = self.job()
         if self.armed != fingerprint:
             self.armed = fingerprint
@@ -106,7 +108,7 @@ class Ticker(Actor):
 
     @timer
     async def tick(self) -> None:
-        """A tick has come."""
+        """Start the workflow of the tick that is due, or send the handler its message."""
         job, due_ms = self.job(), self._turn.due_at
         if job.start is not None:
             await job.start(moment(due_ms))
@@ -128,5 +130,5 @@ def moment(at_ms: int) -> datetime:
 
 
 def fingerprint_of(job: Job) -> str:
-    """What tells one schedule from another under the same name."""
+    """The fingerprint of a schedule. It changes when the schedule does."""
     return ids.fingerprint(f"{job.schedule.expression}\0{job.schedule.tz}\0{job.missed}".encode())

@@ -1,4 +1,4 @@
-"""Declaring consumers and schedules, and publishing: what an app knows of messaging."""
+"""What an app offers of messaging: it declares consumers and schedules, and publishes events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.kernel.runtime import Connect, Declares
 from holdfast.keys import check_name
 from holdfast.messaging.arrivals import IncomingEvent, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
-from holdfast.messaging.bus_relay import PAUSES, Departures
+from holdfast.messaging.bus_relay import PAUSES, BusQueues
 from holdfast.messaging.consumers import consumer_actor
 from holdfast.messaging.cron import Ticker, check_target, fingerprint_of, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
@@ -35,13 +35,13 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 EVENT_WINDOW: Duration = "14d"
-"""How long an event's id is remembered: as long as the slowest queue may deliver it again."""
+"""How long an event's id is remembered: as long as the slowest queue can deliver it again."""
 
 HANDLER_TIMEOUT: Duration = "60s"
-"""How long an attempt of a consumer may take. Nobody waits for it but the events behind it."""
+"""How long an attempt of a consumer may take. Only the events behind it wait for it."""
 
 TICK_TIMEOUT: Duration = "1h"
-"""How long an attempt of a schedule's handler may take: reports do take long."""
+"""How long an attempt of a schedule's handler may take. Reports can take long."""
 
 
 def _refuse_in_part(app: Declares, what: str) -> None:
@@ -54,7 +54,7 @@ def _hidden(app: Declares) -> Hidden:
 
 
 class HiddenNames(Struct, frozen=True):
-    """What hidden actors are registered with: their names are none that users could give."""
+    """The registry of hidden actors. Users cannot choose their names."""
 
     actors: dict[str, Any]
 
@@ -63,7 +63,7 @@ class HiddenNames(Struct, frozen=True):
 
 
 class Hidden(Struct, frozen=True):
-    """The app, as hidden actors see it."""
+    """An app, as hidden actors see it."""
 
     registry: HiddenNames
     runtime: Connect
@@ -80,11 +80,11 @@ class Publishes(Declares, Protocol):
 
 
 async def publish(app: Publishes, event: Any, *, id: str | None = None) -> None:
-    """Publish an event to its consumers: durable when this returns; inside an actor, a consumer or a tick it leaves
-    with the commit, or not at all (G5).
+    """Publish an event to its consumers. It is durable when this returns. Inside an actor, a consumer or a tick it is
+    published with the commit, or not at all (G5).
 
-    Events are told apart by their class, any that typed JSON carries. An event with an ``id`` is handled once
-    however often it is published. Those of one actor are handled in their order (G6), others stand alone.
+    An event is identified by its class, which typed JSON must be able to encode. An event with an ``id`` is handled
+    once, however often it is published. Events of one actor are handled in their order (G6); others are independent.
     """
     await app.outbox.publish(event, id)
 
@@ -102,10 +102,11 @@ def consumer(
 ) -> Callable[[F], F]:
     """Declare a function that handles each event of a class once (G5).
 
-    What it sends, publishes and starts commits with the mark that the event is handled; for effects elsewhere
-    ``hf.current().idempotency_key`` is the same on every attempt (G10). One that fails is tried again, then parked
-    or halts its group. ``window`` is how long the id of an event that stands alone is remembered.
-    An attempt that takes longer than ``timeout`` is cancelled, and has failed; ``None`` sets no limit.
+    What the function sends, publishes and starts commits together with the record that the event was handled. For
+    effects elsewhere, ``hf.current().idempotency_key`` is the same on every attempt (G10). An event whose handler
+    fails is retried; then it is parked or halts its group. ``window`` is how long the id of an independent event is
+    remembered. An attempt that takes longer than ``timeout`` is cancelled and counts as failed; ``None`` means no
+    limit.
     """
 
     def declare(function: F) -> F:
@@ -115,7 +116,7 @@ def consumer(
         check_name("consumer", own)
         hidden = consumer_name(app.outbox.app, own)
         if hidden in app.registry.actors:
-            raise DuplicateName(f"two consumers are called {own!r}; give one of them another: name=...")
+            raise DuplicateName(f"two consumers are called {own!r}; give one of them another name: name=...")
         consumer_actor(
             _hidden(app),
             app.inject(function),
@@ -134,29 +135,29 @@ def consumer(
 
 
 def to_bus(app: Publishes, event: T) -> T:
-    """Declare that events of a class also go to the home's bus, where other systems hear them: each at least once,
-    in no order. Consumers of this app get them as before. Works as a decorator of the class, too.
+    """Declare that events of a class are also published to the home's bus, for other systems: each at least once, in
+    no order. This app's consumers receive them as before. Also works as a decorator of the class.
 
-    A worker needs a home that has a bus, else it raises ``ConfigurationError`` when it starts.
+    A worker whose home has no bus raises ``ConfigurationError`` when it starts.
     """
     app.registry.send_to_bus(name_of(event))
     return event
 
 
 def from_bus(app: Publishes, event: type, *, source: str, detail_type: str) -> None:
-    """Declare that what others put on a bus, under this source and detail type, are events of a class: their
-    details are its JSON. Each is handled once, by the id that EventBridge gave it (G5).
+    """Declare that events on a bus with this source and detail type are events of a class, whose JSON their details
+    are. Each is handled once, by the id that EventBridge gave it (G5).
 
-    Events of other apps of Holdfast need no declaration: consumers get those of their classes.
+    Events of other Holdfast apps need no declaration: a consumer receives those of its class.
     """
     if source.startswith(SOURCE_PREFIX):
-        raise ConfigurationError(f"{source!r} is an app of Holdfast: its events need no declaration")
+        raise ConfigurationError(f"{source!r} is a Holdfast app: its events need no declaration")
     app.registry.take_from_bus((source, detail_type), name_of(event))
 
 
-async def take_from_bus(app: Publishes, letter: IncomingEvent) -> None:
-    """Take an event from a bus; durable when this returns. Raises ``UnknownName`` if it is for nobody here."""
-    await take(letter, app.outbox, app.registry.events, app.registry.from_bus)
+async def take_from_bus(app: Publishes, incoming: IncomingEvent) -> None:
+    """Accept an event from a bus. It is durable when this returns. Raises ``UnknownName`` if no consumer handles it."""
+    await take(incoming, app.outbox, app.registry.events, app.registry.from_bus)
 
 
 def cron(
@@ -168,15 +169,15 @@ def cron(
     name: str | None = None,
     timeout: Duration | None = TICK_TIMEOUT,
 ) -> Callable[[F], F]:
-    """Declare a schedule for a workflow or a handler: five fields of cron, by the clock of a time zone.
+    """Declare a schedule for a workflow or a handler: five cron fields, in a time zone.
 
-    A workflow is started at each tick, under an id that is the tick; a handler is run, and tried again if it
-    fails. Either may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers there are.
-    ``missed`` says what becomes of ticks that came due while no worker ran: ``skip``, ``once`` or ``all``.
-    ``timeout`` bounds an attempt of a handler.
+    At each tick a workflow is started, with the tick in its id, or a handler is run and retried if it fails. Either
+    may take the tick, a ``datetime`` in UTC. Each tick counts once, however many workers run.
+    ``missed`` decides about ticks that came due while no worker ran: ``skip``, ``once`` or ``all``.
+    ``timeout`` limits an attempt of a handler.
     """
     if missed not in tuple(Missed):
-        raise InvalidInput(f"missed is one of {', '.join(Missed)}, not {missed!r}")
+        raise InvalidInput(f"missed must be one of {', '.join(Missed)}, got {missed!r}")
     schedule, policy = CronSchedule(expression, tz), Missed(missed)
     limit = limit_in_seconds(timeout, "a schedule")
 
@@ -186,7 +187,7 @@ def cron(
         own: str = name or own_name(target, "a schedule")
         check_name("schedule", own)
         if own in app.registry.jobs:
-            raise DuplicateName(f"two schedules are called {own!r}; give one of them another: name=...")
+            raise DuplicateName(f"two schedules are called {own!r}; give one of them another name: name=...")
         ticker = schedules_name(app.name)
         if ticker not in app.registry.actors:
             ticker_of(_hidden(app), ticker, app.registry.jobs)
@@ -198,26 +199,27 @@ def cron(
 
 async def transact(app: Publishes, work: Callable[[SqlCursor], T]) -> T:
     """Run your own SQL on the app's SQLite file in one transaction, with the events that ``work`` adds by
-    ``app.outbox.add``: all of it commits, or nothing.
+    ``app.outbox.add``. All of it commits, or nothing. Returns what ``work`` returns.
 
-    ``work`` is a plain function, short, for it runs under the file's write lock; it may be run again if the
-    transaction has to be, so its SQL and its events are all it does. Raises ``InvalidInput`` for an ``async def``,
-    and for what answers something to await: nothing commits then.
+    ``work`` is a plain function. Keep it short, because it runs under the file's write lock, and let it do nothing but
+    SQL and events, because it runs again if the transaction is retried. Raises ``InvalidInput`` for an ``async def``
+    and for a function that returns an awaitable; nothing commits then.
     """
     return await app.outbox.transact(work)
 
 
 async def unsubscribe(app: Publishes, consumer: str) -> None:
-    """Give no more events to a consumer that is not in the code any more. Starting one of its name again
-    subscribes it anew.
+    """Deliver no more events to a consumer that is no longer in the code. Starting a consumer of this name
+    subscribes it again.
     """
     await app.outbox.unsubscribe(consumer)
 
 
 async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]:
-    """Make known to the store what this worker consumes. With ``publishes`` there is an outbox from now on, which
-    SQL cannot wait for. A store that does not answer is waited for. Raises ``ConfigurationError`` if events are
-    declared for a bus and the home has none.
+    """Record this worker's subscriptions in the store, and return the models of the queues that it empties.
+
+    With ``publishes`` the outbox is created, which SQL cannot wait for. A store that does not answer is waited for.
+    Raises ``ConfigurationError`` if events are declared for a bus and the home has none.
     """
     runtime = app.runtime()
     bus = runtime.home.bus
@@ -235,7 +237,7 @@ async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]
     models: list[Model] = [relays]
     if bus is not None:
         outbox, patience = app.outbox, Backoff(PAUSES)
-        models.append(Departures(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
+        models.append(BusQueues(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
     return models
 
 
@@ -252,4 +254,4 @@ def _tell_waiting(app: Publishes, error: StoreUnavailable) -> None:
 
 async def _arm(ticker: Ticker, fingerprint: str) -> None:
     if not await ticker.is_armed(fingerprint):
-        await send(ticker.arm, fingerprint)  # it need not be waited for: another worker may have it
+        await send(ticker.arm, fingerprint)  # without waiting: another worker may hold the schedule

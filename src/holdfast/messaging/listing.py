@@ -1,4 +1,4 @@
-"""What waits in the outboxes of a home: events that are published and not yet carried on."""
+"""Events that wait in the outboxes of a home: published, and not delivered yet."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from holdfast.paging import heads
 from holdfast.ports import Store
 
 CURSOR_MARK = "/"
-"""Between an outbox and a place in it; no app has it in its name."""
+"""Separates an outbox from a place in it. No app has it in its name."""
 
 
 PLACES: Final = (
     (partition_of, ENTRY_PREFIX),
     (bus_queue.partition_of, ENTRY_PREFIX),
-    (bus_queue.partition_of, bus_queue.UNFIT_PREFIX),
+    (bus_queue.partition_of, bus_queue.UNROUTABLE_PREFIX),
 )
-"""Where events of an app wait: for the relay, for the bus, and for somebody who looks."""
+"""Where events of an app wait: for the relay, for the bus, and for an operator."""
 
 
 class WaitingEvent(Struct, frozen=True, kw_only=True):
-    """An event that the relay has not carried on yet, or that the bus has not taken. What it says is not in it.
+    """An event that the relay has not delivered yet, or that the bus has not accepted. It does not hold the payload.
 
-    ``group`` is the actor in whose order it is handled, ``None`` if it stands alone. ``consumers`` are those it goes
-    to as things are now; if there are none it will be dropped. ``problem``: the bus will never take it as it is.
+    ``group`` is the actor in whose order it is handled; ``None`` if it stands alone. ``consumers`` are those that are
+    subscribed now; without any the event will be dropped. ``problem`` is why the bus refused it for good.
     """
 
     app: str
@@ -56,15 +56,15 @@ class WaitingEvent(Struct, frozen=True, kw_only=True):
 
 
 class WaitingPage(Struct, frozen=True):
-    """Some events that wait, and where to go on: pass ``after``; ``None`` means that was the end."""
+    """A page of events that wait. Pass ``after`` to get the next one; ``None`` means that this is the last."""
 
     items: tuple[WaitingEvent, ...]
     after: str | None
 
 
 async def list_waiting(store: Store, app: str | None, *, after: str | None, limit: int) -> WaitingPage:
-    """One page of the events that wait in one app's outbox, or in all of the home, in the order they are carried; and
-    of those that wait for the bus.
+    """One page of the events that wait in one app's outbox, or in all of the home's, in the order of delivery. Events
+    that wait for the bus are included. Raises ``InvalidInput`` for a wrong limit or cursor.
     """
     check_limit(limit)
     first, begin, place = _parts(after)
@@ -93,7 +93,7 @@ async def _apps(store: Store) -> list[str]:
 
 
 async def _consumers(store: Store, app: str) -> dict[str, list[str]]:
-    """Who has subscribed to which event, under the names that the app gave them."""
+    """The consumers of each event, by the names that the app gave them."""
     known: dict[str, list[str]] = {}
     for item in await subscriptions(store, partition_of(app)):
         event, consumer = subscribed(item)
@@ -110,8 +110,8 @@ def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]]) 
         case 1:
             return _event(app, decode_entry(item.body), [bus_queue.BUS], None)
         case _:
-            aside = bus_queue.decode_unfit(item.body)
-            return _event(app, aside.entry, [bus_queue.BUS], aside.reason)
+            refused = bus_queue.decode_unroutable(item.body)
+            return _event(app, refused.entry, [bus_queue.BUS], refused.reason)
 
 
 def _event(app: str, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:
@@ -127,10 +127,10 @@ def _event(app: str, entry: Entry, consumers: Sequence[str], problem: str | None
 
 
 def _parts(after: str | None) -> tuple[str, int, str | None]:
-    """The app, which of its places, and where in it, that a cursor stands for."""
+    """What a cursor stands for: the app, the number of the place, and the cursor within that place."""
     if after is None:
         return "", 0, None
     app, mark, place = after.partition(CURSOR_MARK)
     if not mark or place[:1] not in {str(number) for number in range(len(PLACES))}:
-        raise InvalidInput(f"{after!r} is not a cursor of this list; pass on what a page answered")
+        raise InvalidInput(f"{after!r} is not a cursor of this list; pass the after of the previous page")
     return app, int(place[0]), place[1:] or None

@@ -1,7 +1,7 @@
-"""The outbox: where events wait, in the write of whatever published them, until the relay has carried them on (G5).
+"""The outbox: an event is written to it in the transaction that publishes it, and waits there for the relay (G5).
 
-One partition per app: a head, which the relay claims; entries ``o#<stamp>#<sender>``, in the order of each sender;
-and subscriptions ``s#<event>#<consumer>``, which say where an event goes, whichever process carries it.
+Each app has one partition. It holds a head, which the relay claims; entries ``o#<stamp>#<sender>``, in the order of
+each sender; and subscriptions ``s#<event>#<consumer>``, by which any process can deliver an event.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ RELAYING: Final = "RUNNING"
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An event on its way. ``group``: those of one group are handled in their order, by ``place``. An event without a
-    place stands alone: its group is its id, and a second one of the same group is a repeat. One that is ``foreign``
-    has come from a bus, and does not go to one.
+    """An event on its way. Events of one ``group`` are handled in their order, by ``place``. An event without a place
+    stands alone: its group is its id, and a second event of the same group is a repeat. A ``foreign`` event came from
+    a bus, and is not published to one.
     """
 
     event: str
@@ -54,7 +54,7 @@ def partition_of(app: str) -> str:
 
 
 def consumer_name(app: str, consumer: str) -> str:
-    """The name of the hidden actors of a consumer. Several apps may share a home, and have consumers of one name."""
+    """The name of a consumer's hidden actors. It holds the app: apps of a home may have consumers of one name."""
     return f"{HIDDEN_MARK}{app}{HIDDEN_MARK}{consumer}"
 
 
@@ -64,42 +64,44 @@ def schedules_name(app: str) -> str:
 
 
 def is_hidden(partition: str) -> bool:
-    """Whether an actor is one that handles events, or ticks."""
+    """Whether an actor is a hidden one, which handles events or ticks."""
     return actor_of(partition).startswith(HIDDEN_MARK)
 
 
 def stands_alone(group: str) -> bool:
-    """Whether a group is one event only, under its id; else it is the partition of the actor that published it."""
+    """Whether a group is the id of a single event. Otherwise it is the partition of the actor that published it."""
     return not group.startswith(ACTOR_PREFIX)
 
 
 def check_id(id: str) -> str:
-    """An event's id becomes a key in the store: bounded, printable, and no group of an actor."""
+    """Return the id if it can be a key in the store: bounded, printable, and not the group of an actor. Raises
+    ``InvalidInput`` otherwise.
+    """
     keys.check_id("an event's id", id)
     if not stands_alone(id):
-        raise InvalidInput(f"an event's id does not begin with {ACTOR_PREFIX!r}: {id!r}")
+        raise InvalidInput(f"an event's id must not begin with {ACTOR_PREFIX!r}, got {id!r}")
     return id
 
 
 def nests_too_deep(data: bytes) -> bool:
-    """Whether an event nests deeper than its consumers can be given it: as an argument, so one level deeper."""
+    """Whether an event nests too deep for its consumers, who receive it as an argument: one level deeper."""
     return jsontext.nests_too_deep(b"[%b]" % data)
 
 
 def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Write, Write]:
-    """The writes that put an event into the outbox and have the relay look."""
+    """The writes that put an event into the outbox and make the relay due."""
     sort = f"{ENTRY_PREFIX}{stamp:020d}#{sender}"
     put = Put(Item(partition=partition, sort=sort, body=encode_entry(entry)), ABSENT)
     return put, Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
 
 
 def head(partition: str) -> Put:
-    """The write that makes an outbox, if there is none."""
+    """The write that creates an outbox, unless it exists."""
     return Put(Item(partition=partition, status=WAITING), ABSENT)
 
 
 def subscription(partition: str, event: str, consumer: str) -> Item:
-    """The item that says that a consumer wants an event."""
+    """The item that subscribes a consumer to an event."""
     return Item(partition=partition, sort=f"{SUBSCRIPTION_PREFIX}{event}#{consumer}")
 
 

@@ -1,4 +1,4 @@
-"""Publishing: an event into the outbox, with the commit it belongs to (G5)."""
+"""Publishing: events are written to the outbox with the commit that they belong to (G5)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Outbox:
-    """An app's outbox, for whoever publishes."""
+    """An app's outbox, as publishers see it."""
 
     def __init__(self, app: str, connect: Connect, limit_bytes: int) -> None:
         self.app = app
@@ -51,11 +51,11 @@ class Outbox:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is an outbox, as far as this opening of the app has seen."""
+        """Whether the outbox is known to exist, since the app was opened."""
         return self._seen_by is self._connect()
 
     async def publish(self, event: Any, id: str | None = None) -> None:
-        """Publish an event: durable when this returns, or with the commit of the handler that is running."""
+        """Publish an event. It is durable when this returns, or with the commit of the running handler (G5)."""
         activation = running_activation()
         if activation is not None:
             name, data = self._encoded(event, id)
@@ -80,13 +80,14 @@ class Outbox:
         await self.put(self.entry(name, data, id, None))
 
     def add(self, event: Any, id: str | None = None) -> None:
-        """Publish an event with the commit that is being made: inside a transactional step, ``app.transact`` or a
-        handler. Raises ``InvalidInput`` elsewhere.
+        """Publish an event with the current commit: inside a transactional step, ``app.transact`` or a handler.
+
+        Raises ``InvalidInput`` elsewhere.
         """
         unit = current_unit.get()
         if unit is None:
             raise InvalidInput(
-                "outbox.add publishes with a commit, and none is being made here: use it in a transactional step, in "
+                "outbox.add publishes with a commit, and there is none here: use it in a transactional step, in "
                 "app.transact or in a handler; elsewhere `await app.publish(event)`"
             )
         self._refuse_elsewhere(unit)
@@ -100,7 +101,7 @@ class Outbox:
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:
-        """Write an event by itself."""
+        """Write an event in a transaction of its own."""
         runtime = self._connect()
         writes = self.writes_of(entry)
         try:
@@ -111,19 +112,19 @@ class Outbox:
         tell(self.partition, runtime)
 
     def entry_of(self, event: Any, id: str | None) -> Entry:
-        """The entry of an event that stands alone, for whoever writes it himself. Raises as ``publish``."""
+        """The entry of an event that stands alone, for a caller that writes it itself. Raises as ``publish`` does."""
         name, data = self._encoded(event, id)
         return self.entry(name, data, id, None)
 
     def writes_of(self, entry: Entry) -> tuple[Write, Write]:
-        """The writes that put an entry into this outbox, which must be there, and have the relay look."""
+        """The writes that put an entry into this outbox, which must exist, and make the relay due."""
         sender, now = self._connect().sender, self._connect().clock.now_ms()
         return entry_writes(self.partition, sender.next_stamp(), sender.name, entry, now)
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
-        """Run SQL and publish what it adds, in one transaction.
+        """Run SQL and publish the events it adds, in one transaction. Returns what ``work`` returns.
 
-        Raises ``InvalidInput`` for what is no plain function: nothing can be awaited under the file's write lock.
+        Raises ``InvalidInput`` unless ``work`` is a plain function: nothing can be awaited under the file's write lock.
         """
         _check_plain(work)
         if running_activation() is not None:
@@ -146,7 +147,7 @@ class Outbox:
         return result
 
     async def create(self) -> None:
-        """See to it that there is an outbox."""
+        """Create the outbox, unless it exists."""
         runtime = self._connect()
         store = runtime.home.store
         if await store.get(self.partition) is None:
@@ -154,11 +155,11 @@ class Outbox:
         self._seen_by = runtime
 
     async def waiting(self, *, after: str | None = None, limit: int = 100) -> WaitingPage:
-        """List the events that wait to be carried on, in their order, a page at a time."""
+        """List the events that wait for delivery, in their order, a page at a time."""
         return await list_waiting(self._connect().home.store, self.app, after=after, limit=limit)
 
     async def unsubscribe(self, consumer: str) -> None:
-        """Give a consumer no more events."""
+        """Deliver no more events to a consumer."""
         runtime = self._connect()
         name = outbox.consumer_name(self.app, consumer)
         for item in await self._subscriptions():
@@ -166,41 +167,41 @@ class Outbox:
                 await write_for_caller(runtime.home.store, Delete(item.partition, item.sort), ours=lambda _there: True)
 
     async def resend(self, id: str | None = None) -> int:
-        """Send the events once more that the bus has refused for good, or the one with this id; answers how many."""
+        """Send the events again that the bus refused for good, or the one with this id. Returns how many."""
         runtime = self._connect()
-        chosen = await self._unfit(id)
-        for sort, aside in chosen:
-            await bus_queue.put_back(runtime.home.store, self.bus_partition, sort, aside, runtime.clock.now_ms())
+        chosen = await self._unroutable(id)
+        for sort, refused in chosen:
+            await bus_queue.put_back(runtime.home.store, self.bus_partition, sort, refused, runtime.clock.now_ms())
         if chosen:
             tell(self.bus_partition, runtime)
         return len(chosen)
 
     async def discard(self, id: str) -> int:
-        """Forget the event with this id that the bus has refused for good; its consumers here keep it. Answers how
-        many there were.
+        """Discard the event with this id that the bus refused for good. Consumers of this app are not affected.
+        Returns how many there were.
         """
-        chosen = await self._unfit(id)
+        chosen = await self._unroutable(id)
         for sort, _ in chosen:
             gone = Delete(self.bus_partition, sort)
             await write_for_caller(self._connect().home.store, gone, ours=lambda _there: True)
         return len(chosen)
 
-    async def _unfit(self, id: str | None) -> Sequence[tuple[str, bus_queue.Unroutable]]:
-        found = await bus_queue.unfit(self._connect().home.store, self.bus_partition)
+    async def _unroutable(self, id: str | None) -> Sequence[tuple[str, bus_queue.Unroutable]]:
+        found = await bus_queue.unroutable(self._connect().home.store, self.bus_partition)
         return [each for each in found if id is None or each[1].entry.id == id]
 
     async def origin(self) -> str | None:
-        """What events of this app in this home are told by on a bus; ``None`` if none go there."""
+        """What identifies events of this app in this home on a bus; ``None`` if none are published there."""
         head = await self._connect().home.store.get(self.bus_partition)
         return None if head is None else bus_queue.decode_head(head.body).origin
 
     async def accept(self, event: str, data: bytes, id: str) -> None:
-        """Write an event that has come from a bus, for the consumers of this app; durable when this returns."""
+        """Write an event from a bus, for the consumers of this app. It is durable when this returns."""
         now = self._connect().clock.now_ms()
         await self.put(Entry(event=event, id=id, group=id, data=Raw(data), published_at=now, foreign=True))
 
     async def subscribe(self, wanted: Sequence[tuple[str, str]], for_bus: Sequence[str] = ()) -> None:
-        """See to it that these consumers, and the bus, get these events, whichever process carries them."""
+        """Subscribe these consumers, and the bus, to these events, whichever process delivers them."""
         store = self._connect().home.store
         await self.create()
         if for_bus:
@@ -219,9 +220,9 @@ class Outbox:
         return await outbox.subscriptions(self._connect().home.store, self.partition)
 
     def entry(self, name: str, data: bytes, id: str | None, unit: Unit | None) -> Entry:
-        """The entry of an event that ``unit`` publishes, if one does. An actor's events are handled in their order.
+        """The entry of an event, published by ``unit`` if there is one. An actor's events are handled in their order.
 
-        Those of a consumer or a tick are not: a place among them would have to be remembered for every event.
+        Those of a consumer or a tick are not: their places would have to be remembered for every event.
         """
         runtime = self._connect()
         now = runtime.clock.now_ms()
@@ -236,7 +237,7 @@ class Outbox:
         unit.refuse_elsewhere(self._connect().home, f"the outbox of app {self.app!r}")
 
     def _encoded(self, event: Any, id: str | None) -> tuple[str, bytes]:
-        """The name of an event's class and its JSON; ids are checked here too."""
+        """The name of an event's class, and the event's JSON. Checks the id, too."""
         if id is not None:
             check_id(id)
         name = name_of(type(event))
@@ -247,7 +248,7 @@ class Outbox:
 
 
 class Publish(Struct, frozen=True):
-    """Publish from a workflow body: recorded, under an id that follows from the operation."""
+    """Publish from a workflow body. The operation is recorded, and the event's id is derived from it."""
 
     outbox: Outbox
     event: str
@@ -269,7 +270,7 @@ class Publish(Struct, frozen=True):
 def name_of(event: Any) -> str:
     """The name of a class of events."""
     if not isinstance(event, type):
-        raise ConfigurationError(f"events are told apart by their class: {event!r} is none")
+        raise ConfigurationError(f"an event must be identified by its class, got {event!r}")
     return event.__name__
 
 
@@ -279,7 +280,7 @@ def _check_plain(work: Any) -> None:
 
 
 def _refuse_awaitable(result: Any, work: Any) -> None:
-    """A lambda or an object may hand over what an ``async def`` makes; it would never run."""
+    """Refuse a coroutine that a lambda or an object returned: it would never run."""
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
             result.close()
@@ -288,6 +289,6 @@ def _refuse_awaitable(result: Any, work: Any) -> None:
 
 def _not_plain(work: Any) -> str:
     return (
-        f"app.transact runs a plain def inside the store's transaction, where nothing can be awaited, and was given "
+        f"app.transact runs a plain def inside the store's transaction, where nothing can be awaited; it got "
         f"{told(work)}. Write it as a def that takes the cursor, and await before or after it"
     )

@@ -1,7 +1,7 @@
-"""What the relay and the way to the bus have in common: each empties a queue of events, in turns as everything else.
+"""What the relay and the relay to the bus have in common: each empties a queue of events, in turns.
 
-A queue is emptied by one process at a time. It delivers first and marks then: after a crash between the two an event
-is delivered again, and its receiver knows it (G5).
+One process at a time empties a queue. It delivers events first and marks them afterwards. After a crash in between,
+an event is delivered again, and its receiver recognises it (G5).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from holdfast.kernel.model import Model
 
 PAUSES: Final = Retry(initial="500ms", backoff=2, max_delay="8s")
-"""How long a relay whose turn has failed holds back, more with each failure in a row. It never gives up."""
+"""The pause of a relay whose turn has failed; it grows with each failure in a row. Attempts never end."""
 
 
 class Backoff:
-    """How often in a row the turns of an outbox have failed in this process, and until when it holds back."""
+    """How many turns of a queue have failed in a row in this process, and until when the next one waits."""
 
     __slots__ = ("_again", "failures", "until_ms")
 
@@ -42,21 +42,21 @@ class Backoff:
         self.until_ms = 0
 
     def failed(self, now: int, owner: str) -> None:
-        """Hold back, longer than before; the processes of a home each by another while."""
+        """Wait longer than before. The pauses of a home's processes differ."""
         self.failures += 1
         self.until_ms = now + int(self._again.delay_seconds(self.failures, Random(f"{owner}/{self.failures}")) * 1000)
 
     def learn(self, failures: int, until_ms: int) -> None:
-        """What another process has come to know."""
+        """Take over what another process has recorded."""
         self.failures, self.until_ms = failures, until_ms
 
-    def got_on(self) -> None:
-        """It works."""
+    def succeeded(self) -> None:
+        """A turn has succeeded: no pause any more."""
         self.failures = self.until_ms = 0
 
 
 class Relay(Entity):
-    """A queue that this process empties. ``full``: there may be events in it that the last look did not show."""
+    """A queue that this process empties. ``full``: it may hold events that the last query did not return."""
 
     __slots__ = ("full",)
 
@@ -66,15 +66,15 @@ class Relay(Entity):
 
     @property
     def app(self) -> str:
-        """Whose queue it is."""
+        """The app that the queue belongs to."""
         return self.partition.partition("#")[2]
 
     @property
     def loaded(self) -> bool:
-        return self.held  # there is nothing else to have in memory
+        return self.held  # nothing else is in memory
 
     def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
-        """See ``Entity``. Each turn begins with what the head says."""
+        """See ``Entity``. Each turn begins with the head."""
         super().own(head, created=created, taken_over=taken_over, died=died)
         self.unloaded = Unloaded(head)
 
@@ -100,7 +100,7 @@ class Relaying(Struct, frozen=True, kw_only=True):
         return run_turn(entity, self, host)
 
     async def may_claim(self, entity: Relay, host: Host, /) -> bool:
-        """See ``Stages``. What fails is not tried more often for being woken."""
+        """See ``Stages``. A wake-up does not shorten the pause after a failure."""
         if host.clock.now_ms() >= self.patience.until_ms:
             return True
         host.check_at(entity.partition, self.patience.until_ms)
@@ -114,7 +114,7 @@ class Relaying(Struct, frozen=True, kw_only=True):
         """See ``Stages``."""
 
     async def load(self, entity: Any, _unloaded: Unloaded, _host: Host, /) -> None:
-        """See ``Stages``. There is nothing to load: what is in the queue now is looked at next."""
+        """See ``Stages``. There is nothing to load: the next stage queries the events."""
         entity.full, entity.unloaded = True, None
 
     async def receive(self, entity: Relay, _head: Item | None, _host: Host, /) -> None:
@@ -122,7 +122,7 @@ class Relaying(Struct, frozen=True, kw_only=True):
         entity.full = True
 
     async def run(self, entity: Any, host: Host, /) -> Next:
-        """See ``Stages``: carry some events on."""
+        """See ``Stages``: deliver a batch of events."""
         raise NotImplementedError
 
     async def rest(self, entity: Any, host: Host, /) -> Rest:
@@ -137,13 +137,13 @@ class Relaying(Struct, frozen=True, kw_only=True):
         """See ``Stages``."""
 
     async def failed(self, entity: Relay, error: Exception, host: Host, /) -> None:
-        """See ``Stages``. Whether it was the store or we: it comes again, and is not to be tried each moment."""
+        """See ``Stages``. Whatever failed may fail again, so the next turn waits."""
         self.patience.failed(host.clock.now_ms(), host.home.owner)
         host.failed(entity, error, again_at=self.patience.until_ms)
 
 
 async def mark(writes: Sequence[Write], relay: Relay, host: Host) -> None:
-    """Note what has become of events, as long as they are ours to carry."""
+    """Write the outcome of events, as long as this process holds their queue. Raises ``Fenced`` if it does not."""
     still_ours = Update(partition=relay.partition, when=OwnerIs(host.home.owner, relay.epoch))
     try:
         for part in parts_of(writes, host.home.bounds):

@@ -1,4 +1,4 @@
-"""The relay: it carries events from the outbox into the inboxes of their consumers, then marks them (G5)."""
+"""The relay: it delivers events from the outbox to the inboxes of their consumers, then deletes them (G5)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 RELAY_BATCH: Final = 200
-"""So many events are carried between two marks: a crash repeats at most these."""
+"""The most events that are delivered before they are deleted. A crash repeats at most these."""
 
 MOST_TRIES: Final = 10
 
 
 class Relays(Relaying, frozen=True, kw_only=True):
-    """The programming model of outboxes: events go to the consumers of this home, and into the queue of the bus."""
+    """The programming model of outboxes: events go to the consumers of this home and into the queue of the bus."""
 
     runtime: Runtime
 
@@ -61,17 +61,17 @@ class Relays(Relaying, frozen=True, kw_only=True):
         await deliver(messages, self.runtime, host)
         await send_off(leaving, entity, host)
         await mark([Delete(entity.partition, item.sort) for item in entries.items], entity, host)
-        self.patience.got_on()
+        self.patience.succeeded()
         return AGAIN
 
     def left(self, entity: Relay, left: Left, host: Host, /) -> None:
         """See ``Stages``."""
-        self.patience.got_on()
+        self.patience.succeeded()
         super().left(entity, left, host)
 
 
 class Message(Struct, frozen=True):
-    """An event for one consumer, as a message to the actor that handles the events of its group."""
+    """An event for one consumer: a message to the actor that handles the events of its group."""
 
     partition: str
     sort: str
@@ -79,7 +79,7 @@ class Message(Struct, frozen=True):
 
 
 async def address(items: Sequence[Item], relay: Relay, host: Host) -> tuple[list[Message], list[Item]]:
-    """Who gets what: one message for every consumer of every event; and what is for the bus."""
+    """One message for every consumer of every event, and the events that go to the bus."""
     consumers: dict[str, list[str]] = {}
     for item in await subscriptions(host.home.store, relay.partition):
         event, consumer = subscribed(item)
@@ -114,7 +114,7 @@ def _message(item: Item, entry: Entry, consumer: str) -> Message:
 
 
 async def send_off(items: Sequence[Item], relay: Relay, host: Host) -> None:
-    """Put events into the queue of the bus, for whichever process has one."""
+    """Put events into the queue of the bus, for a process that has a bus."""
     if items:
         queue = bus_partition(relay.app)
         await enqueue(host.home.store, queue, items, host.clock.now_ms(), host.home.bounds)
@@ -122,7 +122,7 @@ async def send_off(items: Sequence[Item], relay: Relay, host: Host) -> None:
 
 
 async def deliver(messages: Sequence[Message], runtime: Runtime, host: Host) -> None:
-    """Put every message into its inbox; those of one receiver together, in their order (G6)."""
+    """Put every message into its inbox. Messages of one receiver are written together, in their order (G6)."""
     by_receiver: dict[str, list[Message]] = {}
     for message in messages:
         by_receiver.setdefault(message.partition, []).append(message)
@@ -139,7 +139,7 @@ async def _deliver_to(partition: str, messages: list[Message], runtime: Runtime,
 
 
 async def _put(partition: str, puts: list[Write], runtime: Runtime, host: Host) -> None:
-    # Of an event that stands alone nobody has heard yet, most of the time.
+    # The receiver of an event that stands alone is usually new.
     head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
     for _ in range(MOST_TRIES + len(puts)):
         try:
@@ -151,9 +151,11 @@ async def _put(partition: str, puts: list[Write], runtime: Runtime, host: Host) 
             if refused.index == len(puts):
                 head = refused.item
                 continue
-            del puts[refused.index]  # it was delivered before, and is still there
+            del puts[refused.index]  # it was delivered before, and is still in the inbox
             if not puts:
                 break
     else:
-        raise StoreUnavailable(f"{describe_partition(partition)} changed all the time: nothing was delivered to it")
+        raise StoreUnavailable(
+            f"{describe_partition(partition)} kept changing: nothing was delivered to it; the relay tries again"
+        )
     wake(partition, host.home, host)

@@ -1,1 +1,1 @@
-"""How an app is run: as a worker, or behind a bridge for code that is not async."""
+"""How an app runs: as a worker, on AWS Lambda, or behind a bridge for code that is not async."""

@@ -1,6 +1,6 @@
-"""Batches: each message is answered for by itself, so that those that are done do not come again.
+"""Batches: each message is acknowledged by itself, so that a message that is done is not delivered again.
 
-Lambda takes an answer that lists ``batchItemFailures`` ("Reporting batch item failures for Lambda functions with an
+The response to Lambda lists ``batchItemFailures`` ("Reporting batch item failures for Lambda functions with an
 Amazon SQS trigger", developer guide); the event source must be set to ``ReportBatchItemFailures``.
 """
 
@@ -47,16 +47,16 @@ class Batch:
         self._open = dict.fromkeys(ids)
 
     def done(self, id: str) -> None:
-        """It need not come again."""
+        """The message is done: it need not be delivered again."""
         self._open.pop(id, None)
 
     def answer(self) -> dict[str, Any]:
-        """What to answer to Lambda now."""
+        """The response to Lambda: the messages that are not done."""
         return {"batchItemFailures": [{"itemIdentifier": id} for id in self._open]}
 
 
 def batch_of(work: Messages | Ordered | Changes) -> Batch:
-    """A batch none of which is done."""
+    """A batch in which no message is done."""
     match work:
         case Messages(messages):
             return Batch([each.id for each in messages])
@@ -69,7 +69,7 @@ def batch_of(work: Messages | Ordered | Changes) -> Batch:
 async def handle(
     batch: Batch, work: Messages | Ordered | Changes, app: Publishes, host: Host, calls: Invocations
 ) -> None:
-    """Do all that a batch asks for; returns when nothing is under way any more."""
+    """Do the work of a batch. Returns once all work is idle; ``batch`` then tells what is not done."""
     match work:
         case Messages(messages):
             await _handle_messages(batch, messages, app, host, calls)
@@ -82,18 +82,18 @@ async def handle(
         case Changes(changes):
             for _, partition in changes:
                 if partition is not None:
-                    host.check(partition)  # what others serve is in the same stream
+                    host.check(partition)  # the stream also holds what other functions serve
             await quiet(host)
             for id, partition in changes:
                 if partition in calls.failures:
-                    return  # Lambda goes on from the first one that failed
+                    return  # Lambda delivers again from the first failure on
                 batch.done(id)
 
 
 async def _handle_messages(
     batch: Batch, messages: tuple[Message, ...], app: Publishes, host: Host, calls: Invocations
 ) -> None:
-    """Beside each other. Two rings for one entity are one look."""
+    """Handle messages concurrently. Two wake-ups of one entity lead to one check."""
     began = dict(
         zip(messages, await asyncio.gather(*(_begin(each, app, host, calls) for each in messages)), strict=True)
     )
@@ -117,40 +117,40 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
                 pass
             case _:
                 await begin(command, message.id, app)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's alone
+    except Exception as error:  # noqa: BLE001 - the error concerns this message only
         _report(message.id, error)
         return None
     return command
 
 
 def take_wake_up(wake_up: WakeUp, host: Host, calls: Invocations) -> None:
-    """Look at what somebody rang for. Raises ``UnknownName`` if there is no code for it here."""
+    """Check the entity that a wake-up names. Raises ``UnknownName`` if this app has no code for it."""
     if wake_up.due_at > host.clock.now_ms():
         calls.wake(wake_up.partition, wake_up.due_at)  # the last leg of a schedule
         return
     calls.called(wake_up.partition)
     if not host.check(wake_up.partition):
-        raise UnknownName(f"nobody here serves {wake_up.partition}")
+        raise UnknownName(f"no code here serves {wake_up.partition}")
 
 
 async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Publishes) -> None:
-    """One after another, up to the first that fails."""
+    """Handle messages one after another, up to the first that fails."""
     for message in messages:
         try:
             check_numbers(message.body)
             asked = ordered_call_of(message.body)
             call = Call(asked.actor, message.group, asked.method, Raw(bytes(asked.args)), asked.id)
             await perform(call, app, own_id=message.id)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this message's, and holds up its group alone
+        except Exception as error:  # noqa: BLE001 - the error holds up the group of this message only
             _report(message.id, error)
             return
         batch.done(message.id)
 
 
 def _report(id: str, error: Exception) -> None:
-    """Into the function's log, with where it was raised; but the store's silence is not its fault. Never with what the
-    error says: that may be what the message held.
+    """Write an error into the function's log, with its stack unless the store did not answer or a name is unknown. Its
+    text is left out, because it may quote the message.
     """
     name = type(error).__name__
     told = name if isinstance(error, (StoreUnavailable, UnknownName)) else frames_of(error)
-    _logger.error("message %s was not handled, and comes again: %s", printable(id), told)
+    _logger.error("message %s was not handled, and will be delivered again: %s", printable(id), told)

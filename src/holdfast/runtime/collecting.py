@@ -1,7 +1,7 @@
-"""How often Python's garbage collector looks for cycles in a process that has a worker.
+"""How often Python's garbage collector looks for cycles in a process that runs a worker.
 
-An execution is some hundred objects that end by themselves. Python looks after every 700 new ones (3.13: 2,000) whether
-cycles are among them; of a workflow with one step that is about 6 % of the instructions.
+An execution consists of about a hundred objects, which reference counting frees. Python looks for cycles after every
+700 new objects (3.13: 2,000). That is about 6 % of the instructions of a workflow with one step.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import Final
 
 OLDER: Final = (20, 50)
-"""So many young collections come before a middle one, and so many middle ones before one of everything."""
+"""The number of young collections before a middle one, and of middle ones before a full one."""
 
 
 @contextmanager
 def collected_after(objects: int) -> Generator[None]:
-    """Let ``objects`` new ones come between two looks, until the block ends; 0 changes nothing.
+    """Collect garbage once per ``objects`` new objects, until the block ends. 0 changes nothing.
 
-    Nor is anything changed where the collector is off, or looks as seldom already: the process has its reasons.
+    If the collector is off, or runs as rarely already, nothing changes either: the process has its reasons.
     """
     before = gc.get_threshold()
     if not gc.isenabled() or not 0 < before[0] < objects:

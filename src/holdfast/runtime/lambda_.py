@@ -1,8 +1,8 @@
-"""The runtime on AWS Lambda: a function that is called with an event, works until all is settled, and keeps nothing.
+"""The runtime on AWS Lambda: a function receives an event, works until everything is idle, and holds no lease after.
 
-Between two invocations an environment is frozen, or gone: so nothing is held then, nothing runs, and what is due later
-is left to somebody who will be called. What has been loaded stays in memory, without a lease; the next claim tells
-whether it is still as it was.
+Between two invocations an environment is frozen or gone. So nothing runs then and no lease is held; what is due later
+is left to a later invocation. Loaded state stays in memory without a lease, and the next claim shows whether it is
+still current.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.metrics import MetricLines
 from holdfast.ports import WakeUp
 from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
 from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
-from holdfast.runtime.shapes import Changes, Direct, Heard, Messages, Ordered, recognised
+from holdfast.runtime.shapes import Changes, Direct, FromBus, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host, Limits
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from holdfast.telemetry import Telemetry
 
 MARGIN_SECONDS: Final = 5.0
-"""So long before its end an invocation starts nothing new and lets go of everything; less if it is short."""
+"""An invocation starts nothing new this long before its end, and releases its leases; less if it is short."""
 
 SMALLEST_SHARE: Final = 5
-"""The margin is at most this part of what is left of the invocation."""
+"""The margin is at most this fraction (1/n) of the time that the invocation has left."""
 
-SHORTEST_FAREWELL_SECONDS: Final = 1.0
-"""So long at least the last rings may take to leave, if the invocation lasts that long."""
+SHORTEST_SEND_SECONDS: Final = 1.0
+"""The least time for sending the last wake-ups, if the invocation lasts that long."""
 
 LONGEST_SECONDS: Final = 900.0
-"""The longest invocation there is ("Lambda quotas", developer guide); for callers that give no context."""
+"""The longest possible invocation ("Lambda quotas", developer guide), assumed if there is no context."""
 
 NAME_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_NAME"
 VERSION_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_VERSION"
-"""What Lambda sets for every function ("Using Lambda environment variables", developer guide)."""
+"""Environment variables that Lambda sets ("Using Lambda environment variables", developer guide)."""
 
 Doing = Callable[[], Awaitable[Any]]
 
@@ -58,21 +58,23 @@ class Taken(Protocol):
     """An event that a front answers."""
 
     waits: bool
-    """Whether the answer waits for work. That is done here then; else the work is left to whoever is called for it."""
+    """Whether the answer waits for work. If so, this invocation does the work; else another one does."""
 
     async def answer(self) -> Any: ...
 
-    def hurry(self) -> None: ...
+    def stop_waiting(self) -> None:
+        """Answer now with the current status: time is up."""
+        ...
 
 
 class Front(Protocol):
-    """Something that answers events of a shape of its own, such as HTTP requests; others it takes for ``None``."""
+    """Something that answers events of one kind, such as HTTP requests. ``take`` returns ``None`` for all others."""
 
     def take(self, event: Any) -> Taken | None: ...
 
 
 class Context(Protocol):
-    """What Holdfast wants of the context that Lambda gives."""
+    """What Holdfast uses of the context that Lambda passes."""
 
     aws_request_id: str
 
@@ -80,7 +82,7 @@ class Context(Protocol):
 
 
 class Called(Publishes, Protocol):
-    """The app, as this runtime sees it. ``published`` is the version of its code that Lambda calls."""
+    """The app, as this runtime sees it. ``published`` is the version of its code that Lambda invokes."""
 
     published: str
     telemetry: Telemetry
@@ -94,7 +96,7 @@ class Called(Publishes, Protocol):
 
 
 class LambdaWorker:
-    """The worker of the open app, in an environment that serves one invocation after another."""
+    """The worker of an open app, in an environment that serves one invocation after another."""
 
     def __init__(
         self, worker: Worker, calls: Invocations, lines: MetricLines | None, close: Callable[[], Awaitable[None]]
@@ -108,7 +110,7 @@ class LambdaWorker:
 
 
 async def worker_of(app: Called) -> LambdaWorker:
-    """Open the app, to work on what invocations ask for and on nothing else."""
+    """Open the app, with a worker that does only what invocations ask for."""
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(
             app.employ(limits_of(app.limits), lambda home: Invocations(home.invoker))
@@ -121,7 +123,7 @@ async def worker_of(app: Called) -> LambdaWorker:
 
 
 def _lines_of(host: Host, stack: AsyncExitStack) -> MetricLines | None:
-    """What writes the metrics of a home that is paid for into the function's log."""
+    """What writes the home's metrics into the function's log; ``None`` if the home has none."""
     metered = host.home.metered
     if metered is None:
         return None
@@ -132,9 +134,9 @@ def _lines_of(host: Host, stack: AsyncExitStack) -> MetricLines | None:
 
 
 class LambdaHandler:
-    """What Lambda calls: ``handler = app.lambda_handler()``. One invocation at a time, as Lambda does it.
+    """What Lambda calls: ``handler = app.lambda_handler()``. It handles one invocation at a time, as Lambda does.
 
-    The app is opened with the first invocation, on a loop of the handler's own, and stays open.
+    The first invocation opens the app, on a loop of the handler's own. The app stays open.
     """
 
     def __init__(self, app: Called, front: Front | None = None) -> None:
@@ -144,7 +146,7 @@ class LambdaHandler:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __call__(self, event: Any, context: Context | None = None) -> Any:
-        """Handle one event. Raises ``InvalidInput`` for one of a shape that nobody here knows."""
+        """Handle one event and return its answer. Raises ``InvalidInput`` for an event of an unknown shape."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         return self._loop.run_until_complete(self.invoke(event, context))
@@ -157,25 +159,25 @@ class LambdaHandler:
             self._loop = None
 
     async def invoke(self, event: Any, context: Context | None = None) -> Any:
-        """Handle one event on the loop that runs, which is to be the same one every time."""
+        """Handle one event on the running loop, which must be the same one every time. See ``__call__``."""
         left = LONGEST_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
         margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
         deadline = asyncio.get_running_loop().time() + left - margin
         if self._front is not None and (taken := self._front.take(event)) is not None:
-            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.hurry)
+            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.stop_waiting)
         work = recognised(event)
         match work:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
-                return await self._within(deadline, margin, partial(self._obey, command, own_id), None)
-            case Heard(letter):
-                return await self._within(deadline, margin, partial(self._hear, letter), None)
+                return await self._within(deadline, margin, partial(self._perform, command, own_id), None)
+            case FromBus(incoming):
+                return await self._within(deadline, margin, partial(self._take_from_bus, incoming), None)
             case batch:
                 todo = batch_of(batch)
                 return await self._within(deadline, margin, partial(self._handle, todo, batch), todo)
 
     async def aclose(self) -> None:
-        """As ``close``, but the loop goes on."""
+        """Close the app, but not the loop."""
         if self._worker is not None:
             worker, self._worker = self._worker, None
             await worker.close()
@@ -186,26 +188,29 @@ class LambdaHandler:
         margin: float,
         doing: Doing,
         batch: Batch | None,
-        hurry: Callable[[], None] | None = None,
+        stop_waiting: Callable[[], None] | None = None,
     ) -> Any:
-        """Do something and see it settled. When time is up, stop what is under way, in order, and say what is left."""
+        """Do something and wait until all is idle. When time is up, stop the work in order and answer what is left.
+
+        Raises ``WaitTimeout`` then, unless a batch can report what is left.
+        """
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._opened_for(doing))
         await asyncio.wait((task,), timeout=deadline - loop.time())
-        if hurry is not None:
-            hurry()
+        if stop_waiting is not None:
+            stop_waiting()
         worker = self._worker
         if not task.done() and worker is not None:
             await worker.host.drain(margin / 4)
-            await asyncio.wait((task,), timeout=margin / 5)  # what waited for all to be quiet has its answer now
+            await asyncio.wait((task,), timeout=margin / 5)  # what waited for all work to be idle has its answer now
         if not task.done():
             task.cancel()
             await asyncio.wait((task,), timeout=margin / 10)
         if self._worker is not None and (invoker := self._worker.host.home.invoker) is not None:
-            with contextlib.suppress(TimeoutError):  # the sweep finds what they were for
-                # A short invocation has no second to spare; one that Lambda ends is an error, and its process is gone.
+            with contextlib.suppress(TimeoutError):  # the sweep finds what the wake-ups were for
+                # A short invocation has no second to spare: one that Lambda ends fails, and its process is lost.
                 left = deadline + margin * 9 / 10 - loop.time()
-                async with asyncio.timeout(min(max(margin / 4, SHORTEST_FAREWELL_SECONDS), max(left, 0.0))):
+                async with asyncio.timeout(min(max(margin / 4, SHORTEST_SEND_SECONDS), max(left, 0.0))):
                     await invoker.sent()
         if self._worker is not None and self._worker.lines is not None:
             self._worker.lines.flush()
@@ -213,7 +218,7 @@ class LambdaHandler:
             return task.result()
         if batch is not None:
             return batch.answer()
-        raise WaitTimeout("the time of this invocation is up; whatever it began goes on in another one")
+        raise WaitTimeout("the time of this invocation is up; what it began continues in another one")
 
     async def _opened_for(self, doing: Doing) -> Any:
         if self._worker is None:
@@ -222,7 +227,7 @@ class LambdaHandler:
         self._worker.calls.failures.clear()
         return await doing()
 
-    async def _obey(self, order: Order, own_id: str) -> Any:
+    async def _perform(self, order: Order, own_id: str) -> Any:
         worker = self._worker
         assert worker is not None
         match order:
@@ -243,8 +248,8 @@ class LambdaHandler:
         await quiet(worker.host)
 
     async def _answer(self, taken: Taken) -> Any:
-        """Whoever waits is answered when all is quiet; whoever does not is answered at once, and a ring sees to the
-        rest: he may have less patience than a step takes.
+        """A request that waits is answered once all work is idle. Any other is answered at once, and a wake-up leads to
+        the rest: its client may not wait as long as a step takes.
         """
         worker = self._worker
         assert worker is not None
@@ -255,10 +260,10 @@ class LambdaHandler:
         await quiet(worker.host)
         return answer
 
-    async def _hear(self, letter: IncomingEvent) -> None:
+    async def _take_from_bus(self, incoming: IncomingEvent) -> None:
         worker = self._worker
         assert worker is not None
-        await take_from_bus(self._app, letter)
+        await take_from_bus(self._app, incoming)
         await quiet(worker.host)
 
     async def _handle(self, todo: Batch, work: Messages | Ordered | Changes) -> Any:
@@ -272,11 +277,11 @@ async def _wake(wake_up: WakeUp, worker: LambdaWorker) -> None:
     take_wake_up(wake_up, worker.host, worker.calls)
     await quiet(worker.host)
     if wake_up.partition in worker.calls.failures:
-        raise StoreUnavailable(f"a turn of {wake_up.partition} could not be finished; ring again")
+        raise StoreUnavailable(f"a turn of {wake_up.partition} was not finished; send the wake-up again")
 
 
 def published_version(environment: Mapping[str, str]) -> str:
-    """The name of the published version that runs in this environment; empty outside Lambda, and for ``$LATEST``.
+    """The name of the published version that runs in this environment; empty outside Lambda and for ``$LATEST``.
 
     >>> published_version({"AWS_LAMBDA_FUNCTION_NAME": "shop-holdfast", "AWS_LAMBDA_FUNCTION_VERSION": "7"})
     'shop-holdfast:7'
@@ -288,5 +293,5 @@ def published_version(environment: Mapping[str, str]) -> str:
 
 
 def limits_of(limits: Limits) -> Limits:
-    """The limits of a process that is paid for by the millisecond: whoever waits lets go of its lease at once."""
+    """The limits of a process that is billed by the millisecond: an entity that waits releases its lease at once."""
     return replace(limits, linger_seconds=0.0, near_seconds=0.0)

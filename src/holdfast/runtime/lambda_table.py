@@ -1,10 +1,10 @@
-"""What a function on AWS Lambda may be asked to do by name: the bodies of messages and of direct invocations.
+"""What a function on AWS Lambda can be asked to do by name: the bodies of messages and of direct invocations.
 
-They are the commands of ``holdfast.commands`` as JSON, named by their tags as ``"holdfast"``, and two that are the
-function's own: ``ring`` (a wake-up) and ``sweep``. The page "On AWS Lambda" lists their fields and answers.
+They are the commands of ``holdfast.commands`` as JSON, with their tags as ``"holdfast"``, and two of the function's
+own: a wake-up (tag ``ring``) and ``sweep``. The page "On AWS Lambda" lists their fields and answers.
 
-Repeats are recognised by their ids. What comes without one gets that of the message, or of the invocation, which AWS
-keeps when it delivers again.
+A repeat is recognised by its id. A command without one gets the id of its message or invocation, which stays the same
+when AWS delivers it again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unkno
 
 
 Order = Command[Any] | WakeUp | Sweep
-"""What a function is asked to do."""
+"""What a function can be asked to do."""
 
 NOT_HERE: Final = frozenset({Result})
-"""Commands that a function does not take: it is paid for the time it waits, and ``status`` answers the result."""
+"""Commands that a function does not take. It would be billed for the wait, and ``status`` answers the result."""
 
 TAKEN: Final = tuple(each.command for each in COMMANDS if each.command not in NOT_HERE)
 
@@ -49,7 +49,7 @@ def order_of(data: bytes | str) -> Order:
 
 
 def place_of(order: Order, own_id: str) -> str | None:
-    """The entity that an order is about, if it is about one that has turns of its own here."""
+    """The entity whose turn an order leads to, if there is one."""
     match order:
         case Start(workflow=workflow, id=id):
             return partition_of(workflow, id or own_id)
@@ -58,7 +58,7 @@ def place_of(order: Order, own_id: str) -> str | None:
         case WakeUp(partition):
             return partition
         case _:
-            return None  # a call tells its caller by itself, and a message that was sent is in its inbox
+            return None  # a call reports to its caller, and a sent message is in its inbox
 
 
 async def begin(command: Command[Any], own_id: str, app: Publishes) -> Any:
@@ -74,7 +74,7 @@ async def begin(command: Command[Any], own_id: str, app: Publishes) -> Any:
 
 
 async def finish(command: Command[Any], answer: Any, app: Publishes) -> Any:
-    """The answer as JSON, once all is quiet: how an execution that was started stands then."""
+    """The answer as JSON. For ``Start`` it is the status of the execution now that all work is idle."""
     match answer:
         case Item():
             moved = isinstance(command, Start)

@@ -1,4 +1,4 @@
-"""Lines of metrics from workers of one's own. Functions on Lambda write them by themselves (``lambda_``)."""
+"""Lines of metrics from workers that users run. Functions on Lambda write them without being told (``lambda_``)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Watched(Protocol):
 
 
 def write_metrics(app: Watched, write: Write = to_standard_output) -> None:
-    """Have the workers of this app in this process write a line of metrics once a minute.
+    """Make this app's workers in this process write a line of metrics once a minute.
 
     The lines are in CloudWatch's embedded metric format: the page "Deploying to AWS" lists them. They go to standard
-    output, for an agent or a container's log driver to take, or to ``write``, which is called on the event loop and
-    must not block. Not for functions on Lambda, which do so by themselves.
+    output, for an agent or a container's log driver, or to ``write``, which is called on the event loop and must not
+    block. Functions on Lambda need no call: they write metrics already.
 
         app = hf.App("shop")
         hf.write_metrics(app)
@@ -40,5 +40,5 @@ def write_metrics(app: Watched, write: Write = to_standard_output) -> None:
 
 
 def metered_of(home: Home, name: str) -> Metered:
-    """What the home has used; of one that nobody pays for, nothing, under the app's name."""
+    """What the home has used. A home that is not billed has used nothing, under the app's name."""
     return home.metered or Metered(f"Holdfast/{name}", Used)

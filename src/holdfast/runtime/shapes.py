@@ -1,4 +1,4 @@
-"""The events that AWS calls a function with, told apart by their shape. What is none of them is an error, never a
+"""The events that AWS invokes a function with, recognised by their shape. An unknown event is an error, never a
 success.
 
 The shapes are those of "Using Lambda with Amazon SQS", "Using AWS Lambda with Amazon DynamoDB" and "Events and event
@@ -22,27 +22,27 @@ from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.runtime.lambda_table import Order, Sweep, order_of
 
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
-"""The sources of EventBridge's own events that say no more than that it is time."""
+"""The sources of EventBridge's own events, which only say that a schedule is due."""
 
-LETTER_KEY: Final = "detail-type"
-"""What an event from a bus has, and nothing else."""
+DETAIL_TYPE_KEY: Final = "detail-type"
+"""The key by which an event from a bus is recognised."""
 
 
 class Message(Struct, frozen=True):
-    """A message of a queue that keeps no order. What its body means is found out when it is its turn."""
+    """A message of a standard queue. Its body is decoded when it is handled."""
 
     id: str
     body: str
 
 
 class Messages(Struct, frozen=True):
-    """A batch from a queue: each message is answered for by itself."""
+    """A batch from a standard queue: each message is acknowledged by itself."""
 
     messages: tuple[Message, ...]
 
 
 class OrderedMessage(Struct, frozen=True):
-    """A message of a FIFO queue. ``group`` is the key of the actor that it is for."""
+    """A message of a FIFO queue. ``group`` is the key of the actor that receives it."""
 
     id: str
     group: str
@@ -50,14 +50,14 @@ class OrderedMessage(Struct, frozen=True):
 
 
 class Ordered(Struct, frozen=True):
-    """A batch from a FIFO queue, in order: after a failure the rest of its group is not handled."""
+    """A batch from a FIFO queue, in order. After a failure the rest of the group is not handled."""
 
     messages: tuple[OrderedMessage, ...]
 
 
 class OrderedCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of an ordered message: which method of which class of actors. A repeat is recognised by ``id``, or else
-    by the id of the message.
+    """The body of an ordered message: a call of an actor's method. A repeat is recognised by ``id``, or else by the
+    id of the message.
     """
 
     actor: str
@@ -67,43 +67,43 @@ class OrderedCall(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Changes(Struct, frozen=True):
-    """Records of the table's stream: sequence numbers, and the entity that is to be looked at, if there is one."""
+    """Records of the table's stream: their sequence numbers, and the entity to check because of each, if any."""
 
     changes: tuple[tuple[str, str | None], ...]
 
 
 class Direct(Struct, frozen=True):
-    """A command, and its caller waits for the answer, or has told Lambda to call."""
+    """A direct invocation: a command whose caller may wait for the answer."""
 
     command: Order
 
 
-class Heard(Struct, frozen=True):
-    """An event from a bus, and Lambda has been told to call."""
+class FromBus(Struct, frozen=True):
+    """An event from a bus, with which its rule invokes the function."""
 
-    letter: IncomingEvent
-
-
-Work = Messages | Ordered | Changes | Direct | Heard
+    incoming: IncomingEvent
 
 
-class HasLetterKey(Struct, frozen=True):
-    """Whether a message has the key of an event from a bus; what it is is not looked at."""
-
-    found: Raw = msgspec.field(name=LETTER_KEY, default=Raw(b""))
+Work = Messages | Ordered | Changes | Direct | FromBus
 
 
-has_letter_key: Final = msgspec.json.Decoder(HasLetterKey).decode
-letter_of: Final = msgspec.json.Decoder(IncomingEvent).decode
+class HasDetailType(Struct, frozen=True):
+    """Whether a message has the key of an event from a bus. The value is ignored."""
+
+    found: Raw = msgspec.field(name=DETAIL_TYPE_KEY, default=Raw(b""))
+
+
+has_detail_type: Final = msgspec.json.Decoder(HasDetailType).decode
+incoming_of: Final = msgspec.json.Decoder(IncomingEvent).decode
 ordered_call_of: Final = msgspec.json.Decoder(OrderedCall).decode
 
 
 SHOWN_CHARACTERS: Final = 200
-"""So much of an event that is not understood is told in the message."""
+"""How much of an event that is not understood is quoted in the error."""
 
 
 def recognised(event: Any) -> Work:
-    """What an event asks for. Raises ``InvalidInput`` that names the keys of one that nobody here knows, and
+    """The work that an event asks for. Raises ``InvalidInput`` for an unknown event, naming its keys, and
     ``ConfigurationError`` for an HTTP request, which a front would have taken.
     """
     try:
@@ -111,7 +111,7 @@ def recognised(event: Any) -> Work:
     except (AttributeError, KeyError, TypeError, UnicodeError, RecursionError) as error:
         told = f"{type(error).__name__}: {error}"[:SHOWN_CHARACTERS]
         raise InvalidInput(
-            f"this event looks like one that this function knows, and has another form ({told})"
+            f"this event resembles one that this function knows, but has another form ({told})"
         ) from None
 
 
@@ -126,11 +126,11 @@ def _recognised(event: Any) -> Work:
             return Direct(Sweep())
         if "requestContext" in known:
             raise ConfigurationError(
-                "this is an HTTP request, and the function answers none, since nobody has said who may call: write "
+                "this is an HTTP request, and the function answers none, because nothing says who may call: write "
                 "app.lambda_handler(http=hf.BearerTokens({...})), or http=hf.iam_caller behind AWS_IAM"
             )
-        if LETTER_KEY in known:
-            return Heard(_letter(msgspec.json.encode(known)))
+        if DETAIL_TYPE_KEY in known:
+            return FromBus(_incoming(msgspec.json.encode(known)))
         raise InvalidInput(
             f"this function knows no event with the keys {', '.join(sorted(map(str, known)))[:SHOWN_CHARACTERS]}"
         )
@@ -138,24 +138,25 @@ def _recognised(event: Any) -> Work:
 
 
 def message_of(body: str) -> Order | IncomingEvent:
-    """What a message asks for: a command, or an event that a rule of a bus has sent to the queue. Raises
-    ``msgspec.DecodeError`` or ``InvalidInput``.
+    """What a message asks for: a command, or an event that a rule of a bus sent to the queue.
+
+    Raises ``msgspec.DecodeError`` or ``InvalidInput``.
     """
     check_numbers(body)
-    return _letter(body.encode()) if has_letter_key(body).found else order_of(body)
+    return _incoming(body.encode()) if has_detail_type(body).found else order_of(body)
 
 
 def check_numbers(body: str) -> None:
-    """Raise ``InvalidInput`` if a message holds many numbers with the hash of another: a set of them takes too long."""
+    """Raise ``InvalidInput`` if a message holds many numbers with equal hashes: a set of them takes too long."""
     if numbers_collide(body.encode()):
         raise InvalidInput(f"the message holds over {MOST_ALIKE} numbers that have the hash of another one")
 
 
-def _letter(event: bytes) -> IncomingEvent:
+def _incoming(event: bytes) -> IncomingEvent:
     try:
-        return letter_of(event)
+        return incoming_of(event)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"this is no event of EventBridge, although it has a {LETTER_KEY}: {error}") from None
+        raise InvalidInput(f"this event has a {DETAIL_TYPE_KEY}, but is not an event of EventBridge: {error}") from None
 
 
 def _command(event: dict[str, Any]) -> Order:
@@ -185,9 +186,9 @@ def _ordered(record: dict[str, Any]) -> OrderedMessage:
 
 
 def _changed(record: dict[str, Any]) -> str | None:
-    """The entity to look at because of a change: one that is new and waits, or has got a message or an event.
+    """The entity to check because of a change: one that is new and waits, or that got a message or an event.
 
-    Whatever a turn writes shows in the stream, too. To look for that would never end.
+    The stream also shows the writes of turns. They lead to no check, or checks would never end.
     """
     image: dict[str, Any] = record["dynamodb"].get("NewImage", {})
     keys: dict[str, Any] = record["dynamodb"]["Keys"]

@@ -1,4 +1,4 @@
-"""The one bridge for callers that are not async: an event loop in a thread of its own, and a way to ask it things."""
+"""The bridge for callers that are not async: it runs their awaitables on an event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SyncBridge:
             self._close(self._loop)
 
     def open(self) -> Self:
-        """Open the bridge without a block: for as long as the process lives, as on AWS Lambda, or until ``close``."""
+        """Open the bridge without a block: until ``close``, or as long as the process lives, as on AWS Lambda."""
         return self.__enter__()
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class SyncBridge:
         self.__exit__(None, None, None)
 
     def __call__(self, awaitable: Awaitable[T]) -> T:
-        """Run something awaitable on the app's loop and wait for its result here."""
+        """Run an awaitable on the app's loop, and wait here for its result. Raises ``InvalidState`` if closed."""
         if self._loop is None:
             if inspect.iscoroutine(awaitable):
                 awaitable.close()
@@ -66,7 +66,7 @@ class SyncBridge:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C ends the wait; without this the coroutine would go on alone
+            future.cancel()  # Ctrl-C ends the wait, and must end the coroutine, too
             raise
 
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -14,10 +14,10 @@ R = TypeVar("R")
 
 
 class StepThreads(Executor):
-    """At most ``limit`` threads, started when needed, that do not keep the process alive.
+    """At most ``limit`` threads, started when needed. They do not keep the process alive.
 
-    The standard library's pool joins its threads when the interpreter ends, so that one step that hangs would keep a
-    worker from ever stopping. What such a step still does counts for nothing: another worker tries it again (G10).
+    The standard library's pool joins its threads when the interpreter ends, so one step that hangs would keep a worker
+    from ever stopping. The result of such a step is ignored: another worker retries it (G10).
     """
 
     def __init__(self, limit: int) -> None:
@@ -74,7 +74,7 @@ def _perform(future: Future[Any], call: Callable[[], Any]) -> None:
         return
     try:
         result = call()
-    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
+    except BaseException as error:  # noqa: BLE001 - what the user's code raises is the step's outcome
         future.set_exception(error)
     else:
         future.set_result(result)

@@ -1,4 +1,4 @@
-"""A worker: an open home, a host that takes turns, and a sweep that finds what hints have missed."""
+"""A worker: an open home, a host that takes turns, and a sweep that finds what wake-ups have missed."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class Worker:
         self.sweeper = Sweeper(self.host)
 
     async def start(self) -> None:
-        """Take up everything that is due or was left behind, and listen from now on."""
+        """Start work on everything that is due or was left by a dead worker, and listen for wake-ups from now on."""
         self._hosting.host = self.host
         await self.sweeper.start()
 
     def begin(self) -> None:
-        """Take up nothing by itself: only what is asked for. Leases are extended as long as the loop runs."""
+        """Work only on what is asked for. Leases are renewed as long as the loop runs."""
         self._hosting.host = self.host
         self.sweeper.keep_leases()
 
     @contextlib.contextmanager
     def resting(self) -> Generator[None]:
-        """Whatever is asked for meanwhile is left to whoever is rung for: this process is a client."""
+        """Be a client inside the block: work that is asked for is left to the worker that its wake-up reaches."""
         self._hosting.host = None
         try:
             yield
@@ -67,7 +67,9 @@ class Worker:
             self._hosting.host = self.host
 
     async def until(self, work: Coroutine[Any, Any, T]) -> T:
-        """What ``work`` answers. Raises ``StoreUnusable``, and cancels it, if the store cannot be used any more."""
+        """Await ``work`` and return its result. If the store becomes unusable, cancel it and raise
+        ``StoreUnusable``.
+        """
         task = asyncio.ensure_future(work)
         try:
             waited: list[asyncio.Future[Any]] = [task, self.sweeper.ruined]
@@ -77,16 +79,16 @@ class Worker:
             return await task
         finally:
             task.cancel()
-            await asyncio.wait((task,))  # it cleans up while there is a worker
+            await asyncio.wait((task,))  # it cleans up while the worker still runs
 
     async def stop(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Finish running steps within the grace period, hand the rest over, and let go of every lease."""
+        """Finish running steps within the grace period, leave the rest to other workers, and release every lease."""
         await self.sweeper.stop()
         await self.host.drain(grace_seconds)
         self._end()
 
     def abandon(self) -> None:
-        """Stop at once; leases are left behind for others to take over."""
+        """Stop at once. Leases are not released; other workers take them over when they expire."""
         self.host.abandon()
         self._end()
 
@@ -96,7 +98,7 @@ class Worker:
 
 
 async def stop_requested() -> None:
-    """Wait for SIGTERM or SIGINT. A second one ends the process at once, leases left behind."""
+    """Wait for SIGTERM or SIGINT. A second signal ends the process at once, without releasing its leases."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 

@@ -568,7 +568,7 @@ def test_a_ring_may_be_called_directly_and_fails_if_its_work_could_not_be_done(c
         handler = cloud.environment()
         await cloud.invoke(asked("status", "compatible", "one"), handler)
         cloud.is_down = True
-        with pytest.raises(StoreUnavailable, match="ring again"):
+        with pytest.raises(StoreUnavailable, match="send the wake-up again"):
             await handler.invoke(ring)
         cloud.is_down, cloud.sqs.broken = False, []
         await cloud.invoke(ring, handler)
