@@ -41,7 +41,7 @@ def reply_before_its_commit() -> Generator[None]:
 
     async def early(batch: Sequence[Finished], *others: Any) -> None:
         for each in batch:
-            each.delivery.tell(each.outcome)
+            each.delivery.resolve(each.outcome)
         await asyncio.sleep(MOMENT_SECONDS)
         await write_really(batch, *others)
 

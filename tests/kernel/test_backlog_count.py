@@ -58,7 +58,7 @@ class Place:
     async def sweep(self, code: str = "1") -> dict[str, object]:
         """What a sweep tells that only looks, as a function's does."""
         worker = await worker_of(self.app(code))
-        await worker.worker.sweeper.sweep(0, tell=True)
+        await worker.worker.sweeper.sweep(0, report=True)
         await worker.close()
         return self.told[-1]
 

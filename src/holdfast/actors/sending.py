@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.actors.address import check_request_id
 from holdfast.actors.calling.operation import send_from_body
-from holdfast.actors.mailbox.post import post, post_with, tell, withdraw
+from holdfast.actors.mailbox.post import post, post_with, wake_actor, withdraw
 from holdfast.actors.record import Call
 from holdfast.actors.reference import BoundMethod
 from holdfast.duration import Duration, milliseconds
@@ -44,7 +44,7 @@ class Sent(Struct, frozen=True):
         """Take the message back; false if it was applied, or is being applied, or is still to leave."""
         was_waiting = await withdraw(self.partition, self.sort, self.runtime)
         if was_waiting:
-            tell(self.partition, self.runtime)
+            wake_actor(self.partition, self.runtime)
         return was_waiting
 
 

@@ -126,7 +126,7 @@ class Host:
             self.begin_turn(entity)
         return entity
 
-    def tell(self, partitions: Sequence[str]) -> None:
+    def wake(self, partitions: Sequence[str]) -> None:
         """Something was written for these entities: wake the workers that own them."""
         for partition in partitions:
             wake(partition, self.home, self)
@@ -223,7 +223,7 @@ class Host:
         """The entity waits; it stays in memory while there is room."""
         self.telemetry.emit("suspended", partition=entity.partition, due_at=due_at)
         self._suspended[entity.partition] = None
-        self.watchers.tell(entity.partition, None)
+        self.watchers.notify(entity.partition, None)
         if due_at is not None:
             self.check_at(entity.partition, due_at)
         while len(self._suspended) > self.limits.resident:
@@ -246,7 +246,7 @@ class Host:
             self._check_again(entity.partition)
             return
         self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
-        self.watchers.tell(entity.partition, conclusion)
+        self.watchers.notify(entity.partition, conclusion)
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:
         async def post() -> None:
@@ -263,7 +263,7 @@ class Host:
         it is checked again at the end of the turn.
         """
         self._drop(entity)
-        self.watchers.tell(entity.partition, None)
+        self.watchers.notify(entity.partition, None)
 
     def _drop(self, entity: Entity) -> None:
         entity.forget()
@@ -316,7 +316,7 @@ class Host:
                 self.wakeups.failed(self, entity.partition, 0)
             self.forget(entity)
             entity.missed = False
-        self.watchers.tell_all()  # of entities that were to go on here, and are not in memory, too
+        self.watchers.notify_all()  # of entities that were to go on here, and are not in memory, too
         self.wakeups.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()

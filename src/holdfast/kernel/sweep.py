@@ -43,7 +43,7 @@ class Sweeper:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
         limits = self._host.limits
         self._peers = self._host.home.doorbell.peers()
-        await self.sweep(max(limits.lease_ms, BLOCKED_RECHECK_MS) + 1, just_started=True, tell=self._is_heard())
+        await self.sweep(max(limits.lease_ms, BLOCKED_RECHECK_MS) + 1, just_started=True, report=self._is_heard())
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
@@ -93,14 +93,14 @@ class Sweeper:
         a_peer_died = any(not doorbell.alive(peer) for peer in self._peers | peers)
         self._peers = peers
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
-        await self.sweep(self._host.limits.lease_ms + 1 if a_peer_died else horizon_ms, tell=self._is_heard())
+        await self.sweep(self._host.limits.lease_ms + 1 if a_peer_died else horizon_ms, report=self._is_heard())
 
     def _is_heard(self) -> bool:
         """Whether telemetry has a subscriber that was not told of the backlog just now."""
         now = self._host.clock.now_ms()
         return self._host.telemetry.is_heard and now - self._told_at_ms >= BACKLOG_MS
 
-    async def sweep(self, horizon_ms: int, *, just_started: bool = False, tell: bool = False) -> None:
+    async def sweep(self, horizon_ms: int, *, just_started: bool = False, report: bool = False) -> None:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
 
         A worker that has just started also looks at blocked heads at once: it may have the code they wait for. Parked
@@ -108,7 +108,7 @@ class Sweeper:
         """
         now = self._host.clock.now_ms()
         before = now + horizon_ms
-        until = max(before, now + BLOCKED_RECHECK_MS) if tell else before
+        until = max(before, now + BLOCKED_RECHECK_MS) if report else before
         tally = BacklogCount(now)
         after: str | None = None
         living: dict[str, bool] = {}
@@ -133,7 +133,7 @@ class Sweeper:
                     self._consider(head, living)
             if (after := page.cursor) is None:
                 break
-        if tell:
+        if report:
             self._told_at_ms = now
             self._host.telemetry.emit(
                 "swept", due=tally.due, oldest_seconds=tally.oldest_seconds, blocked=tally.blocked

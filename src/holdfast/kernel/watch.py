@@ -29,15 +29,15 @@ class Watchers:
         if watchers is not None and watchers.pop(key, None) is not None and not watchers:
             del self._by_partition[partition]
 
-    def tell(self, partition: str, conclusion: Conclusion | None) -> None:
+    def notify(self, partition: str, conclusion: Conclusion | None) -> None:
         """The entity has ended, or is not ours any more."""
         for ended in self._by_partition.pop(partition, {}).values():
             ended(conclusion)
 
-    def tell_all(self) -> None:
+    def notify_all(self) -> None:
         """No entity is worked on here any more."""
         for partition in list(self._by_partition):
-            self.tell(partition, None)
+            self.notify(partition, None)
 
 
 class WakeListeners:

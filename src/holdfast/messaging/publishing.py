@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.actors.mailbox.post import tell
+from holdfast.actors.mailbox.post import wake_actor
 from holdfast.actors.scope import Turn
 from holdfast.codec.faults import too_deep
 from holdfast.codec.typed import codec_for, encode_untyped
@@ -109,7 +109,7 @@ class Outbox:
         except Refused:  # there is no outbox yet
             await self.create()
             await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
-        tell(self.partition, runtime)
+        wake_actor(self.partition, runtime)
 
     def entry_of(self, event: Any, id: str | None) -> Entry:
         """The entry of an event that stands alone, for a caller that writes it itself. Raises as ``publish`` does."""
@@ -143,7 +143,7 @@ class Outbox:
 
         result, unit = await runtime.home.transactions.transact(in_unit)
         for partition in unit.to_wake:
-            tell(partition, runtime)
+            wake_actor(partition, runtime)
         return result
 
     async def create(self) -> None:
@@ -173,7 +173,7 @@ class Outbox:
         for sort, refused in chosen:
             await bus_queue.put_back(runtime.home.store, self.bus_partition, sort, refused, runtime.clock.now_ms())
         if chosen:
-            tell(self.bus_partition, runtime)
+            wake_actor(self.bus_partition, runtime)
         return len(chosen)
 
     async def discard(self, id: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from holdfast.actors.mailbox.post import tell
+from holdfast.actors.mailbox.post import wake_actor
 from holdfast.coordination.document.documents import CONFLICT_RETRY, MISSING, Document, Missing
 from holdfast.coordination.document.record import Versioned, before, is_ours, new_writer, tombstone
 from holdfast.errors import Conflict, InvalidInput, InvalidState, Refused, StoreUnavailable
@@ -153,7 +153,7 @@ class Transaction:
         except Refused as refused:
             raise self._conflict(touched[refused.index], refused.item) from None
         if events:
-            tell(self._outbox.partition, self._runtime)
+            wake_actor(self._outbox.partition, self._runtime)
 
     async def _event_writes(self) -> Sequence[Write]:
         if not self._events:

@@ -35,7 +35,7 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
     while True:
         try:
             arrival, unit = await transactions.transact(run)
-            host.tell(unit.to_wake)
+            host.wake(unit.to_wake)
         except StoreUnavailable:
             await pauses.wait()
             continue

@@ -244,7 +244,7 @@ class LambdaHandler:
         if not worker.armed:
             await arm_schedules(self._app)
             worker.armed = True
-        await worker.worker.sweeper.sweep(0, tell=True)
+        await worker.worker.sweeper.sweep(0, report=True)
         await quiet(worker.host)
 
     async def _answer(self, taken: Taken) -> Any:

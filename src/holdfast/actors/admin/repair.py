@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.parked import parking, removing
-from holdfast.actors.mailbox.post import make_due, tell
+from holdfast.actors.mailbox.post import make_due, wake_actor
 from holdfast.actors.record import (
     CLAIMABLE,
     HALTED,
@@ -59,7 +59,7 @@ async def unpark(partition: str, place: str, args: Any, runtime: Runtime) -> Non
             if refused.index != len(writes) - 1:
                 raise _gone(partition, place) from None
             head = refused.item  # it was deleted, halted or resumed since we looked
-    tell(partition, runtime)
+    wake_actor(partition, runtime)
 
 
 async def discard(partition: str, place: str, runtime: Runtime) -> None:
@@ -76,7 +76,7 @@ async def discard(partition: str, place: str, runtime: Runtime) -> None:
             if refused.index < len(removed):
                 raise _gone(partition, place) from None
             head = refused.item
-    tell(partition, runtime)
+    wake_actor(partition, runtime)
     await let_go_now(parked.failure.called, runtime.clock.now_ms() + RESEND_WINDOW_MS, runtime.home.store)
 
 
@@ -94,7 +94,7 @@ async def resume(partition: str, runtime: Runtime) -> None:
         add_epoch=1,
     )
     await write_for_caller(runtime.home.store, update, ours=lambda _there: True)  # another process has resumed it
-    tell(partition, runtime)
+    wake_actor(partition, runtime)
 
 
 async def park(partition: str, runtime: Runtime) -> None:
@@ -130,7 +130,7 @@ async def park(partition: str, runtime: Runtime) -> None:
         )
     except Refused:
         raise InvalidState(f"{describe_partition(partition)} has changed meanwhile: look at it again") from None
-    tell(partition, runtime)
+    wake_actor(partition, runtime)
 
 
 def _told_of_parking(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> ActorRecord:

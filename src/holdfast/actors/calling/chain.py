@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from holdfast.actors.mailbox.post import tell, withdraw
+from holdfast.actors.mailbox.post import wake_actor, withdraw
 from holdfast.actors.record import READY, RUNNING, Call, Reply, decode_call, describe_partition
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, actor_in_memory
@@ -201,5 +201,5 @@ async def _take_from_owner(partition: str, runtime: Runtime) -> None:
         except Refused:
             continue  # it has moved on: look again
         if owned:
-            tell(partition, runtime)
+            wake_actor(partition, runtime)
         return

@@ -8,7 +8,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.mailbox.post import tell
+from holdfast.actors.mailbox.post import wake_actor
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.model import Actors
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record, next_timer
@@ -96,7 +96,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
             raise
         _tell_when_due(actor.partition, next_timer(performed.version.record), head, runtime)
         for partition in finished.to_wake:
-            tell(partition, runtime)
+            wake_actor(partition, runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None

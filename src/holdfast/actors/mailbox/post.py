@@ -38,7 +38,7 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
         except Refused as refused:  # it was created, deleted or halted since we looked
             head = refused.item
             continue
-        tell(partition, runtime)
+        wake_actor(partition, runtime)
         return sort
     raise StoreUnavailable(
         f"{describe_partition(partition)} changed {MOST_TRIES} times while a message was sent to it: nothing was sent"
@@ -79,7 +79,7 @@ def halted(partition: str) -> InvalidState:
     )
 
 
-def tell(partition: str, runtime: Runtime) -> None:
+def wake_actor(partition: str, runtime: Runtime) -> None:
     """Make the worker of the actor look at it."""
     wake(partition, runtime.home, runtime.host)
 

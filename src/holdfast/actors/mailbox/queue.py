@@ -66,7 +66,7 @@ class Delivery(Struct, eq=False):
         """Whether a caller in this process still waits for its outcome."""
         return self.answer is not None and not self.answer.done()
 
-    def tell(self, outcome: Outcome) -> None:
+    def resolve(self, outcome: Outcome) -> None:
         """Tell the caller that waits in this process."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(outcome)
@@ -184,7 +184,7 @@ class Queue:
     def send_away(self, others: Iterable[Delivery] = ()) -> None:
         """Send the callers of this process to where the actor lives now."""
         for delivery in (*self.calls, *others):
-            delivery.tell(ELSEWHERE)
+            delivery.resolve(ELSEWHERE)
         self.calls.clear()
 
     def start_over(self, again: Iterable[Delivery] = ()) -> None:

@@ -296,7 +296,7 @@ def _tell_doubt(batch: Sequence[Finished], actor: ActorEntity) -> None:
     )
     for each in batch:
         if each.delivery.call.known:
-            each.delivery.tell(ELSEWHERE)
+            each.delivery.resolve(ELSEWHERE)
         else:
             each.delivery.fail(error)
 
@@ -308,9 +308,9 @@ def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, ho
         actor.uncommitted.is_durable(each)
         if each.delivery.sort is not None:
             actor.queue.known.discard(each.delivery.sort)
-        each.delivery.tell(each.outcome)
+        each.delivery.resolve(each.outcome)
         answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
-        host.tell(each.to_wake)
+        host.wake(each.to_wake)
     if answered:
         notify(actor.partition, host.home)
         runtime.wake_listeners.heard(actor.partition)

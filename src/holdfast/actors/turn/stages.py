@@ -206,7 +206,7 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
         except LeftBehind:
             raise  # it has failed already
         except BaseException:
-            delivery.tell(ELSEWHERE)  # it has left nothing behind, and is in no list any more
+            delivery.resolve(ELSEWHERE)  # it has left nothing behind, and is in no list any more
             raise
         actor.queue.suspects.discard(delivery.place)
         if suspect:
