@@ -25,6 +25,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
 from holdfast.items import EpochIs, Update
 from holdfast.kernel.entity import Owned
+from holdfast.paging import items
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -157,14 +158,9 @@ async def _withdraw(partition: str, request_id: str, runtime: Runtime) -> None:
     There may be several: of an earlier run of the caller, or sent again because the store gave no answer. A message
     leaves the inbox with the commit that brings its reply: an owner that has run it is refused now.
     """
-    after: str | None = None
-    while True:
-        page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, after=after)
-        for item in page.items:
-            if decode_call(item.body).id == request_id:
-                await withdraw(partition, item.sort, runtime)
-        if (after := page.cursor) is None:
-            return
+    async for item in items(runtime.home.store, partition, prefix=INBOX_PREFIX):
+        if decode_call(item.body).id == request_id:
+            await withdraw(partition, item.sort, runtime)
 
 
 async def _is_settled_here(partition: str, runtime: Runtime) -> bool:

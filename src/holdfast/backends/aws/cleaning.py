@@ -23,6 +23,7 @@ from holdfast.backends.aws.transport import Transport
 from holdfast.clock import Clock
 from holdfast.errors import Refused
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Expired, Item, RevisionIs, Update, Write, parts_of
+from holdfast.paging import Pages
 from holdfast.ports import BLOB_MARK
 
 DIGEST_CHARACTERS: Final = 64
@@ -119,16 +120,12 @@ async def _delete_entity(head: Item, hands: Hands, now: int, cleaned: Cleaned) -
         return
     as_found = AllOf((Expired(now), EpochIs(head.epoch), RevisionIs(head.revision)))
     still_there = Update(partition=head.partition, when=as_found)
-    after: str | None = HEAD
     try:
-        while True:
-            page = await hands.store.query(head.partition, after=after)
+        async for page in Pages(lambda after: hands.store.query(head.partition, after=after), HEAD):
             deletes: list[Write] = [Delete(head.partition, item.sort) for item in page.items if item.sort != HEAD]
             for part in parts_of(deletes, BOUNDS):
                 await hands.write(still_there, *part)
                 cleaned.items += len(part)
-            if (after := page.cursor) is None:
-                break
         await hands.write(Delete(head.partition, HEAD, as_found))
         cleaned.heads += 1
     except Refused:

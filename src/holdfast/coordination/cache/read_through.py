@@ -19,6 +19,7 @@ from msgspec import Struct
 from holdfast import ids
 from holdfast.bounded import Bounded
 from holdfast.coordination.cache.breaker import Breaker
+from holdfast.pauses import Pauses
 from holdfast.ports import Cache, Seen
 
 T = TypeVar("T")
@@ -133,7 +134,7 @@ class ReadThrough:
         """Read the shared tier until it has the value or this process is to load it; then load it."""
         me = asyncio.current_task()
         token, gives_up_at = ids.new_id(), self._loop.time() + self._rules.fill_seconds
-        poll = FIRST_POLL_SECONDS
+        polls = Pauses(FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS, growth=1.5)
         while True:
             looked_at = self._loop.time()
             seen = await self._look(key, token)
@@ -149,8 +150,7 @@ class ReadThrough:
                 return seen.value
             if seen.may_fill or self._loop.time() >= gives_up_at:
                 return await self._load(key, load, token if seen.may_fill else None, seen)
-            await asyncio.sleep(poll * self._random.uniform(0.5, 1.0))
-            poll = min(poll * 1.5, LONGEST_POLL_SECONDS)
+            await asyncio.sleep(polls.take() * self._random.uniform(0.5, 1.0))
 
     async def _refresh_or_give_up(self, key: str, load: Load, token: str, me: asyncio.Task[Any] | None) -> None:
         if self._flights.get(key) is me and key not in self._refreshes and not self._rests(key):
