@@ -23,11 +23,11 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.http import serving
 from holdfast.kernel.host import Limits
+from holdfast.kernel.listeners import WakeListeners
 from holdfast.kernel.model import Model
 from holdfast.kernel.presence import Presence
 from holdfast.kernel.runtime import Hosting, Kept, Runtime
 from holdfast.kernel.wakeups import Wakeups
-from holdfast.kernel.watch import WakeListeners
 from holdfast.keys import check_name
 from holdfast.messaging import declarations as messages
 from holdfast.messaging.declarations import arm_schedules, begin_messaging

@@ -11,9 +11,9 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from holdfast.backoff import Pauses
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import Item, Write
-from holdfast.pauses import Pauses
 from holdfast.ports import Store
 
 T = TypeVar("T")

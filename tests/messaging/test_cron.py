@@ -394,7 +394,7 @@ class Report:
         (Report, "the class Report"),
         (Report(), "Report object"),
         (len, "the builtin len"),
-        (7, "was given 7"),
+        (7, "got 7"),
         (lambda: None, "a lambda"),
         (partial(Report().write), "a functools.partial of the method Report.write"),
         (Report.write, None),

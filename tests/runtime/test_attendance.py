@@ -10,19 +10,19 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.actors.calling import request
+from holdfast.actors.calling import dispatch
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.kernel.presence import Presence
-from holdfast.workflows import awaiting
+from holdfast.workflows import wait_for_end
 
 NOBODY = r"nobody works on it: this process runs no worker.*Start one: `holdfast run"
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(awaiting, "LOOK_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(request, "REPORT_SECONDS", 0.0)
-    monkeypatch.setattr(request, "FIRST_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(wait_for_end, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(dispatch, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(dispatch, "FIRST_LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from holdfast.replay.entries import (
     Truncated,
     standing,
 )
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import decode_record, partition_of, workflow_of
 from holdfast.workflows.retry_execution import Retrier
 

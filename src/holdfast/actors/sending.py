@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.actors.address import check_request_id
-from holdfast.actors.calling.operation import send_from_body
+from holdfast.actors.calling.from_workflow import send_from_body
 from holdfast.actors.mailbox.post import post, post_with, wake_actor, withdraw
 from holdfast.actors.record import Call
 from holdfast.actors.reference import BoundMethod

@@ -17,12 +17,12 @@ from holdfast.cli.output import as_json, between, bold, coloured, duration, iso,
 from holdfast.cli.session import Session, on_home
 from holdfast.cli.values import now
 from holdfast.replay.entries import Done, Entry, Progressed, Received
-from holdfast.workflows.attending import TERMINATOR
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Event, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import NO_VALUE, ExecutionRef, partition_of
 from holdfast.workflows.status import Status, status_of
+from holdfast.workflows.unclaimed import TERMINATOR
 
 HEADINGS: Final = ("AFTER", "TOOK", "", "WHAT", "HOW IT WENT")
 MARKS: Final = {"done": "✓", "failed": "✗", "retrying": "↻", "received": "←", "intended": "·", "heartbeat": "♥"}

@@ -15,7 +15,7 @@ from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
 from holdfast.commands.right import Right
 from holdfast.items import Item
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Event
 from holdfast.workflows.launch import launch
 from holdfast.workflows.options import start_options

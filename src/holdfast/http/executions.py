@@ -33,10 +33,11 @@ from holdfast.http.pages import cursors_of, listed
 from holdfast.http.problems import OWN_WORDS, fault
 from holdfast.secret import redacted_json
 from holdfast.workflows import status as standing
-from holdfast.workflows.awaiting import ended, head_of
 from holdfast.workflows.callback_tokens import masked
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result
 from holdfast.workflows.status import status_of
+from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
     from holdfast.items import Item

@@ -1,1 +1,1 @@
-"""What every durable entity shares: its turn is owned, woken, swept and told of. Start with ``host`` and ``hold``."""
+"""What every durable entity shares: its turn, its lease, wake-ups, the sweep. Start with ``turn`` and ``ownership``."""

@@ -18,11 +18,11 @@ from holdfast.items import Item, Write
 from holdfast.kernel.crash_queue import CrashQueue
 from holdfast.kernel.creations import Creations
 from holdfast.kernel.entity import Entity
+from holdfast.kernel.listeners import Watchers
 from holdfast.kernel.model import Model
 from holdfast.kernel.outcomes import Conclusion, Ended, Left, LeftBehind, Rest
 from holdfast.kernel.wake import notify, wake
 from holdfast.kernel.wakeups import LocalAlarms, Wakeups
-from holdfast.kernel.watch import Watchers
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
 from holdfast.texts import frames_of

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.coordination.inbox import Sender
     from holdfast.kernel.host import Host, Limits
+    from holdfast.kernel.listeners import WakeListeners
     from holdfast.kernel.presence import Presence
-    from holdfast.kernel.watch import WakeListeners
     from holdfast.ports import Home, Shared
     from holdfast.registrations import Registrations
     from holdfast.telemetry import Telemetry

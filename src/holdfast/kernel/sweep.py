@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
-from msgspec.structs import replace
-
-from holdfast.coordination.lease import is_leased, renewal
-from holdfast.errors import Refused, StoreError, StoreUnusable
+from holdfast.errors import StoreError, StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
-from holdfast.kernel.entity import Entity, Owned
 from holdfast.kernel.host import Host, holds
-from holdfast.kernel.ownership import BLOCKED_RECHECK_MS, renewed
+from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
+from holdfast.kernel.renewal import renew
 
 PURGE_BATCH: Final = 500
 
@@ -47,13 +45,13 @@ class Sweeper:
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
-            loop.create_task(self._beat(limits.lease_ms / 3000, self._renew)),
+            loop.create_task(self._beat(limits.lease_ms / 3000, partial(renew, self._host))),
             loop.create_task(self._beat(limits.purge_seconds, self._purge)),
         ]
 
     def keep_leases(self) -> None:
         """Only extend the leases that are held. The caller says when to sweep."""
-        beat = self._beat(self._host.limits.lease_ms / 3000, self._renew)
+        beat = self._beat(self._host.limits.lease_ms / 3000, partial(renew, self._host))
         self._beats = [asyncio.get_running_loop().create_task(beat)]
 
     async def stop(self) -> None:
@@ -153,13 +151,6 @@ class Sweeper:
         else:
             host.check_at(head.partition, (head.lease_until or 0) + 1)
 
-    async def _renew(self) -> None:
-        """Extend every lease we hold, all in one batch. An entity whose lease is lost stops."""
-        host = self._host
-        until = host.clock.now_ms() + host.limits.lease_ms
-        held = [entity for entity in host.entities.values() if entity.renewable]
-        await asyncio.gather(*(_extend(entity, until, host) for entity in held))
-
     async def _purge(self) -> None:
         purges = self._host.home.purges
         more = PURGE_BATCH
@@ -178,23 +169,3 @@ class Sweeper:
 def _in_memory(host: Host, partition: str) -> bool:
     entity = host.entities.get(partition)
     return entity is not None and entity.loaded
-
-
-async def _extend(entity: Entity, until: int, host: Host) -> None:
-    """Extend a lease. The head that comes back shows whether a wake-up was lost: a turn that never rests would not
-    find out.
-    """
-    epoch = entity.epoch
-    try:
-        update = replace(renewal(entity.partition, host.home.owner, epoch, until), load=True)
-        (head,) = await host.home.store.write(update)
-        if isinstance(entity.hold, Owned) and entity.epoch == epoch:
-            renewed(entity, until)
-            if head is not None and head.revision > entity.hold.revision:
-                entity.notify()
-    except Refused as refused:
-        # One that is being written now may have moved its epoch on itself: that write will tell.
-        if entity.renewable and entity.epoch == epoch and not is_leased(refused.item, host.home.owner, epoch):
-            entity.lose()
-    except StoreError:
-        return  # not known; the next renewal or write will tell

@@ -30,7 +30,7 @@ from holdfast.workflows.scope import step_scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.actors.calling.operation import Performer
+    from holdfast.actors.calling.from_workflow import Performer
     from holdfast.kernel.runtime import Runtime
     from holdfast.replay.requests import Operation
 

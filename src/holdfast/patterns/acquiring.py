@@ -19,14 +19,14 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import ids
+from holdfast.backoff import Pauses
 from holdfast.codec.stored import stored
 from holdfast.coordination.lease import Claimed, Closed, claim, release
 from holdfast.errors import Refused, StoreError, StoreUnavailable, WaitTimeout
 from holdfast.items import ABSENT, Item, Put
+from holdfast.kernel.listeners import Listening
 from holdfast.kernel.runtime import Runtime
 from holdfast.kernel.wake import notify
-from holdfast.kernel.watch import Listening
-from holdfast.pauses import Pauses
 from holdfast.persist import CALLER_PATIENCE_SECONDS
 
 T = TypeVar("T")

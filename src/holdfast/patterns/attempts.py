@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct
 
+from holdfast.backoff import Pauses
 from holdfast.bounded import Bounded
 from holdfast.coordination import idempotency
 from holdfast.coordination.idempotency import COMPLETED, Ended, Held, Place, Terms, Ticket
 from holdfast.errors import HoldfastError, LeaseLost, ResultNotStored, StoreError
 from holdfast.failure import describe
 from holdfast.kernel.runtime import Connect, Runtime
-from holdfast.pauses import Pauses
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.kernel.listeners import Listening
 from holdfast.kernel.wake import notify
-from holdfast.kernel.watch import Listening
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect

@@ -1,1 +1,1 @@
-"""How a workflow body runs again from its journal: its private loop, its operations, its turn. Start with ``turn``."""
+"""How a workflow body runs again from its journal: its loop, its operations, its turn. Start with ``stages``."""

@@ -14,7 +14,7 @@ from holdfast.coordination.lease import Closed
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, LEAVING, Blocked, Ended, Idle, Rest
 from holdfast.kernel.ownership import ensure_sound
-from holdfast.replay import deaths, handover
+from holdfast.replay import crash_limit, handover
 from holdfast.replay.advance import advance, commit, flush, report_stall, start
 from holdfast.replay.journal import FIRST_EPOCH, Journal
 from holdfast.replay.program import Deadly
@@ -73,14 +73,14 @@ class Replaying(Struct, frozen=True, gc=False):
         if entity.epoch != FIRST_EPOCH:
             await journal.load()
         entity.unread = entity.unread or not unloaded.created
-        await deaths.fence(unloaded, journal, host)
+        await crash_limit.fence(unloaded, journal, host)
         began = elapsed_seconds()
         program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
             report_stall(entity.partition, began, host)  # a long replay is no fault of the body
         journal.entries = []
         entity.work = Work(program, journal)
-        deaths.check(journal, program, host)
+        crash_limit.check(journal, program, host)
         entity.unloaded = None
         if program.mismatch is not None:
             raise Blocked(program.mismatch)
@@ -108,7 +108,7 @@ class Replaying(Struct, frozen=True, gc=False):
         """See ``Stages``."""
         work = entity.at_work
         if host.crash_queue.first == entity.partition:
-            deaths.leave_line(work.journal, host)
+            crash_limit.leave_line(work.journal, host)
         advance(entity.partition, work, host)
         if work.pending and not (entity.paused or host.draining):
             await commit(entity, work, host)
@@ -148,7 +148,7 @@ class Replaying(Struct, frozen=True, gc=False):
         """See ``Stages``."""
         match error:
             case Deadly():
-                await deaths.park(entity, error, host)
+                await crash_limit.park(entity, error, host)
             case Blocked():
                 await handover.leave_to_other_code(entity, error, host)
             case _:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.backoff import Pauses
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.unit import Unit
-from holdfast.pauses import Pauses
 from holdfast.ports import SqlCursor
 from holdfast.replay.entries import decode_entries
 from holdfast.replay.program import Arrival, SqlEffect

@@ -22,7 +22,7 @@ from holdfast.commands.shown import shown
 from holdfast.items import Item
 from holdfast.messaging.declarations import Publishes
 from holdfast.ports import WakeUp
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import NO_VALUE, decode_result, partition_of
 from holdfast.workflows.status import status_of
 

@@ -20,8 +20,7 @@ from holdfast.paging import items
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import FIRST_EPOCH, Journal
-from holdfast.workflows.attending import TERMINATOR
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send, was_started
@@ -46,6 +45,7 @@ from holdfast.workflows.record import (
     is_there,
     pinned_to,
 )
+from holdfast.workflows.unclaimed import TERMINATOR
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime

@@ -19,7 +19,7 @@ from holdfast.paging import Pages
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import EMPTY, Done, Failed
 from holdfast.replay.journal import SEGMENT_PREFIX
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up, outcome_error
 from holdfast.workflows.messages import send, was_started

@@ -28,8 +28,8 @@ from holdfast.replay.entries import (
     encode_entries,
 )
 from holdfast.replay.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segment_sort
-from holdfast.workflows.awaiting import head_of
 from holdfast.workflows.callback_keys import new_execution_secret
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import (
     AWAITED_MARK,

@@ -16,8 +16,8 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
 from holdfast.keys import check_id, check_printable, check_text
 from holdfast.workflows import control
-from holdfast.workflows.awaiting import ended, head_of
 from holdfast.workflows.deleting import delete
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
 from holdfast.workflows.launch import outcome_error
@@ -40,6 +40,7 @@ from holdfast.workflows.record import (
 from holdfast.workflows.retry_execution import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.status import Status, blocked_for, status_of
+from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect, Runtime

@@ -16,10 +16,10 @@ from holdfast.replay.entity import JournaledEntity
 from holdfast.replay.program import Deadly
 from holdfast.replay.stages import Replaying
 from holdfast.workflows import record as records
-from holdfast.workflows.attending import attend
 from holdfast.workflows.execution import Execution
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, pinned_to
+from holdfast.workflows.unclaimed import attend
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host

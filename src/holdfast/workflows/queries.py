@@ -12,7 +12,7 @@ from msgspec import Raw
 from holdfast.codec import jsontext
 from holdfast.containment import contained_call
 from holdfast.errors import ControlFlow, InvalidInput, UnknownName
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.record import decode_record, describe_partition, pinned_to
 from holdfast.workflows.replay import looked_into

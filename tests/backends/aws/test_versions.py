@@ -24,7 +24,7 @@ from holdfast.ports import Home
 from holdfast.replay.entries import TakenOver, decode_entries
 from holdfast.runtime.lambda_ import published_version
 from holdfast.testing.virtual_time import run_virtual
-from holdfast.workflows.awaiting import head_of
+from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import decode_record
 
 NUMBERS = itertools.count()

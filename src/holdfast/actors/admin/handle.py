@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.actors.address import Address
 from holdfast.actors.admin import repair
-from holdfast.actors.calling.request import request_reply
+from holdfast.actors.calling.dispatch import request_reply
 from holdfast.actors.record import (
     PARKED_PREFIX,
     ActorRecord,

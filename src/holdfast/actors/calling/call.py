@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from holdfast import ids
-from holdfast.actors.calling.operation import call_from_body
+from holdfast.actors.calling.dispatch import request_reply
+from holdfast.actors.calling.from_workflow import call_from_body
 from holdfast.actors.calling.read import read_now
-from holdfast.actors.calling.request import request_reply
 from holdfast.actors.record import REPLY_PREFIX, Call
 from holdfast.actors.scope import Turn
 from holdfast.kernel.identity import BY_CONTENT

@@ -1,1 +1,1 @@
-"""What lies in the store for an actor: messages to it, and parked ones."""
+"""What waits for an actor: messages in the store, parked ones, and the queue in memory."""

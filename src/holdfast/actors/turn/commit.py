@@ -25,6 +25,7 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.turn.aftermath import Finished, Version
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Gathering, Refusal, Writing
+from holdfast.backoff import Pauses
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
@@ -32,7 +33,6 @@ from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, 
 from holdfast.kernel.entity import Owned
 from holdfast.kernel.ownership import check, ours
 from holdfast.kernel.wake import notify
-from holdfast.pauses import Pauses
 from holdfast.persist import sit_out
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.meter import Meter
+from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
-from holdfast.pauses import Pauses
 
 PATIENCE_SECONDS: Final = 8.0
 """How long a request is tried before its caller gets ``StoreUnavailable``."""

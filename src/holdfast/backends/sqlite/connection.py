@@ -1,4 +1,4 @@
-"""Opening the database file: its permissions, its settings and its version.
+"""Opening the database file: its settings and its version.
 
 Open it after ``fork``, never before: SQLite connections must not be carried across a fork
 (https://sqlite.org/howtocorrupt.html, section 2.6).
@@ -17,10 +17,10 @@ import apsw
 
 from holdfast.backends.sqlite.database import Database, connect
 from holdfast.backends.sqlite.failures import explained
+from holdfast.backends.sqlite.private_file import check_ownership, create
 from holdfast.backends.sqlite.schema import APPLICATION_ID, COUNT_TABLES, MIGRATIONS, SCHEMA_VERSION
 from holdfast.clock import elapsed_seconds
-from holdfast.errors import InvalidInput, StoreUnusable
-from holdfast.file_owner import complaint_of, complaint_of_links
+from holdfast.errors import StoreUnusable
 
 FIRST_SOUND_SQLITE: Final = (3, 51, 3)
 """3.7.0 to 3.51.2 can corrupt a WAL file when one process checkpoints while another commits ("WAL-reset bug",
@@ -37,9 +37,6 @@ CHECKPOINT_PAGES: Final = 1000
 
 WAL_LIMIT_BYTES: Final = 16 * 2**20
 """A log that grew beyond this is truncated at the next reset (https://sqlite.org/pragma.html)."""
-
-COMPANIONS: Final = ("", "-wal", "-shm", "-journal")
-"""The file, and the files next to it that SQLite trusts: a log found there becomes part of the file."""
 
 STATEMENT_CACHE: Final = 256
 """More than the number of statements that the store uses at once."""
@@ -73,14 +70,14 @@ def open_connections(path: str | os.PathLike[str]) -> tuple[str, Database, Datab
     Raises ``StoreUnusable`` with the reason and the remedy if the file cannot serve as a store.
     """
     check_sqlite_version()
-    real_path = _create(path)
+    real_path = create(path)
     opened: list[Database] = []
     try:
         for pragmas in (WRITER_PRAGMAS, READER_PRAGMAS):
             # Appended at once, so that it is closed whatever fails afterwards.
             opened.append(_connect(real_path))
             _prepare(opened[-1], real_path, pragmas)
-        _check_ownership(Path(real_path))  # of the opened file: it may have been put there just before
+        check_ownership(Path(real_path))  # of the opened file: it may have been put there just before
     except BaseException as error:
         for connection in opened:
             connection.close(force=True)
@@ -110,51 +107,6 @@ def settings_in_force(connection: Database, pragmas: Mapping[str, int | str]) ->
     """One line for each wrong setting."""
     found = {name: connection.pragma(name) for name in pragmas}
     return [f"{name} is {found[name]!r}, not {value!r}" for name, value in pragmas.items() if found[name] != value]
-
-
-def _create(path: str | os.PathLike[str]) -> str:
-    """Make sure that the file exists, readable by its owner alone if we created it; returns its real path."""
-    named = os.fspath(path)
-    if not named or named == ":memory:":
-        msg = f"{named!r} is not a file. For a store without one use memory://"
-        raise InvalidInput(msg)
-    if complaint := complaint_of_links(named):
-        raise StoreUnusable(complaint)
-    real = Path(os.path.realpath(named))
-    _check_ownership(real)
-    try:
-        _create_directory(real.parent)
-        # O_EXCL: an existing file keeps its mode. SQLite gives -wal and -shm the mode of the file itself
-        # (https://sqlite.org/src, os_unix.c, findCreateFileMode), so 0600 here is 0600 for all three.
-        descriptor = os.open(real, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return str(real)
-    except OSError as error:
-        msg = f"{real} cannot be created: {error.strerror}. Choose a path in a folder that this user may write"
-        raise StoreUnusable(msg) from error
-    try:
-        os.fchmod(descriptor, 0o600)  # whatever the umask took away
-    finally:
-        os.close(descriptor)
-    return str(real)
-
-
-def _check_ownership(path: Path) -> None:
-    """Refuse a file, or a log of it, that another user owns or may write: its content would be that user's."""
-    for suffix in COMPANIONS:
-        if complaint := complaint_of(f"{path}{suffix}"):
-            raise StoreUnusable(complaint)
-
-
-def _create_directory(directory: Path) -> None:
-    if directory.exists():
-        return
-    _create_directory(directory.parent)
-    try:
-        directory.mkdir(mode=0o700)
-    except FileExistsError:  # another process was faster
-        return
-    directory.chmod(0o700)
 
 
 def _connect(path: str) -> Database:

@@ -19,9 +19,9 @@ import apsw
 
 from holdfast.backends.sqlite.batch import BatchRunner, Call, Outcome
 from holdfast.backends.sqlite.failures import explained
+from holdfast.backoff import Pauses
 from holdfast.clock import elapsed_seconds
 from holdfast.errors import StoreUnavailable, StoreUnusable
-from holdfast.pauses import Pauses
 
 BATCH_CALLS: Final = 1000
 """The most calls in one transaction: bounds how long other processes wait for the write lock."""

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Final, TypeVar
 
+from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
-from holdfast.pauses import Pauses
 
 T = TypeVar("T")
 

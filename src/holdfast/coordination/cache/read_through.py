@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from holdfast import ids
+from holdfast.backoff import Pauses
 from holdfast.bounded import Bounded
 from holdfast.coordination.cache.breaker import Breaker
-from holdfast.pauses import Pauses
 from holdfast.ports import Cache, Seen
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw
 
 from holdfast import ids
+from holdfast.backoff import Pauses
 from holdfast.coordination.stream.declared import DeclaredStreams
 from holdfast.coordination.stream.log import Pointer, write_numbered
 from holdfast.coordination.stream.record import (
@@ -25,7 +26,6 @@ from holdfast.coordination.stream.record import (
 )
 from holdfast.errors import IdempotencyMismatch, InvalidInput, StoreUnavailable
 from holdfast.items import ABSENT, Item, Put, Write
-from holdfast.pauses import Pauses
 from holdfast.persist import CALLER_PATIENCE_SECONDS, send_until_known
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
 
+from holdfast.backoff import Pauses
 from holdfast.coordination.stream.record import Recorded
-from holdfast.pauses import Pauses
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from holdfast.actors.mailbox.queue import Replied
 from holdfast.actors.record import Call, Reply, describe_partition
 from holdfast.actors.turn.entity import ActorEntity, refuse_overtaken_caller
 from holdfast.actors.turn.replies import find_reply, replied
+from holdfast.backoff import Pauses
 from holdfast.errors import WaitTimeout
 from holdfast.kernel.unit import Unit
-from holdfast.pauses import Pauses
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw, Struct
 
 from holdfast import ids
-from holdfast.actors.calling.request import request_reply
+from holdfast.actors.calling.dispatch import request_reply
 from holdfast.actors.mailbox.post import post
 from holdfast.actors.record import Call
 from holdfast.codec.typed import codec_for

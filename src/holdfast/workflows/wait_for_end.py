@@ -1,4 +1,4 @@
-"""Finding an execution, and waiting for its end."""
+"""Waiting for the end of an execution, wherever it runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.errors import NotFound
 from holdfast.kernel.host import holds
-from holdfast.workflows.record import ENDED, describe_partition, is_there
+from holdfast.workflows.finding import head_of
+from holdfast.workflows.record import ENDED, describe_partition
 from holdfast.workflows.status import BlockedWarning
 
 if TYPE_CHECKING:
-    from holdfast.items import Item
     from holdfast.kernel.outcomes import Conclusion
     from holdfast.kernel.runtime import Runtime
 
@@ -41,14 +40,6 @@ class Ended(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Ended({self.status!r}, <{len(self.body)} bytes>)"
-
-
-async def head_of(runtime: Runtime, partition: str) -> Item:
-    """The execution's head. Raises ``NotFound``, also if it has expired and waits to be purged."""
-    head = await runtime.home.store.get(partition)
-    if not is_there(head, runtime.clock.now_ms()):
-        raise NotFound(f"there is no {describe_partition(partition)}")
-    return head
 
 
 async def ended(runtime: Runtime, partition: str) -> Ended:
