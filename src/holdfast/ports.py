@@ -64,9 +64,7 @@ class Store(Protocol):
 class WakeUp(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag="ring"):
     """A wake-up as a message, for homes where it is one: check this entity, not before ``due_at`` (milliseconds).
 
-    >>> import msgspec
-    >>> msgspec.json.encode(WakeUp("wf#checkout#order-17"))
-    b'{"holdfast":"ring","partition":"wf#checkout#order-17"}'
+    Its JSON is ``{"holdfast":"ring","partition":"wf#checkout#order-17"}``, with ``due_at`` if it is not 0.
     """
 
     partition: str

@@ -58,17 +58,14 @@ PROSE_OF_PYTHON = re.compile(
 )
 
 ALLOWED: dict[str, int] = {
-    "docs/cost.md": 1,
     "docs/glossary.md": 8,
-    "docs/http.md": 1,
-    "docs/patterns-compared.md": 1,
-    "src/holdfast": 1,
+    "src/holdfast": 0,
     "src/holdfast/actors": 0,
     "src/holdfast/chaos": 0,
     "src/holdfast/compat": 0,
     "src/holdfast/cost": 0,
     "src/holdfast/demo": 0,
-    "src/holdfast/http": 52,
+    "src/holdfast/http": 0,
     "src/holdfast/infra": 0,
     "src/holdfast/kernel": 0,
     "src/holdfast/messaging": 0,
@@ -76,7 +73,7 @@ ALLOWED: dict[str, int] = {
     "src/holdfast/patterns": 0,
     "src/holdfast/replay": 0,
     "src/holdfast/runtime": 0,
-    "src/holdfast/workflows": 61,
+    "src/holdfast/workflows": 0,
 }
 """How many are left in a page or a package, 0 where none is named. A number only ever goes down."""
 

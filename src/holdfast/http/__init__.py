@@ -1,4 +1,4 @@
-"""HTTP: an app for callers that speak it, and what Holdfast does for web applications. It needs no framework."""
+"""HTTP: the API of an app, and middleware for web applications. It needs no framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of actors: call, send, read, and what became of a request."""
+"""Routes of actors: call a method, send a message, read, and look up a request."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GRACE_SECONDS: Final = 1.0
 
 
 async def call_method(call: Call) -> Response:
-    """Call a method and answer its result: once for each ``Request-Id``, and a repeat gets the stored reply (G5)."""
+    """Call a method and answer its result: once per ``Request-Id``. A repeat gets the stored reply (G5)."""
     query = call.query("wait")
     return await _called(call, call.request.body, call.wait_seconds(query, call.longest_wait_seconds))
 
 
 async def read(call: Call) -> Response:
-    """Call a method that only reads; its arguments are the parameter ``args``."""
+    """Call a method that only reads. Its arguments are in the parameter ``args``."""
     query = call.query("args", "wait")
     actor, key, method = _method(call)
     if not method_named(shown_kind_named(call.app.registry.actors, actor), key, method).method.reads:
@@ -45,7 +45,7 @@ async def _called(call: Call, args: bytes, wait_seconds: float) -> Response:
     command = commands.Call(*_method(call), given(args), call.own_id(REQUEST_ID), wait_seconds)
     prepared = command.prepared(call.context())
     try:
-        # A call has a timeout of its own, which says more; a method that only reads has none.
+        # A call has a timeout of its own, whose error says more. A method that only reads has none.
         result = await call.within(wait_seconds + GRACE_SECONDS, _replied(prepared))
     except TimeoutError as error:
         if isinstance(error, HoldfastError):
@@ -62,7 +62,7 @@ async def _replied(prepared: Prepared) -> Raw:
     except declared as error:
         name = type(error).__name__
         raise Problem(422, CallFailed.code, f"{name}: {error}", error_type=name) from error
-    except SerializationError as error:  # of what the actor has or answers: the arguments were checked before
+    except SerializationError as error:  # in the actor's state or its answer: the arguments were checked before
         raise Problem(500, error.code, str(error)) from error
     except HoldfastError:
         raise
@@ -80,19 +80,19 @@ async def send(call: Call) -> Response:
 
 
 async def request_status(call: Call) -> Response:
-    """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked`` or ``unknown``."""
+    """The status of a request: ``completed``, ``failed``, ``waiting``, ``parked`` or ``unknown``."""
     call.query()
     found = await call.perform(RequestStatus(call.names["actor"], call.names["key"], call.names["id"]))
     return json_response(200, {"id": found.id, "status": found.status})
 
 
 def right_of(app: Served, names: Mapping[str, str]) -> Right:
-    """What a caller needs to call a method by POST: one that only reads is read, however it is called."""
+    """The right needed to call a method by POST. A method that only reads needs only the right to read."""
     kind = app.registry.actors.get(names["actor"])
     method = None if kind is None else kind.methods.get(names["method"])
     return Right.READ if method is not None and method.reads else Right.WRITE
 
 
 def _method(call: Call) -> tuple[str, str, str]:
-    """The method that the path leads to."""
+    """The actor, the key and the method in the path."""
     return call.names["actor"], call.names["key"], call.names["method"]

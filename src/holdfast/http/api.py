@@ -1,4 +1,4 @@
-"""What every route works with: the app, the request, what the caller asks for, and how long he waits."""
+"""What every route works with: the app, the request, its parameters, and how long the caller waits."""
 
 from __future__ import annotations
 
@@ -40,39 +40,39 @@ class Served(Publishes, Protocol):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How an API is served. Without ``authenticate`` it serves requests that come over the loopback interface only."""
+    """How an API is served. Without ``authenticate`` it serves only requests over the loopback interface."""
 
     authenticate: Authenticate | None = None
     limits: HttpLimits = HttpLimits()
 
 
 class ClientWait:
-    """How long anybody waits for the response: until the client leaves, or the server wants to stop."""
+    """How long work may wait on behalf of a response: until the client leaves, or the server stops."""
 
     def __init__(self) -> None:
         self._over = asyncio.Event()
         self.client_has_left = False
 
     def client_leaves(self) -> None:
-        """Nobody hears the response any more."""
+        """The client has left: it will not read the response."""
         self.client_has_left = True
         self._over.set()
 
     def server_stops(self) -> None:
-        """Whatever waits is to answer how it stands."""
+        """The server stops: routes that wait answer the current status."""
         self._over.set()
 
     async def over(self) -> None:
-        """Wait for the end of it."""
+        """Return when the client has left or the server stops."""
         await self._over.wait()
 
 
 class ClientGone(Exception):
-    """Nobody waits for the response any more. Never leaves this package."""
+    """The client has left before its response. Never leaves this package."""
 
 
 class Query:
-    """The parameters of a query, each of them known to the route. Raises ``InvalidInput``."""
+    """The parameters of a query. Raises ``InvalidInput`` for an unknown parameter or a value of the wrong form."""
 
     def __init__(self, text: str, known: tuple[str, ...]) -> None:
         try:
@@ -84,7 +84,7 @@ class Query:
                 max_num_fields=MOST_QUERY_PARAMETERS,
             )
         except ValueError as error:
-            raise InvalidInput(f"the query is no list of name=value: {error}") from None
+            raise InvalidInput(f"the query must be a list of name=value: {error}") from None
         for name, _ in pairs:
             if name not in known:
                 told = ", ".join(known) or "none"
@@ -99,7 +99,7 @@ class Query:
         """The value of a parameter."""
         values = self.all(name)
         if len(values) > 1:
-            raise InvalidInput(f"the parameter {name} is given {len(values)} times")
+            raise InvalidInput(f"the parameter {name} must be given once, got it {len(values)} times")
         return values[0] if values else None
 
     def duration_seconds(self, name: str) -> float | None:
@@ -115,7 +115,7 @@ class Query:
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            raise InvalidInput(f"{name} is no moment; write 2026-11-30T12:00:00Z; a + in a query is %2B") from None
+            raise InvalidInput(f"{name} must be a moment such as 2026-11-30T12:00:00Z; a + in a query is %2B") from None
 
     def count(self, name: str, default: int) -> int:
         """A number."""
@@ -123,7 +123,7 @@ class Query:
         if value is None:
             return default
         if not value.isascii() or not value.isdigit() or len(value) > 9:
-            raise InvalidInput(f"{name} is a number, such as {default}")
+            raise InvalidInput(f"{name} must be a number, such as {default}")
         return int(value)
 
     def execution(self, name: str) -> ExecutionRef | None:
@@ -137,13 +137,13 @@ class Query:
         for text in self.all(name):
             key, equals, value = text.partition("=")
             if not (key and equals) or key in found:
-                raise InvalidInput(f"a {name} is written {name}=key=value, each key once")
+                raise InvalidInput(f"write a {name} as {name}=key=value, each key once")
             found[key] = value
         return found
 
 
 class Call:
-    """One request to one route. ``names`` are the parts of its path, decoded."""
+    """One request to one route. ``names`` are the decoded variable parts of its path."""
 
     def __init__(
         self,
@@ -163,52 +163,52 @@ class Call:
         self._callback: CallbackHandle | None = None
 
     def callback(self) -> CallbackHandle:
-        """The callback whose token is in the path: the one handle, which knows that its token was verified."""
+        """The callback whose token is in the path: always one handle, which remembers that it was verified."""
         if self._callback is None:
             self._callback = CallbackHandle(self.names["token"], self.app.runtime)
         return self._callback
 
     def context(self, own_id: str = "") -> Context:
-        """What a command of this request is performed with."""
+        """The context in which a command of this request is performed."""
         return Context(self.app, own_id=own_id, verified=self._callback)
 
     async def perform(self, command: Command[T], own_id: str = "") -> T:
-        """Perform a command, and answer what it answers."""
+        """Perform a command and return its answer."""
         return await command.perform(self.context(own_id))
 
     @property
     def may_read(self) -> bool:
-        """Whether the caller may look at what is there."""
+        """Whether the caller has the right to read."""
         return self._caller is not None and Right.READ in self._caller.rights
 
     @property
     def tenant(self) -> str:
-        """The prefix that the caller is confined to; empty if there is none."""
+        """The prefix that the caller is confined to; empty for none."""
         return "" if self._caller is None else self._caller.tenant
 
     def own_place(self, given: str | None) -> str | None:
-        """An id that is not in the path, if it is one that the caller may use. Raises ``Problem``."""
+        """Return an id that is not in the path. Raises ``Problem`` if the caller may not use it."""
         if given is not None and self._caller is not None:
             check_place(self._caller, given)
         return given
 
     def query(self, *known: str) -> Query:
-        """The parameters of the query, which are some of these."""
+        """The parameters of the query. Raises ``InvalidInput`` for any that are not ``known``."""
         return Query(self.request.query, known)
 
     def wait_seconds(self, query: Query, default: float) -> float:
-        """How long the caller waits: what ``wait`` says, as long as that is allowed."""
+        """How long the caller waits: the parameter ``wait``, up to the limit."""
         asked = query.duration_seconds("wait")
         return min(default if asked is None else asked, self._limits.wait_seconds)
 
     @property
     def longest_wait_seconds(self) -> float:
-        """How long anybody may wait."""
+        """The longest wait that a caller may ask for."""
         return self._limits.wait_seconds
 
     async def within(self, timeout_seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of ``work``. Raises ``TimeoutError`` if that takes too long, or longer than the server lives, and
-        ``ClientGone`` if nobody waits any more; ``work`` is cancelled then.
+        """Await ``work`` and return its result. Raises ``TimeoutError`` when the time is up or the server stops, and
+        ``ClientGone`` when the client leaves. ``work`` is cancelled then.
         """
         doing = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(self._patience.over())
@@ -223,18 +223,18 @@ class Call:
             await asyncio.gather(doing, leaving, return_exceptions=True)
 
     def own_id(self, header: str) -> str | None:
-        """The id that the caller gives what he asks for, in a header of this name, or as ``Idempotency-Key``."""
+        """The id that the caller gives the request, in this header or in ``Idempotency-Key``; ``None`` without one."""
         for name in (header, IDEMPOTENCY_KEY):
             if values := self.request.header_values(name.lower()):
                 return header_id(name, values)
         return None
 
     def value(self) -> Any:
-        """The body as plain JSON; no body is null."""
+        """The body as plain JSON. No body is null."""
         return plain_json(self.request.body, "the body") if self.request.body.strip() else None
 
     def fields(self, kind: type[T]) -> T:
-        """The body as an object with the fields of a class; no body is one without fields."""
+        """The body as a value of a class. No body is an object without fields. Raises ``InvalidInput``."""
         try:
             return msgspec.json.decode(self.request.body.strip() or b"{}", type=kind)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """The API as an ASGI 3 application, for uvicorn, hypercorn, granian, or as a part of another ASGI application.
 
-After the ASGI specification, "HTTP & WebSocket ASGI Message Format" and "Lifespan Protocol". It is written by hand: the
-core needs no framework, and this is all that is left.
+It follows the ASGI specification, "HTTP & WebSocket ASGI Message Format" and "Lifespan Protocol". It needs no
+framework.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from holdfast.http.room import Room
 from holdfast.opened import Openable
 
 FORWARDED: Final = frozenset({"forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"})
-"""Headers by which a proxy says that the request comes from elsewhere."""
+"""Headers of proxies: a request with one of them comes from another machine."""
 
 
 class Servable(Openable, Served, Protocol):
-    """An app that can be opened."""
+    """An app that can be opened and served."""
 
 
 class AsgiApi:
-    """The API of an app. While the server says that it lives, the app is open; with ``works`` it has a worker then."""
+    """The API of an app. The app is open during the server's lifespan; with ``works`` it also runs a worker."""
 
     def __init__(self, app: Servable, options: Options, *, works: bool) -> None:
         self._app = app
@@ -53,7 +53,7 @@ class AsgiApi:
                 raise NotImplementedError(f"ASGI has connections of the type {other!r}, which this API does not serve")
 
     def end_waits(self) -> None:
-        """Have whatever waits answer how it stands: the server wants to stop."""
+        """Make routes that wait answer the current status: the server stops."""
         for patience in self._serving:
             patience.server_stops()
 
@@ -69,7 +69,7 @@ class AsgiApi:
             self._serving.discard(patience)
             await body.close()
         if not patience.client_has_left:
-            # What is still to come of a body is not read to find the next request behind it.
+            # The rest of a body is not read, so no next request can be found behind it.
             await _send_to_client(response, send, *((("connection", "close"),) if body.outstanding else ()))
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -90,7 +90,7 @@ class AsgiApi:
 
 
 def request_of(scope: Scope) -> Request:
-    """A request as ASGI tells it, before its body is there."""
+    """The request in an ASGI scope, without its body."""
     headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
     return Request(
         method=scope["method"],
@@ -102,7 +102,7 @@ def request_of(scope: Scope) -> Request:
 
 
 def _path(scope: Scope) -> str:
-    """The path as it was sent, below what this application is mounted under."""
+    """The path as it was sent, below the mount point of this application."""
     raw = scope.get("raw_path")
     path = quote(scope["path"]) if raw is None else raw.decode("latin-1").partition("?")[0]
     root = quote(scope.get("root_path", "")).rstrip("/")
@@ -110,7 +110,7 @@ def _path(scope: Scope) -> str:
 
 
 def _source(scope: Scope, headers: set[str]) -> Source:
-    """Both ends of a connection over the loopback interface are on this machine; a proxy's first end is not."""
+    """``Loopback`` if both ends of the connection are on this machine and no proxy says otherwise."""
     ends = (scope.get("server"), scope.get("client"))
     if all(end is not None and is_loopback_address(str(end[0])) for end in ends) and not headers & FORWARDED:
         return Loopback()
@@ -118,6 +118,6 @@ def _source(scope: Scope, headers: set[str]) -> Source:
 
 
 async def _send_to_client(response: Response, send: Send, *more: tuple[str, str]) -> None:
-    """Send a response. A client that has gone is no error."""
+    """Send a response. It is not an error if the client has left."""
     with contextlib.suppress(OSError):  # what servers raise then, by version 2.4 of the specification
         await send_response(response, send, *more)

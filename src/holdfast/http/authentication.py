@@ -1,4 +1,4 @@
-"""Who calls, and what he may do."""
+"""Callers: who sends a request, and what that caller may do."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from holdfast.http.problems import Problem
 
 TENANT_WORD: Final = "tenant="
 SHORTEST_TOKEN_CHARACTERS: Final = 32
-"""As many hexadecimal digits as 128 random bits have."""
+"""The hexadecimal digits of 128 random bits."""
 
 
 ALL_RIGHTS: Final = frozenset(Right)
 RESERVED_BEGINNINGS: Final = "~!"
-"""Of ids that Holdfast derives, and of actors that are hidden."""
+"""How the ids that Holdfast derives begin, and the names of hidden actors."""
 
 
 class Caller(Struct, frozen=True):
-    """Who calls, as telemetry names him, and what he may do.
+    """A caller: its name, which telemetry shows, and its rights.
 
-    With a ``tenant``, such as ``acme/``, he is confined to ids of executions, keys of actors and ids of events that
-    begin with it. Raises ``ConfigurationError`` for a tenant that might be the beginning of another one.
+    A ``tenant``, such as ``acme/``, confines the caller to ids of executions, keys of actors and ids of events that
+    begin with it. Raises ``ConfigurationError`` for a tenant that could be the beginning of another one.
     """
 
     name: str
@@ -41,26 +41,27 @@ class Caller(Struct, frozen=True):
             not self.tenant.isprintable() or self.tenant[-1].isalnum() or self.tenant[0] in RESERVED_BEGINNINGS
         ):
             raise ConfigurationError(
-                f"the tenant {self.tenant!r} of {self.name!r} is no prefix of ids: end it with a separator, such as "
-                "acme/, or acme would see what is acme2's; it is printable, and begins with neither ~ nor !"
+                f"the tenant {self.tenant!r} of {self.name!r} cannot be a prefix of ids: end it with a separator, such "
+                "as acme/, or acme would see what is acme2's; it must be printable, and begin with neither ~ nor !"
             )
 
 
 Named = Caller | str | None
-"""A caller, the name of one who may do everything, or nobody that is known."""
+"""A caller, the name of one with every right, or ``None`` for an unknown one."""
 
 Authenticate = Callable[[Request], Named | Awaitable[Named]]
 
 
 class BearerTokens:
-    """Callers by the token that they send: ``Authorization: Bearer <token>``.
+    """Identifies callers by the token that they send: ``Authorization: Bearer <token>``.
 
         app.asgi(authenticate=BearerTokens({"till": token, "grafana": other}, rights={"grafana": ["read"]}))
 
-    ``tokens`` are by the names of their callers, 32 characters or more; ``rights`` limit a caller, who may do
-    everything otherwise; ``tenants`` are prefixes of ids and keys that callers are confined to.
+    ``tokens`` maps the names of callers to tokens of 32 characters or more. ``rights`` limits what a caller may do,
+    which is everything otherwise. ``tenants`` are the prefixes of ids and keys that callers are confined to. Raises
+    ``ConfigurationError`` for weak tokens, unknown rights and tenants that overlap.
 
-    Only digests are kept, and looking takes as long whichever token it is.
+    Only digests are kept, and a lookup takes the same time for every token.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class BearerTokens:
         return f"<BearerTokens of {', '.join(caller.name for _, caller in self._callers) or 'nobody'}>"
 
     def __call__(self, request: Request) -> Caller | None:
-        """Whose token a request brings."""
+        """The caller whose token a request has; ``None`` if there is no such caller."""
         digest = _digest(bearer_token(request))
         found: Caller | None = None
         for known, caller in self._callers:
@@ -103,8 +104,8 @@ class BearerTokens:
 
     @classmethod
     def read(cls, text: str) -> BearerTokens:
-        """Tokens from configuration: a line for each caller, ``name token``, ``name token read,write``, and behind
-        either ``tenant=acme/``.
+        """Read tokens from text with one line per caller: ``name token`` or ``name token read,write``, either followed
+        by ``tenant=acme/`` if wanted. Raises ``ConfigurationError``.
         """
         tokens: dict[str, str] = {}
         rights: dict[str, list[str]] = {}
@@ -134,16 +135,18 @@ def _tenant(name: str, given: str) -> str:
 
 
 def _check_apart(tenants: Mapping[str, str]) -> None:
-    """One tenant within another would see what is the other's."""
+    """Raise ``ConfigurationError`` if a tenant lies within another, whose callers would see it."""
     known = set(tenants.values())
     for inner in known:
         for outer in known - {inner}:
             if inner.startswith(outer):
-                raise ConfigurationError(f"the tenant {inner!r} lies within {outer!r}, whose callers would see it")
+                raise ConfigurationError(
+                    f"the tenant {inner!r} lies within {outer!r}, whose callers would see it: keep prefixes apart"
+                )
 
 
 def bearer_token(request: Request) -> bytes:
-    """The token that a request brings; empty if it brings none."""
+    """The token of a request; empty if it has none."""
     given = request.header_values("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     return token.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
@@ -152,8 +155,8 @@ def bearer_token(request: Request) -> bytes:
 def _check_token(name: str, token: str) -> None:
     if len(token) < SHORTEST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError(
-            f"the token of {name!r} is no secret: it needs {SHORTEST_TOKEN_CHARACTERS} or more ASCII characters "
-            "without spaces, at random; make one with: openssl rand -hex 32"
+            f"the token of {name!r} is not a secret: it must have at least {SHORTEST_TOKEN_CHARACTERS} random ASCII "
+            "characters without spaces; make one with: openssl rand -hex 32"
         )
 
 
@@ -169,10 +172,10 @@ def _digest(token: bytes) -> bytes:
 
 
 def iam_caller(request: Request) -> str | None:
-    """Whoever AWS has let through by IAM, under his ARN and with every right; nobody else.
+    """The ARN of a caller that AWS has authenticated by IAM; it gets every right. ``None`` for any other request.
 
-    For a function behind a front door that checks signatures, such as a function URL with ``AWS_IAM``. Say so only if
-    everybody who may invoke the URL may do everything here; else call this in a function of yours, which gives rights.
+    Use it behind a front door that checks signatures, such as a function URL with ``AWS_IAM``, and only if all callers
+    that may invoke the URL may do everything here. Otherwise call it in a function of your own that gives rights.
 
         handler = app.lambda_handler(http=hf.iam_caller)
     """
@@ -184,7 +187,7 @@ def iam_caller(request: Request) -> str | None:
 
 
 async def caller_of(request: Request, authenticate: Authenticate) -> Caller:
-    """Who sends a request. Raises ``Problem`` if nobody knows."""
+    """The caller that sends a request. Raises ``Problem`` if it is unknown."""
     named = authenticate(request)
     found = await named if inspect.isawaitable(named) else named
     match found:
@@ -197,17 +200,17 @@ async def caller_of(request: Request, authenticate: Authenticate) -> Caller:
 
 
 def unauthenticated(detail: str) -> Problem:
-    """Nobody knows who calls."""
+    """The problem of an unknown caller."""
     return Problem(401, "unauthenticated", detail, ("www-authenticate", "Bearer"))
 
 
 def check_right(caller: Caller, right: Right) -> None:
-    """Raise ``Problem`` unless a caller may do this."""
+    """Raise ``Problem`` unless a caller has this right."""
     if right not in caller.rights:
         raise Problem(403, "forbidden", f"{caller.name} has no right to {right.value} here")
 
 
 def check_place(caller: Caller, id: str) -> None:
-    """Raise ``Problem`` unless a caller may use this id. The answer is the same whether it is there or not."""
+    """Raise ``Problem`` unless a caller may use this id. The answer does not show whether the id exists."""
     if not id.startswith(caller.tenant):
         raise Problem(403, "forbidden", f"{caller.name} is confined to ids and keys that begin with {caller.tenant!r}")

@@ -1,4 +1,4 @@
-"""Bodies that arrive: none is read before its caller is let in, and all together take a bounded part of the memory."""
+"""Bodies that arrive: none is read before its caller is admitted, and all together take bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODING: Final = b"transfer-encoding"
 
 
 class ArrivingBody:
-    """The body of one request. Once it is there, what arrives next says that the client has left."""
+    """The body of one request. Once it has arrived, the next message says that the client has left."""
 
     def __init__(self, scope: Scope, receive: Receive, limits: HttpLimits, room: Room, patience: ClientWait) -> None:
         self._receive = receive
@@ -30,7 +30,7 @@ class ArrivingBody:
 
     @property
     def outstanding(self) -> bool:
-        """Whether some of it is still to come."""
+        """Whether a part of the body has not arrived yet."""
         return self._outstanding
 
     async def read(self) -> bytes:
@@ -45,7 +45,7 @@ class ArrivingBody:
         return body
 
     async def close(self) -> None:
-        """The request has its response: give back what the body has taken, and look no more for its client."""
+        """The request has its response: release the body's memory and stop watching the client."""
         self._share.give_back()
         if self._watch is not None:
             self._watch.cancel()
@@ -57,7 +57,7 @@ class ArrivingBody:
 
 
 async def _watch(receive: Receive, patience: ClientWait) -> None:
-    """Find out that the client has gone."""
+    """Wait until the client has left, and say so."""
     while (await receive())["type"] != "http.disconnect":
         pass
     patience.client_leaves()

@@ -1,4 +1,4 @@
-"""Routes of callbacks: whoever holds the token may answer, and needs nothing else."""
+"""Routes of callbacks: a caller needs only the token to answer."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from holdfast.http.messages import Response, empty_response
 
 
 async def verify(call: Call) -> None:
-    """Refuse a token that is not genuine. Nothing of the body is read before."""
+    """Refuse a token that is not genuine, before the body is read."""
     await call.callback().verify()
 
 
 async def complete(call: Call) -> Response:
-    """Answer with a value: the body, any JSON."""
+    """Complete the callback with a value: the body, any JSON."""
     call.query()
     await call.perform(Complete(call.names["token"], call.value()))
     return empty_response()
 
 
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the other side failed."""
+    """The failure that the other side reports."""
 
     message: str
     type: str = "CallbackFailed"
 
 
 async def fail(call: Call) -> Response:
-    """Answer with a failure: the workflow sees ``StepFailed`` with this type and message."""
+    """Fail the callback: the workflow gets ``StepFailed`` with this type and message."""
     call.query()
     failure = call.fields(Failure)
     await call.perform(Fail(call.names["token"], failure.message, failure.type))
@@ -37,7 +37,7 @@ async def fail(call: Call) -> Response:
 
 
 async def heartbeat(call: Call) -> Response:
-    """Say that the work goes on."""
+    """Report that the work continues."""
     call.query()
     await call.perform(Heartbeat(call.names["token"]))
     return empty_response()

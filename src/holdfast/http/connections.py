@@ -1,8 +1,7 @@
-"""Connections to a server: how many there may be, and which of them goes when others want in.
+"""Connections to a server: how many there may be, and which one is closed to make room for a new one.
 
-A connection costs memory and a file descriptor before anybody knows who is at its other end. So one that has no request
-under way has a deadline, and the one that has been so for the longest makes room for a new one: whoever says nothing
-keeps nobody out.
+A connection costs memory and a file descriptor before its client is known. So a connection without a request under way
+has a deadline, and the one that has been quiet longest makes room for a new one: silent clients keep no others out.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ MOST_CONNECTIONS: Final = 1_000
 MOST_CONNECTIONS_OF_ADDRESS: Final = 250
 
 QUIET_SECONDS: Final = 10.0
-"""So long a connection may be without a request: before its first one, while the head of one arrives, between two."""
+"""How long a connection may have no request: before the first one, while a head arrives, and between two."""
 
 READING_SECONDS: Final = 60.0
-"""So long after that its client may take to read the rest of a response."""
+"""How much longer its client may take to read the rest of a response."""
 
 SPARE_DESCRIPTORS: Final = 100
-"""What is left of a process's file descriptors for files and sockets of its own."""
+"""The file descriptors that are reserved for the process's own files and sockets."""
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
@@ -33,7 +32,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     per_address: int = MOST_CONNECTIONS_OF_ADDRESS
 
     def within(self, descriptors: int) -> ConnectionLimits:
-        """As many as a process may have that has so many file descriptors. Raises ``ConfigurationError`` for none."""
+        """The limits for a process with these file descriptors. Raises ``ConfigurationError`` if too few are left."""
         total = min(self.total, descriptors - SPARE_DESCRIPTORS)
         if total < 1 or self.per_address < 1:
             raise ConfigurationError(
@@ -44,16 +43,16 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
 
 class Guest(Protocol):
-    """A connection, as the crowd sees it."""
+    """A connection, as ``Crowd`` sees it."""
 
     address: str
 
     def close(self) -> None:
-        """End it when all that was sent has been read."""
+        """End the connection once the client has read all that was sent."""
         ...
 
     def abort(self) -> None:
-        """End it now."""
+        """End the connection now."""
         ...
 
 
@@ -70,8 +69,9 @@ class Crowd:
         return len(self._busy) + len(self._quiet)
 
     def admit(self, guest: Guest, now: float) -> bool:
-        """Whether there is room for a new connection; a quiet one may have to go for it, of its address if that has
-        too many.
+        """Count a new connection and return true, or return false if there is no room.
+
+        A quiet connection is ended to make room: one of the same address, if that address has too many.
         """
         crowded = self._of_address.get(guest.address, 0) >= self._limits.per_address
         if crowded or len(self) >= self._limits.total:
@@ -86,18 +86,18 @@ class Crowd:
         return True
 
     def begins(self, guest: Guest) -> None:
-        """A request is under way."""
+        """A request of the connection is under way."""
         if self._quiet.pop(guest, None) is not None:
             self._busy.add(guest)
 
     def rests(self, guest: Guest, now: float) -> None:
-        """There is none any more."""
+        """No request of the connection is under way any more."""
         if guest in self._busy:
             self._busy.discard(guest)
             self._quiet[guest] = now
 
     def leaves(self, guest: Guest) -> None:
-        """The connection has ended, or is not to be counted any more."""
+        """Count the connection no more: it has ended, or is about to."""
         if self._quiet.pop(guest, None) is None:
             if guest not in self._busy:
                 return

@@ -1,8 +1,8 @@
-"""Cursors of listings as callers get them: sealed, for a store's own are numbers of rows, or keys, of everybody.
+"""Cursors of listings, sealed for callers: a store's own cursors hold row numbers or keys of all tenants.
 
-Who counts the rows between two of his own knows how much others do. The key is made of the home's salt, which nobody is
-told, and of the tenant, whose cursors are of no use to another. Only the standard library is needed: the bytes are
-hidden by SHAKE-256 of the key and of their own keyed digest, which also tells whether they were changed.
+A tenant could count the rows between two of its own and so learn how much others do. The key is derived from the home's
+salt, which is secret, and from the tenant, so a cursor is useless to another tenant. Only the standard library is
+needed: the bytes are encrypted with SHAKE-256 of the key and of their own keyed digest, which also detects changes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from holdfast.errors import InvalidInput
 
 DIGEST_BYTES: Final = 16
 BLOCK_BYTES: Final = 64
-"""Cursors are as long as a whole number of these: their lengths tell little."""
+"""Cursors are padded to a multiple of this size, so that their lengths tell little."""
 
 
 class Cursors:
-    """Seals and opens the cursors of one tenant, or, with the empty one, of callers that are confined to none."""
+    """Seals and opens the cursors of one tenant. The empty tenant is for callers that are not confined."""
 
     __slots__ = ("_key",)
 
@@ -30,7 +30,7 @@ class Cursors:
         self._key = hashlib.blake2b(tenant.encode(), key=secret, person=b"holdfast cursor").digest()
 
     def seal(self, cursor: str) -> str:
-        """A store's cursor, as it is told.
+        """The sealed form of a store's cursor.
 
         >>> Cursors("salt", "acme/").open(Cursors("salt", "acme/").seal("17"))
         '17'
@@ -41,7 +41,7 @@ class Cursors:
         return base64.urlsafe_b64encode(digest + self._hidden(padded, digest)).rstrip(b"=").decode()
 
     def open(self, told: str) -> str:
-        """The store's cursor. Raises ``InvalidInput`` if it was not told to this tenant."""
+        """The store's cursor in a sealed one. Raises ``InvalidInput`` if it was not sealed for this tenant."""
         try:
             data = base64.b64decode(told.encode() + b"=" * (-len(told) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeError):
@@ -49,11 +49,11 @@ class Cursors:
         digest, hidden = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
         padded = self._hidden(hidden, digest)
         if not hmac.compare_digest(self._digest(padded), digest):
-            raise InvalidInput("after= is the cursor of the page before, as it was answered to this caller")
+            raise InvalidInput("after= must be the cursor of the previous page, as this caller received it")
         return padded.rstrip(b"\0").decode()
 
     def sealed(self, cursor: str | None) -> str | None:
-        """A cursor as it is told, if there is one."""
+        """The sealed form of a cursor, if there is one."""
         return None if cursor is None else self.seal(cursor)
 
     def opened(self, told: str | None) -> str | None:
@@ -64,6 +64,6 @@ class Cursors:
         return hashlib.blake2b(padded, key=self._key, digest_size=DIGEST_BYTES).digest()
 
     def _hidden(self, data: bytes, digest: bytes) -> bytes:
-        """The same again takes it back."""
+        """Encrypt bytes. Doing it again decrypts them."""
         stream = hashlib.shake_256(self._key + digest).digest(len(data))
         return bytes(one ^ other for one, other in zip(data, stream, strict=True))

@@ -1,4 +1,4 @@
-"""One HTTP exchange over ASGI: its request read whole, its response held back until it may leave.
+"""One HTTP exchange over ASGI: its request is read whole, and its response is held back until it may be sent.
 
 See the ASGI specification, "HTTP & WebSocket ASGI Message Format".
 """
@@ -20,8 +20,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 Settle = Callable[[Response | None, str], Awaitable[HoldfastError | None]]
-"""Called with the whole response, or with why there is none to keep, before its end leaves; what it answers leaves in
-its place.
+"""Called before a response is sent, with the whole response, or with the reason why it cannot be kept. An error that it
+returns is sent instead.
 """
 
 Refuse = Callable[[HoldfastError, Send], Awaitable[None]]
@@ -29,18 +29,18 @@ Refuse = Callable[[HoldfastError, Send], Awaitable[None]]
 
 
 LONGEST_LENGTH_DIGITS: Final = 18
-"""Of a ``Content-Length``; what is longer is as much too large."""
+"""The digits of a ``Content-Length`` that are read. A longer one is too large in any case."""
 
 BODY_SECONDS: Final = 30.0
-"""So long a body may take to arrive, unless it is said otherwise."""
+"""How long a body may take to arrive by default."""
 
 
 async def read_whole(
     receive: Receive, check_size: Callable[[int], None], timeout_seconds: float = BODY_SECONDS
 ) -> bytes | None:
-    """The body of a request; ``None`` if the client goes away. ``check_size`` raises if it has become too large.
+    """The body of a request; ``None`` if the client leaves. ``check_size`` raises if the body has become too large.
 
-    Raises ``Problem`` if it takes too long.
+    Raises ``Problem`` if the body takes too long.
     """
     limit = asyncio.timeout(timeout_seconds)
     try:
@@ -67,7 +67,7 @@ async def _read_whole(receive: Receive, check_size: Callable[[int], None]) -> by
 
 
 def announced_bytes(lengths: Iterable[str]) -> int:
-    """How large the body is going to be, as far as the ``Content-Length`` headers say so."""
+    """The size of the body according to the ``Content-Length`` headers; 0 without one."""
     told = (each.strip() for each in lengths)
     return max((int(each[:LONGEST_LENGTH_DIGITS]) for each in told if each.isascii() and each.isdigit()), default=0)
 
@@ -83,10 +83,10 @@ async def send_response(response: Response, send: Send, *more: tuple[str, str]) 
 
 
 class Exchange:
-    """A request whose body has been read, and the way of its response."""
+    """A request whose body has been read, and the gate that its response passes."""
 
     def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send, limit_bytes: int) -> None:
-        # What a server can do beyond plain messages, such as sending files, would go past the gate.
+        # A server's extensions, such as sending files, would bypass the gate.
         self.scope: Scope = {**scope, "extensions": {}}
         self.body = body
         self.settled = False
@@ -103,14 +103,16 @@ class Exchange:
     async def read(
         cls, scope: Scope, receive: Receive, send: Send, limit_bytes: int, grow_to: Callable[[int], None]
     ) -> Exchange | None:
-        """Read the whole request; ``None`` if the client goes away. ``grow_to`` hears how much of it there is.
+        """Read the whole request; ``None`` if the client leaves. ``grow_to`` is called with its size as it grows.
 
-        Raises ``PayloadTooLarge``, what ``grow_to`` raises, and ``Problem`` if it takes too long.
+        Raises ``PayloadTooLarge``, what ``grow_to`` raises, and ``Problem`` if the request takes too long.
         """
 
         def check(size_bytes: int) -> None:
             if size_bytes > limit_bytes:
-                raise PayloadTooLarge(f"the request is over {limit_bytes} bytes, and would have to be compared whole")
+                raise PayloadTooLarge(
+                    f"the request must be at most {limit_bytes} bytes, to be compared with its repeats"
+                )
 
         lengths = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
         check(announced_bytes(each.decode("latin-1") for each in lengths))
@@ -123,15 +125,15 @@ class Exchange:
         return None if body is None else cls(scope, body, receive, send, limit_bytes)
 
     async def receive(self) -> Message:
-        """The request, in one piece; after that, whatever comes."""
+        """The request in one piece; after that, what the server sends."""
         if self._read:
             return await self._receive()
         self._read = True
         return {"type": "http.request", "body": self.body, "more_body": False}
 
     def gate(self, settle: Settle, refuse: Refuse) -> Send:
-        """What the response is sent through: it leaves whole, once it is settled, or an error leaves in its place. One
-        that is over the limit leaves piece by piece, and is not kept.
+        """The ``send`` of the application. A response is sent whole once it is settled, or an error is sent instead.
+        A response over the limit is streamed, and not kept.
         """
 
         async def send(message: Message) -> None:
@@ -172,11 +174,11 @@ class Exchange:
 
 
 def response_of(start: Message, body: bytes) -> Response:
-    """The response that begins with this message."""
+    """The response with this first message and this body."""
     headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ()))
     return Response(start["status"], headers, body)
 
 
 def stored_bytes(size_bytes: int, start: Message) -> int:
-    """About what a response takes as JSON, where its body is written in base 64."""
+    """About the size of a response as JSON, with its body in base 64."""
     return (size_bytes + 2) // 3 * 4 + sum(len(name) + len(value) + 10 for name, value in start.get("headers", ())) + 50

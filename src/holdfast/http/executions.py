@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holdfast.items import Item
 
 TOLD_TO_WRITERS: Final = frozenset({"workflow", "id", "status", "version", "run", "created_at", "ended_at", "due_at"})
-"""What a caller hears of what it started that may not read: neither a result, nor why there is none."""
+"""What a caller without the right to read is told of an execution that it started: no result, and no error."""
 
 
 async def start(call: Call) -> Response:
@@ -65,7 +65,7 @@ async def start(call: Call) -> Response:
 
 
 async def look(call: Call) -> Response:
-    """How an execution stands, and its result; with ``wait``, once it has ended or the time is up."""
+    """The status of an execution, and its result; with ``wait``, once it has ended or the time is up."""
     wait_seconds = call.wait_seconds(call.query("wait"), 0.0)
     head = await call.perform(Status(*_place(call)))
     return json_response(200, _execution(call, await _stands(call, head, wait_seconds)))
@@ -94,14 +94,14 @@ def _told(call: Call, head: Item) -> Response:
 
 
 def _execution(call: Call, head: Item) -> dict[str, Any]:
-    """An execution as callers see it: its status, and its result as it was recorded if there is one."""
+    """An execution as callers see it: its status, and its recorded result if there is one."""
     told = _plain(call, status_of(head))
     result = decode_result(head.body).result
     return told if result == NO_VALUE else told | {"result": Raw(redacted_json(bytes(result)))}
 
 
 def _plain(call: Call, status: standing.Status) -> dict[str, Any]:
-    """What an execution failed with is told by its type, and in full if the app has declared that."""
+    """A status as JSON. The text of an error is included only if the app declares its type; else its type is."""
     error = status.error
     if error is not None:
         type = status.error_type or ""
@@ -116,7 +116,7 @@ def _type_of(error: str) -> str:
 
 
 async def history(call: Call) -> Response:
-    """What has happened in an execution's current run, without payloads."""
+    """The events of an execution's current run, without payloads."""
     call.query()
     found = await call.perform(ReadHistory(*_place(call)))
     told = [each if each.error is None else replace(each, error=_type_of(each.error)) for each in found.events]
@@ -145,7 +145,7 @@ async def list_all(call: Call) -> Response:
 
 
 async def ask(call: Call) -> Response:
-    """Ask an execution's body, by a function that it exposes."""
+    """Query an execution by a function that its body exposes."""
     call.query()
     name = call.names["name"]
     try:
@@ -166,7 +166,7 @@ async def signal(call: Call) -> Response:
 
 
 class Reason(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why something is asked for."""
+    """The reason for a request."""
 
     reason: str | None = None
 
@@ -188,7 +188,7 @@ async def terminate(call: Call) -> Response:
 
 
 def change(command: type[OnExecution[None]], status: int = 200) -> Handler:
-    """The route of a change that needs to know no more than which execution it is about."""
+    """The route of a command that needs only the execution."""
     action = NAMED[command].name
 
     async def performed(call: Call) -> Response:
@@ -200,14 +200,14 @@ def change(command: type[OnExecution[None]], status: int = 200) -> Handler:
 
 
 class ForkFields(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which execution to make, and how much of the history it shares."""
+    """The id of the new execution, and the end of the history that it shares."""
 
     id: str
     before: str | None = None
 
 
 def may_fork(call: Call) -> None:
-    """Raise ``Problem`` if the new execution would not be the caller's. A body that is wrong is told by ``fork``."""
+    """Raise ``Problem`` if the new execution would not be the caller's. ``fork`` reports a body that is wrong."""
     with suppress(InvalidInput):
         call.own_place(call.fields(ForkFields).id)
 
@@ -225,5 +225,5 @@ def _done(call: Call, action: str, status: int = 200) -> Response:
 
 
 def _place(call: Call) -> tuple[str, str]:
-    """The execution that the path leads to."""
+    """The workflow and the id in the path."""
     return call.names["workflow"], check_id(call.names["id"])

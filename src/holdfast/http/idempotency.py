@@ -1,7 +1,7 @@
 """The ``Idempotency-Key`` header: a request that changes something runs once, and a repeat gets the same response.
 
-After the IETF draft "The Idempotency-Key HTTP Header Field" (draft-ietf-httpapi-idempotency-key-header): 400 without a
-key, 409 while the first request is at work, 422 for another request under the same key.
+It follows the IETF draft "The Idempotency-Key HTTP Header Field" (draft-ietf-httpapi-idempotency-key-header): 400
+without a key, 409 while the first request is running, 422 for another request under the same key.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ HEADER: Final = b"idempotency-key"
 SCOPE_KEY: Final = "holdfast.idempotency_key"
 REPLAYED: Final = ("idempotent-replayed", "true")
 NOBODY: Final = (
-    "an Idempotency-Key belongs to a caller, and this request names none: send Authorization, or let the server say "
-    "who calls: IdempotentRequests(..., caller=...)"
+    "an Idempotency-Key belongs to a caller, and this request has none: send Authorization, or let the server name "
+    "the caller: IdempotentRequests(..., caller=...)"
 )
 BODIES_BYTES: Final = 64 * 1024 * 1024
-"""What the bodies of all its requests under way may take together."""
+"""The memory that the bodies of all requests under way may take together."""
 
 NOT_KEPT: Final = frozenset({408, 409, 425, 429})
-"""Besides all from 500 up: responses that ask for another try, which must run then."""
+"""Responses that ask for a retry, which must run then. Those from 500 up are not kept either."""
 
 
 def by_authorization(scope: Scope) -> str:
-    """Who calls: whom an authentication before this one has found (``scope["user"]``, as Starlette has it), else a
-    digest of the ``Authorization`` header. Empty if neither is there: then nobody knows.
+    """The caller: the user that an earlier authentication found (``scope["user"]``, as in Starlette), else a digest of
+    the ``Authorization`` header. Empty if there is neither: then the caller is unknown.
     """
     user: Any = scope.get("user")
     if getattr(user, "is_authenticated", False):
@@ -59,24 +59,24 @@ def by_authorization(scope: Scope) -> str:
 
 
 def anybody(_scope: Scope) -> str:
-    """Take all callers for one: whoever knows a key and the request gets the response. For what holds no secrets."""
+    """Treat all callers as one: the key and the request are enough to get the response. It must hold no secrets."""
     return "anybody"
 
 
 class IdempotentRequests:
     """ASGI middleware: requests of ``methods`` need an ``Idempotency-Key``, and run once for each.
 
-    ``app`` is the Holdfast app, open while this serves. Keys belong to a ``caller``, as that function of the ASGI scope
-    names him, so that nobody is answered with somebody else's response; a request of which it says nothing is refused
-    with 401. Where callers log in by cookie, say how; where all are one, say ``caller=anybody``.
+    ``app`` is the Holdfast app, which must be open. A key belongs to the caller that the function ``caller`` names from
+    the ASGI scope, so no caller gets the response of another. A request without a caller is refused with 401. If
+    callers log in by cookie, pass a function that names them. If all callers are one, pass ``caller=anybody``.
 
-    A request whose body finds no room among those of the others, 64 MB for all requests under way, is
-    answered with 503. Responses are kept for ``window``, but for those from 500 up and those that ask for another try.
-    With ``required=False`` a request without a key passes unprotected.
+    The bodies of all requests under way may take 64 MB; a request over that is answered with 503. Responses are kept
+    for ``window``, except for those from 500 up and those that ask for a retry. With ``required=False`` a request
+    without a key passes unprotected.
 
-    What runs inside may run again, if a process dies before the response is recorded. It finds the key for what it
-    changes in ``scope["holdfast.idempotency_key"]``: text that is the same on every attempt, and different for every
-    other key, caller and ``name`` (G10).
+    The application may run again if a process dies before the response is recorded. The key for its own effects is
+    ``scope["holdfast.idempotency_key"]``: text that is the same on every attempt, and different for every other key,
+    caller and ``name`` (G10).
 
         Starlette(routes=[...], middleware=[Middleware(IdempotentRequests, app=app)])
         Route("/charges", charge, methods=["POST"], middleware=[Middleware(IdempotentRequests, app=app)])
@@ -162,7 +162,7 @@ class IdempotentRequests:
 
         try:
             await contained(self._asgi(exchange.scope, exchange.receive, exchange.gate(settle, send_problem)))
-        except GeneratorExit:  # the request is thrown away, and may await nothing: the lease runs out
+        except GeneratorExit:  # the request is dropped and may await nothing: the lease expires
             attempt.stop()
             raise
         except BaseException as error:
@@ -173,7 +173,7 @@ class IdempotentRequests:
             await self._attempts.failed(attempt, RuntimeError("there was no whole response"), final=False)
 
     async def _settle(self, attempt: Attempt, response: Response | None, why: str) -> HoldfastError | None:
-        """Record the response before it leaves (G7); answers an error that is to leave in its place."""
+        """Record the response before it is sent (G7). Returns an error to send instead, if there is one."""
         try:
             if response is None:
                 await self._attempts.complete_without_result(attempt, why)
@@ -183,7 +183,7 @@ class IdempotentRequests:
             else:
                 await self._attempts.complete(attempt, msgspec.json.encode(response))
         except ResultNotStored:
-            return None  # the work is done, and whoever asked for it should hear so
+            return None  # the work is done, and its caller is told so
         except LeaseLost as error:
             return error
         return None
@@ -204,5 +204,5 @@ async def send_problem(error: HoldfastError, send: Send) -> None:
 
 
 def _for_effects(name: str, key: str) -> str:
-    """The key to hand on: 128 bits, so that no caller can make one that is another caller's."""
+    """The key to pass on: 128 bits, so that no caller can forge another caller's."""
     return hashlib.blake2b(f"{name}\n{key}".encode(), digest_size=16).hexdigest()

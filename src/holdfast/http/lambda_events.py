@@ -1,13 +1,13 @@
-"""Requests as AWS Lambda gets them from its HTTP front doors, and responses as they want them. Pure functions.
+"""HTTP requests in the events of AWS Lambda's front doors, and responses in the form that they take. Pure functions.
 
 The shapes are those of the AWS pages "Invoking Lambda function URLs" (Request and response payloads), "Create AWS
 Lambda proxy integrations for HTTP APIs in API Gateway" (payload format version 2.0), "Lambda proxy integrations in API
 Gateway" for REST APIs (payload format version 1.0), and "Use Lambda functions as targets of an Application Load
 Balancer".
 
-Two things differ between them that matter here. An HTTP API decodes the path before it hands it on, so that an id with
-a slash in it cannot be told from two parts; function URLs, REST APIs and load balancers hand it on as it was sent. And
-a REST API decodes the query, a load balancer does not.
+Two differences matter here. An HTTP API decodes the path before it passes it on, so that an id with a slash in it
+looks like two parts; function URLs, REST APIs and load balancers pass it on as it was sent. And a REST API decodes the
+query; a load balancer does not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Shape(Enum):
 
 
 def shape_of(event: Any) -> Shape | None:
-    """What shape of HTTP request an event has; ``None`` if it is none."""
+    """The shape of an event that is an HTTP request; ``None`` if it is none."""
     if not isinstance(event, dict):
         return None
     known = cast("Event", event)
@@ -56,7 +56,7 @@ def shape_of(event: Any) -> Shape | None:
 def to_request(event: Any) -> Request | None:
     """The request in an event, without its body; ``None`` if the event is no HTTP request.
 
-    Whom the front door has authenticated by IAM is told in ``source``; ``iam_caller`` is who takes that for enough.
+    ``source`` names the caller that the front door has authenticated by IAM, for ``iam_caller``.
     """
     shape = shape_of(event)
     match shape:
@@ -82,7 +82,7 @@ def to_request(event: Any) -> Request | None:
 
 
 def to_response(response: Response, shape: Shape) -> dict[str, Any]:
-    """A response as the sender of an event of this shape wants it."""
+    """A response in the form for events of this shape."""
     kind = response.header("content-type") or "text/plain"
     as_text = kind.startswith(TEXTS)
     body = response.body.decode() if as_text else base64.b64encode(response.body).decode()
@@ -118,12 +118,12 @@ def _path_of_v2(event: Event) -> str:
 
 
 def _escaped(path: str) -> str:
-    """A path that an HTTP API with payload format 1.0 may have decoded. A REST API's holds nothing to escape."""
+    """Escape a path that an HTTP API with payload format 1.0 may have decoded. A REST API's needs no escaping."""
     return quote(path, safe="/%:@!$&'()*+,;=~", errors="replace")
 
 
 def _headers_of_v2(event: Event) -> Pairs:
-    """Several values of a header are joined by commas, and cookies are apart, in this payload format."""
+    """The headers. This payload format joins several values of a header by commas, and keeps cookies apart."""
     cookies = event.get("cookies")
     given = [(str(name).lower(), str(value)) for name, value in _mapping(event.get("headers")).items()]
     if isinstance(cookies, list) and cookies:
@@ -136,7 +136,7 @@ def _headers(event: Event) -> Pairs:
 
 
 def _pairs(event: Event, name: str) -> list[tuple[str, str]]:
-    """The pairs of a field that has a twin for several values of one name, of which one may be missing."""
+    """The pairs of a field, from its multi-value variant if the event has that."""
     multi = _mapping(event.get(f"multiValue{name[0].upper()}{name[1:]}"))
     if multi:
         return [(str(each), str(value)) for each, values in multi.items() for value in _listing(values)]
@@ -144,7 +144,7 @@ def _pairs(event: Event, name: str) -> list[tuple[str, str]]:
 
 
 def body_of(event: Event, limit_bytes: int) -> bytes:
-    """The body of the request in an event. It is not decoded before this is called.
+    """The body of the request in an event, decoded.
 
     Raises ``PayloadTooLarge`` if it is over the limit, ``InvalidInput`` if it is broken.
     """
@@ -159,11 +159,11 @@ def body_of(event: Event, limit_bytes: int) -> bytes:
     try:
         return base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidInput("the body of the event says that it is base 64, and is not") from None
+        raise InvalidInput("the event says that its body is base 64, but it is not") from None
 
 
 def _iam_caller(event: Event) -> Source | None:
-    """Whoever the front door has authenticated by IAM: only it can say so, in the request's context."""
+    """The caller that the front door has authenticated by IAM. Only a front door can write the request's context."""
     context = _mapping(event.get("requestContext"))
     by_v2 = _mapping(_mapping(context.get("authorizer")).get("iam")).get("userArn")
     by_v1 = _mapping(context.get("identity")).get("userArn")
@@ -197,7 +197,7 @@ def _listed(headers: Pairs) -> dict[str, list[str]]:
 
 
 def _described(response: Response) -> str:
-    """The status with its phrase, which a load balancer asks for."""
+    """The status with its phrase, which a load balancer needs."""
     try:
         return f"{response.status} {HTTPStatus(response.status).phrase}"
     except ValueError:

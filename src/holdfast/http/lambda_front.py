@@ -1,4 +1,4 @@
-"""HTTP requests to a function of AWS Lambda: what an invocation does of them, and what it leaves to another one."""
+"""HTTP requests to an AWS Lambda function: which work an invocation waits for, and which it leaves to another one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HttpFront:
         self._options = options
 
     def take(self, event: Any) -> Asked | None:
-        """The request in an event; ``None`` if there is none. Its body is decoded once its caller is let in."""
+        """The request in an event; ``None`` if there is none. Its body is decoded once its caller is admitted."""
         shape, request = shape_of(event), to_request(event)
         if shape is None or request is None:
             return None
@@ -55,14 +55,14 @@ class Asked:
         self.waits = _waits(request, options.limits)
 
     async def answer(self) -> dict[str, Any]:
-        """The response, as the front door wants it."""
+        """The response, in the form that the front door takes."""
         response = await respond(
             self._app, self._request, self._options, patience=self._patience, read_body=self._read_body
         )
         return to_response(response, self._shape)
 
     def stop_waiting(self) -> None:
-        """Time is up: what waits answers how it stands."""
+        """Answer now with the current status: time is up."""
         self._patience.server_stops()
 
 

@@ -1,4 +1,4 @@
-"""What one request may take of the server, and the checks that refuse one that takes more."""
+"""What one request may take, and the checks that refuse one that takes more."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.http.problems import Problem
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
-    """What one request may take. A request over a limit is refused, but for ``wait_seconds``: who asks to wait longer
-    waits that long.
+    """What one request may take. A request over a limit is refused, except for ``wait_seconds``: a longer wait is cut
+    to it.
 
-    ``body_seconds`` is how long a body may take to arrive; ``body_values`` how many values its JSON may hold, at every
-    level; ``bodies_bytes`` is for the bodies of all requests under way together. ``headers_bytes`` counts names and
+    ``body_seconds`` is how long a body may take to arrive. ``body_values`` limits the values in its JSON, at all levels
+    together. ``bodies_bytes`` limits the bodies of all requests under way together. ``headers_bytes`` counts names and
     values.
     """
 
@@ -40,15 +40,15 @@ def check_size(request: Request, limits: HttpLimits) -> None:
             431, "headers_too_large", f"over {limits.headers} headers, or over {limits.headers_bytes} bytes of them"
         )
     if request.header_values("content-length") and request.header_values("transfer-encoding"):
-        # Where a body ends must not be a matter of taste (RFC 9112, 6.3): a proxy may see another request behind it.
-        raise Problem(400, "invalid_request", "a body has a content-length or a transfer-encoding, not both")
+        # Where a body ends must be unambiguous (RFC 9112, 6.3), or a proxy may see another request behind it.
+        raise Problem(400, "invalid_request", "send a content-length or a transfer-encoding, not both")
     check_body_size(max(len(request.body), announced_bytes(request.header_values("content-length"))), limits)
     if any(value.strip().lower() not in {"", "identity"} for value in request.header_values("content-encoding")):
-        raise Problem(415, "compressed_body", "a body is sent as it is, not compressed")
+        raise Problem(415, "compressed_body", "send the body uncompressed")
 
 
 def check_body(body: bytes, limits: HttpLimits) -> None:
-    """Raise ``Problem`` if a body is larger than allowed, or holds more values, or numbers with the hash of another."""
+    """Raise ``Problem`` if a body is too large, holds too many values, or too many numbers with equal hashes."""
     check_body_size(len(body), limits)
     if holds_more_values(body, limits.body_values):
         raise Problem(413, "payload_too_large", f"the body holds over {limits.body_values} values")

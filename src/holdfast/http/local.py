@@ -1,7 +1,7 @@
-"""Callers on the same machine, for a server that knows no others.
+"""Callers on the same machine, for a server without authentication.
 
-Whoever is on this machine may do everything, if the home is nobody's in particular. One that is a user's own file has a
-token, which only that user can read; web pages that the machine's browsers show may do nothing either way.
+If the home is a user's own file, it has a token that only that user can read. If it belongs to no user in particular,
+every process on this machine may do everything. Web pages in the machine's browsers may do nothing either way.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ LOCAL: Final = Caller("loopback")
 
 
 class LocalCallers:
-    """Answers who calls, as ``Authenticate`` does."""
+    """Identifies callers on this machine, as an ``Authenticate`` does."""
 
     def __init__(self, app: Served) -> None:
         self._app = app
 
     def prepare(self) -> None:
-        """Have the token ready before anybody calls. Raises ``ConfigurationError`` if another user might know it."""
+        """Create the token before the first request. Raises ``ConfigurationError`` if another user might know it."""
         token = self._app.runtime().home.token
         if token is not None:
             token()
 
     def __call__(self, request: Request) -> Caller:
-        """Whoever is on this machine, and has the home's token if it has one. Raises ``Problem`` for everybody else."""
+        """The caller, if it is on this machine and has the home's token, if any. Raises ``Problem`` for others."""
         _check_source(request)
         token = self._app.runtime().home.token
         if token is not None and not hmac.compare_digest(token().encode(), bearer_token(request)):
             raise unauthenticated(
-                "the database is private: send its token, which is in the file beside it whose name ends with -token: "
+                "the database is private: send its token, which is in the file next to it whose name ends with -token: "
                 "curl -H @FILE, or: holdfast ask"
             )
         return LOCAL
@@ -48,11 +48,11 @@ def _check_source(request: Request) -> None:
             pass
         case Remote() | Vouched():
             raise unauthenticated(
-                "this server knows no callers, so it serves this machine only: give it authenticate=..., or tokens"
+                "this server has no authentication, so it serves this machine only: give it authenticate=..., or tokens"
             )
     hosts = request.header_values("host")
     if len(hosts) != 1 or not is_loopback_host(hosts[0]):
-        raise Problem(403, "forbidden", "without authentication this server is called by its loopback address only")
+        raise Problem(403, "forbidden", "without authentication, call this server by its loopback address only")
     for origin in request.header_values("origin"):
         if origin.partition("://")[2] != hosts[0]:
-            raise Problem(403, "forbidden", "without authentication this server takes nothing from other sites' pages")
+            raise Problem(403, "forbidden", "without authentication this server refuses requests of other sites' pages")

@@ -1,4 +1,4 @@
-"""Requests and responses as data: what every server, gateway and test turns its own into, and back."""
+"""Requests and responses as data. Each server, gateway and test converts its own form to them and back."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Remote(Struct, frozen=True):
-    """It may come from anywhere."""
+    """The request may come from anywhere."""
 
 
 class Loopback(Struct, frozen=True):
-    """It came over this machine's loopback interface, by no proxy that says so."""
+    """The request came over this machine's loopback interface, and no proxy says that it forwarded it."""
 
 
 class Vouched(Struct, frozen=True):
-    """A gateway in front of us has checked who calls, and calls him ``name``. What he may do is for us to say."""
+    """A gateway in front of the app has authenticated the caller as ``name``. The app decides what it may do."""
 
     name: str
 
 
 Source = Remote | Loopback | Vouched
-"""What is known of where a request comes from, besides what it says itself."""
+"""What is known of a request's origin, apart from what the request itself says."""
 
 REMOTE: Final = Remote()
 
@@ -37,8 +37,8 @@ REMOTE: Final = Remote()
 class Request(Struct, frozen=True, kw_only=True):
     """A request that has been read whole.
 
-    ``path`` and ``query`` are as they were sent, still percent-encoded; the path begins with a slash, below whatever
-    the API is mounted under. Names of headers are in lower case.
+    ``path`` and ``query`` are as they were sent, still percent-encoded. The path begins with a slash, and is relative
+    to the mount point of the API. Names of headers are in lower case.
     """
 
     method: str
@@ -54,7 +54,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Response(Struct, frozen=True, array_like=True):
-    """A response that has been made whole. Names of headers are in lower case; text is Latin-1, as HTTP has it."""
+    """A whole response. Names of headers are in lower case; header text is Latin-1, as in HTTP."""
 
     status: int
     headers: Pairs = ()
@@ -66,7 +66,7 @@ class Response(Struct, frozen=True, array_like=True):
 
 
 ALWAYS: Final[Pairs] = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
-"""Headers of every response: what is answered may be private, and is never a page."""
+"""Headers of every response: it may be private, and is never a web page."""
 
 JSON: Final = "application/json"
 
@@ -78,7 +78,7 @@ def json_response(status: int, value: Any, *headers: tuple[str, str], kind: str 
 
 
 def empty_response(status: int = 204) -> Response:
-    """A response that says all by its status."""
+    """A response without a body."""
     return Response(status, ALWAYS)
 
 
@@ -96,12 +96,12 @@ def header_id(name: str, values: Sequence[str]) -> str:
     Raises ``InvalidInput`` unless there is one, printable and of sensible length.
     """
     if len(values) != 1:
-        raise InvalidInput(f"this request needs one {name} header, and has {len(values)}")
+        raise InvalidInput(f"this request must have one {name} header, got {len(values)}")
     text = values[0].strip()
     if text.startswith('"'):
         if not _QUOTED.fullmatch(text):
-            raise InvalidInput(f"the {name} begins with a quote, and is no proper string")
+            raise InvalidInput(f"the {name} begins with a quote, but is not a quoted string")
         text = _ESCAPED.sub(r"\1", text[1:-1])
     if not text or len(text) > LONGEST_ID_CHARACTERS or not (text.isascii() and text.isprintable()):
-        raise InvalidInput(f"{name}: an id has 1 to {LONGEST_ID_CHARACTERS} printable ASCII characters")
+        raise InvalidInput(f"{name}: an id must have 1 to {LONGEST_ID_CHARACTERS} printable ASCII characters")
     return text

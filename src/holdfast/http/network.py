@@ -1,4 +1,4 @@
-"""Addresses: which of them are this machine's own."""
+"""Addresses: which of them belong to this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_loopback_address(address: str) -> bool:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether a ``Host`` header, or the name of a host, is one that only this machine means by it.
+    """Whether a ``Host`` header, or a host name, can only mean this machine.
 
     >>> is_loopback_host("localhost:8080"), is_loopback_host("[::1]:80"), is_loopback_host("127.0.0.1.evil.example")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""Pages of listings: their cursors are sealed, and none is looked for longer than a request may last."""
+"""Pages of listings: their cursors are sealed, and a search ends when a request may wait no longer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def cursors_of(call: Call) -> Cursors:
-    """What seals and opens the cursors of this caller."""
+    """Seals and opens the cursors of this caller."""
     return Cursors(await salt_of(call.app.runtime().home), call.tenant)
 
 

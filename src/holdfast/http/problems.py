@@ -3,17 +3,17 @@
 | status | when |
 |---|---|
 | 400 | the input is wrong: an argument, an option, the JSON |
-| 401, 403 | who calls is not known; or may not do this |
+| 401, 403 | the caller is unknown; or may not do this |
 | 404 | no such route, workflow, actor, method, event, execution; or the callback token is not valid |
 | 405 | the route has other methods: ``Allow`` lists them |
 | 408 | the request did not arrive in time |
-| 409 | the status of what is there does not allow it; or somebody else is at it: ``Retry-After`` |
-| 413, 414, 415, 431 | body, path or headers over the limit; a body that is compressed |
+| 409 | the current status does not allow it; or another process is working on it: ``Retry-After`` |
+| 413, 414, 415, 431 | body, path or headers over the limit; a compressed body |
 | 422 | the id belongs to another input; or an actor refused with an error that it declares (``raises=``) |
 | 429 | the mailbox is full; ``Retry-After`` |
-| 500 | user code raised what it does not declare; or something here is wrong |
-| 503 | the store does not answer; or there is too much to do here now; ``Retry-After`` |
-| 504 | the wait is over, and what was waited for goes on |
+| 500 | user code raised an error that it does not declare; or the server has a fault |
+| 503 | the store does not answer; or the server is overloaded; ``Retry-After`` |
+| 504 | the wait is over; the work continues |
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (StoreUnusable, 500),
     (StoreError, 503),
 )
-"""The first class that fits decides; what fits none is 500."""
+"""The first class that matches decides. An error that matches none is 500."""
 
 HIDDEN: Final[tuple[tuple[type[HoldfastError], str], ...]] = (
     (UnknownName, ""),
@@ -83,24 +83,24 @@ HIDDEN: Final[tuple[tuple[type[HoldfastError], str], ...]] = (
     (StoreError, "the store does not answer; send it again, under the same id if it has one"),
     (ConfigurationError, "the server is not set up right; its log says more"),
 )
-"""What callers are told in place of messages that name files and tables; an empty text means the message itself."""
+"""What callers are told instead of messages that name files and tables. An empty text means the message itself."""
 
 
 QUOTING: Final = (StepFailed, ExecutionError, BatchFailed, Terminal)
-"""Errors of Holdfast's that say what user code said, which may be a password or a path."""
+"""Holdfast's errors that quote user code, which may mention a password or a path."""
 
 OWN_WORDS: Final = frozenset(
     f"{kind.__module__}.{kind.__qualname__}"
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, HoldfastError) and not issubclass(kind, QUOTING)
 ) | {f"{kind.__module__}.{kind.__qualname__}" for kind in (Terminal, ExecutionTerminated, CancelledError)}
-"""Types of errors with which an execution may have ended that say what Holdfast said, or what was said to be told."""
+"""The error types of executions whose text callers may see: it is Holdfast's own, or meant for callers."""
 
 _logger = logging.getLogger("holdfast")
 
 
 class Problem(Exception):
-    """A response in place of the one that was asked for. Never leaves this package."""
+    """An error response. Never leaves this package."""
 
     def __init__(self, status: int, code: str, detail: str, *headers: tuple[str, str], **more: Any) -> None:
         super().__init__(detail)
@@ -111,19 +111,19 @@ class Problem(Exception):
         self.more = more
 
     def response(self) -> Response:
-        """The problem as a response. Callback tokens are masked in it."""
+        """The problem as a response, with callback tokens masked."""
         told = {"title": self.code.replace("_", " "), "status": self.status, "detail": masked(self.detail)}
         return json_response(self.status, {**told, "code": self.code, **self.more}, *self.headers, kind=PROBLEM_JSON)
 
 
 def overloaded(detail: str) -> Problem:
-    """There is too much to do here now."""
+    """The problem of a server that is overloaded."""
     return Problem(503, "overloaded", detail, ("retry-after", str(RETRY_AFTER_SECONDS)))
 
 
 def fault(error: Exception, what: object, code: str = "internal", error_type: str = "") -> Problem:
-    """An error that nobody declared, for an outside caller: its type and an id. What it says may be what the request
-    held, so nobody hears that; where it came from is in the log, under the id.
+    """The problem of an undeclared error: its type and an id. Its text may quote the request, so it is neither answered
+    nor logged. The log has its stack, under the id.
     """
     name, id = error_type.rpartition(".")[2] or type(error).__name__, ids.new_id()[:16]
     _logger.error("%s failed with %s, error %s:\n%s", what, name, id, frames_of(error))
@@ -132,7 +132,7 @@ def fault(error: Exception, what: object, code: str = "internal", error_type: st
 
 
 def problem_of(error: HoldfastError, what: object = "a request") -> Problem:
-    """How an error of Holdfast's is told to an outside caller: no stack trace, no file, no table, no quotes."""
+    """The problem of one of Holdfast's errors, without stack traces, files, tables and quotes of user code."""
     if isinstance(error, QUOTING):
         return fault(error, what, error.code, error.error_type if isinstance(error, StepFailed) else "")
     status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
@@ -144,6 +144,6 @@ def problem_of(error: HoldfastError, what: object = "a request") -> Problem:
 
 
 def told_error(type: str, text: str, declared: ErrorRegistry) -> str:
-    """An error of user code that was recorded, for an outside caller: what it says only if the app has declared it."""
+    """A recorded error of user code, as an outside caller may see it: its text only if the app declares its type."""
     name = type.rpartition(".")[2]
     return masked(f"{name}: {text}") if type in OWN_WORDS or declared.declares(type) else name

@@ -1,4 +1,4 @@
-"""Routes for operators: look into actors and parked messages, and repair them."""
+"""Routes for operators: inspect actors and parked messages, and repair them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNREADABLE = "its record cannot be read"
 
 
 class NewArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """Other arguments for a parked message."""
+    """New arguments for a parked message."""
 
     args: Raw = LEFT_OUT
 
@@ -52,7 +52,7 @@ async def list_actors(call: Call) -> Response:
 
 
 async def show_actor(call: Call) -> Response:
-    """An actor: its state, its timers, and the first of the messages that wait for it, and of its parked ones."""
+    """An actor: its state, its timers, and the first of its waiting and of its parked messages."""
     limit = call.query("limit").count("limit", LISTED)
     found = await listed(call, ShowActor(*_place(call), limit=limit))
     told = {
@@ -64,7 +64,7 @@ async def show_actor(call: Call) -> Response:
 
 
 async def delete_actor(call: Call) -> Response:
-    """End an actor, in its turn behind the calls before."""
+    """Delete an actor, in order after earlier calls."""
     wait_seconds = call.wait_seconds(call.query("wait"), call.longest_wait_seconds)
     command = DeleteActor(*_place(call), timeout=wait_seconds)
     try:
@@ -77,7 +77,7 @@ async def delete_actor(call: Call) -> Response:
 
 
 async def unpark(call: Call) -> Response:
-    """Put a parked message back into the inbox, with other arguments if given."""
+    """Return a parked message to the inbox, with new arguments if given."""
     call.query()
     place = check_id("the place of a parked message", call.names["place"])
     await call.perform(Unpark(*_place(call), place, call.fields(NewArguments).args))
@@ -93,7 +93,7 @@ async def discard(call: Call) -> Response:
 
 
 def repair(command: type[OnActor[None]]) -> Handler:
-    """The route of a repair that needs to know no more than which actor it is about."""
+    """The route of a repair that needs only the actor."""
     action = NAMED[command].name.removeprefix("actor ")
 
     async def performed(call: Call) -> Response:
@@ -108,7 +108,7 @@ def repair(command: type[OnActor[None]]) -> Handler:
 
 
 async def list_parked(call: Call) -> Response:
-    """Parked messages in the order they were sent, a page at a time, without their arguments."""
+    """Parked messages in the order in which they were sent, a page at a time, without their arguments."""
     query = call.query("actor", "after", "limit")
     cursors = await cursors_of(call)
     command = ListParked(
@@ -131,7 +131,7 @@ async def show_parked(call: Call) -> Response:
 
 
 async def redrive(call: Call) -> Response:
-    """Put a parked message back into the inbox of its actor, with other arguments if given."""
+    """Return a parked message to the inbox of its actor, with new arguments if given."""
     call.query()
     args = call.fields(NewArguments).args
     return _done_with(await call.perform(Redrive((await _own(call)).id, args)), "redrive")
@@ -144,7 +144,7 @@ async def drop_parked(call: Call) -> Response:
 
 
 async def _own(call: Call) -> ParkedMessage:
-    """The message that the path leads to. Raises ``NotFound``, also if it is another tenant's."""
+    """The message in the path. Raises ``NotFound``, also for another tenant's message."""
     id = check_id("the id of a parked message", call.names["message"])
     found = await call.perform(ShowParked(id))
     if not found.key.startswith(call.tenant):
@@ -168,7 +168,7 @@ def _actor(status: ActorStatus) -> dict[str, Any]:
 
 
 def _message(call: Call, message: Message) -> dict[str, Any]:
-    """A message, with its last error as outside callers hear it."""
+    """A message, with its last error as outside callers may see it."""
     error = message.error
     told: dict[str, Any] = msgspec.to_builtins(message)
     told["error"] = None if error is None else told_error(error.type, error.message, call.app.registry.errors)
@@ -190,5 +190,5 @@ def _done_with(parked: ParkedMessage, action: str) -> Response:
 
 
 def _place(call: Call) -> tuple[str, str]:
-    """The actor that the path leads to."""
+    """The actor and the key in the path."""
     return call.names["actor"], check_id("an actor's key", call.names["key"])

@@ -1,4 +1,4 @@
-"""The core: one request in, one response out. It knows no server, no gateway and no framework."""
+"""The core: one request in, one response out. It depends on no server, gateway or framework."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
 
 CLIENT_GONE: Final = 499
-"""The status that nobody hears, for telemetry."""
+"""The status for telemetry when no client is left to read it."""
 
 _logger = logging.getLogger("holdfast")
 
@@ -37,13 +37,12 @@ async def respond(
 ) -> Response:
     """The response to a request. Never raises an error.
 
-    ``app`` is open. With ``read_body`` the request has come without its body, which is read by it once the caller has
-    been let in, and not at all otherwise; callers are known by what a request has besides its body. Through
-    ``patience`` a server tells that the client has left, or that it wants to stop: what waits then gives up; what
-    writes goes on.
+    ``app`` must be open. With ``read_body`` the request comes without its body, which is read only once the caller has
+    been admitted: the caller is identified by the head. By ``patience`` a server says that the client has left, or that
+    it stops itself; waits end then, and writes go on.
 
-    Telemetry hears ``http_answered`` with the route, the status, the caller and what the request was about; tokens and
-    payloads are in no log and no event.
+    Emits ``http_answered`` with the route, the status, the caller and the target of the request. Tokens and payloads
+    are in no log and no event.
     """
     chosen = options or Options()
     found: Found | None = None
@@ -72,17 +71,17 @@ async def respond(
         response = await _handled(call, route, known)
     except ClientGone:
         response = Response(CLIENT_GONE)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a response
+    except Exception as error:  # noqa: BLE001 - the caller gets a response to any error
         response = _problem(error, found).response()
     named = "none" if found is None else str(found.route)
-    # The paths of callbacks hold their tokens, and their callers are not known.
+    # The paths of callbacks hold tokens, and their callers have no names.
     target = "" if found is None or not caller else " ".join(found.names.values())
     app.telemetry.emit("http_answered", route=named, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
 
 
 async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
-    """What the route answers. What changes by control leaves a row in the audit."""
+    """The route's response. Control commands are recorded in the audit."""
     action = route.action
     if action is None or caller is None:
         return await route.handle(call)
@@ -92,7 +91,7 @@ async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
 
 
 def _problem(error: Exception, found: Found | None) -> Problem:
-    """What a caller is told of an error. What is no fault of his goes to the log."""
+    """The problem that a caller is told of an error. An error that is not the caller's fault is logged."""
     told = "a request" if found is None else found.route
     match error:
         case Problem():

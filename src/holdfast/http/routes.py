@@ -1,4 +1,4 @@
-"""The routes: which path is what, and what a caller needs for it."""
+"""The routes: what each path does, and which right it needs."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ Verify = Callable[[Call], Awaitable[None]]
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """One method of one path, and the command that it performs. ``right`` is what its caller needs, unless ``ask`` says
-    more exactly; ``None``: it is open to everybody, or to those whom ``verify`` lets in, by what the path holds.
-    ``admit`` is asked once the body is read: whether the caller is let in may depend on that, too. ``waits`` says that
-    the answer waits for work, whether that is asked for or not.
+    """One method of one path, and the command that it performs.
+
+    ``right`` is what the caller needs, unless ``ask`` decides by the request. ``None`` means that the route is open to
+    all callers, or to those whose path ``verify`` accepts. ``admit`` may refuse a caller once the body is read.
+    ``waits`` means that the answer always waits for work.
     """
 
     method: str
@@ -69,17 +70,17 @@ class Route(Struct, frozen=True, kw_only=True):
 
     @property
     def action(self) -> str | None:
-        """How the audit names what it does, if that leaves a row there."""
+        """The command's name in the audit; ``None`` if it is not recorded there."""
         named = None if self.command is None else NAMED[self.command]
         return named.name if named is not None and named.audited else None
 
     @property
     def reads_body(self) -> bool:
-        """Whether a body is looked at. What is open to everybody takes none."""
+        """Whether the body is read. A route that is open to all callers takes none."""
         return self.right is not None or self.verify is not None
 
     def right_in(self, app: Served, names: Mapping[str, str]) -> Right | None:
-        """What its caller needs, given the parts of the path."""
+        """The right that the caller needs, given the names in the path."""
         return self.right if self.ask is None else self.ask(app, names)
 
     @property
@@ -92,7 +93,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 async def health(call: Call) -> Response:
-    """The process serves. Whether the store answers is not asked: that may cost money, and anybody may ask this."""
+    """The process serves. The store is not asked: that may cost money, and any client may send this request."""
     call.query()
     call.app.runtime()
     return json_response(200, {"status": "ok"})
@@ -156,14 +157,14 @@ for _each in ROUTES:
 
 
 class Found(Struct, frozen=True):
-    """A route, and the parts of the path that it names."""
+    """A route, and the values of the names in its path."""
 
     route: Route
     names: dict[str, str]
 
 
 def find(method: str, path: str) -> Found:
-    """The route of a request; ``HEAD`` is answered as ``GET`` is. Raises ``Problem`` 404 or 405."""
+    """The route of a request. ``HEAD`` has the route of ``GET``. Raises ``Problem`` 404 or 405."""
     try:
         given = tuple(unquote(part, errors="strict") for part in path.split("/")[1:])
     except UnicodeDecodeError:
@@ -184,7 +185,7 @@ def find(method: str, path: str) -> Found:
 
 
 def no_route() -> Problem:
-    """Nothing is at this path."""
+    """The problem of a path that no route has."""
     return Problem(404, "no_route", "there is nothing at this path")
 
 

@@ -21,14 +21,14 @@ def asgi(
 ) -> AsgiApi:
     """The app's HTTP API as an ASGI 3 application: ``api = app.asgi(authenticate=...)``, ``uvicorn shop:api``.
 
-    While the server lives the app is open; with ``worker`` it also works. Where a server, or the application that
-    this one is mounted in, tells of no lifespan, open the app yourself.
+    The app is open during the server's lifespan; with ``worker`` it also runs a worker. If the server, or the
+    application that this one is mounted in, has no lifespan events, open the app yourself.
 
-    ``authenticate`` answers who sends a request: a name, an ``hf.Caller`` with the rights he has, or ``None``; an
-    ``hf.BearerTokens`` does. Without it all but callbacks and health is refused to whoever does not come over the
-    loopback interface.
+    ``authenticate`` identifies the caller of a request: it returns a name, an ``hf.Caller`` with rights, or ``None``
+    for an unknown caller. An ``hf.BearerTokens`` is one. Without it, only callbacks and health are open to requests
+    that do not come over the loopback interface.
     """
-    # Whoever serves nothing loads nothing of it.
+    # An app that serves nothing loads nothing of this.
     from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.asgi import AsgiApi  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
@@ -39,15 +39,15 @@ def asgi(
 def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: HttpLimits | None = None) -> LambdaHandler:
     """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
 
-    It takes rings and messages from SQS, sweeps, and does what it is asked to directly: see the page "On AWS
-    Lambda". Nothing is opened before the first invocation.
+    It handles wake-ups and messages from SQS, sweeps, and direct invocations: see the page "On AWS Lambda". The app is
+    opened by the first invocation.
 
     With ``http`` it also answers the requests of a function URL, API Gateway or a load balancer, with the routes of
-    ``asgi``, within ``limits``. ``http`` is who may call, as ``authenticate`` is there: ``hf.BearerTokens``,
-    ``hf.iam_caller``, or a function of yours. Callbacks and health are open to everybody then. Without it such
-    requests are refused with ``ConfigurationError``.
+    ``asgi``, within ``limits``. ``http`` identifies callers, as ``authenticate`` does there: ``hf.BearerTokens``,
+    ``hf.iam_caller``, or a function of your own. Callbacks and health are then open to all callers. Without ``http``
+    such requests raise ``ConfigurationError``.
     """
-    # Whoever has no function, or no HTTP, loads nothing of it.
+    # An app without a function, or without HTTP, loads nothing of this.
     from holdfast.runtime.lambda_ import (  # noqa: PLC0415 - see above, it is loaded when it is used
         LambdaHandler,
         published_version,

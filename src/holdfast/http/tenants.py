@@ -1,4 +1,4 @@
-"""Tenants: what a caller is confined to, wherever an id or a key comes in."""
+"""Tenants: a caller is confined to its own ids and keys."""
 
 from __future__ import annotations
 

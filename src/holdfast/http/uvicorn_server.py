@@ -19,11 +19,11 @@ from holdfast.http.connections import ConnectionLimits, Crowd
 KEEP_ALIVE_SECONDS: Final = 5
 
 LINGER_SECONDS: Final = 2.0
-"""So long a client that is still sending may take to read the response by which it was refused."""
+"""How long a client that is still sending may take to read the response that refused it."""
 
 ACCEPTED_AT_ONCE: Final = 64
 WAITING_FOR_ACCEPT: Final = 2048
-"""How many connections the system holds ready; what is accepted of them costs a file descriptor each."""
+"""How many connections the system queues. Each accepted one costs a file descriptor."""
 
 TICKS_PER_SWEEP: Final = 10
 
@@ -31,7 +31,7 @@ FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-a
 
 
 class GuardedConnection(H11Protocol):
-    """A connection that is one of a crowd, and is let in or not."""
+    """A connection that is counted in a ``Crowd``, and is served only if that has room."""
 
     def __init__(self, crowd: Crowd, **given: Any) -> None:
         super().__init__(**given)
@@ -42,9 +42,9 @@ class GuardedConnection(H11Protocol):
         self._lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """It begins: it is counted, or refused."""
+        """The connection begins: count it, or refuse it."""
         self._socket = transport
-        # Else the body of a response waits for its client to acknowledge the head: 40 ms.
+        # Otherwise the body of a response waits until its client acknowledges the head: 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
@@ -56,30 +56,30 @@ class GuardedConnection(H11Protocol):
         super().connection_made(cast("asyncio.Transport", _Ending(transport, self._end)))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """The connection has ended."""
         self._crowd.leaves(self)
         if self._admitted:
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Something has arrived."""
+        """Data has arrived."""
         if self._lingers:
             return
         super().data_received(data)
         self._note()
 
     def on_response_complete(self) -> None:
-        """A request has its response."""
+        """A response is complete."""
         super().on_response_complete()
         self._note()
 
     def pause_writing(self) -> None:
-        """Its client reads nothing: from now on it is no better than a quiet one."""
+        """The client reads nothing: from now on its connection counts as quiet."""
         super().pause_writing()
         self._note()
 
     def resume_writing(self) -> None:
-        """Its client reads again."""
+        """The client reads again."""
         super().resume_writing()
         self._note()
 
@@ -101,9 +101,9 @@ class GuardedConnection(H11Protocol):
             self._crowd.rests(self, self.loop.time())
 
     def _end(self) -> None:
-        """Close the connection; but whoever is still sending a body is to read its response first.
+        """Close the connection. A client that is still sending a body gets time to read its response first.
 
-        What arrives after a socket was closed is answered by a reset, and a reset throws away what was not read yet.
+        Data that arrives after a socket was closed is answered by a reset, which discards what was not read yet.
         """
         assert self._socket is not None
         if self._lingers:
@@ -119,7 +119,7 @@ class GuardedConnection(H11Protocol):
 
 
 class _Ending:
-    """A transport that ends as its connection wants it."""
+    """A transport that its connection closes."""
 
     def __init__(self, transport: asyncio.Transport, end: Callable[[], None]) -> None:
         self._transport = transport
@@ -138,7 +138,7 @@ class _Ending:
 
 
 class AnnouncedServer(Server):
-    """A server that tells when it serves, and whose waits end when it stops."""
+    """A server that announces when it serves, and ends waits when it stops."""
 
     def __init__(self, config: Config, api: AsgiApi, crowd: Crowd, announce: Callable[[], None]) -> None:
         super().__init__(config)
@@ -155,13 +155,13 @@ class AnnouncedServer(Server):
             self._announce()
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after things, ten times a second."""
+        """Ten times a second: end quiet connections that are due."""
         if counter % TICKS_PER_SWEEP == 0:
             self._crowd.sweep(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop, and let nobody wait for what comes later."""
+        """Stop. Requests that wait are answered at once."""
         self._api.end_waits()
         await super().shutdown(sockets=sockets)
 
@@ -174,7 +174,7 @@ def serve(
     limits: ConnectionLimits,
     announce: Callable[[], None],
 ) -> bool:
-    """Serve until a signal ends it; false if it could not begin. ``announce`` is called when it serves."""
+    """Serve until a signal arrives; ``announce`` is called once it serves. Returns false if it could not start."""
     server = server_of(api, grace_seconds=grace_seconds, limits=limits, announce=announce)
     server.run(sockets=[listener])
     return server.started
@@ -183,7 +183,7 @@ def serve(
 def server_of(
     api: AsgiApi, *, grace_seconds: float, limits: ConnectionLimits, announce: Callable[[], None]
 ) -> AnnouncedServer:
-    """The server of an API. Raises ``ConfigurationError`` if this process cannot have a connection."""
+    """The server of an API. Raises ``ConfigurationError`` if this process has too few file descriptors."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     crowd = Crowd(limits if descriptors == resource.RLIM_INFINITY else limits.within(descriptors))
     config = Config(
@@ -192,8 +192,8 @@ def server_of(
         ws="none",
         lifespan="on",
         access_log=False,  # it would hold the tokens of callbacks
-        log_level="error",  # a warning for every request that is none fills the log of whoever is attacked
-        proxy_headers=False,  # what a proxy says of who calls is not believed here
+        log_level="error",  # a warning per malformed request would fill the log during an attack
+        proxy_headers=False,  # a proxy's word on the caller is not trusted
         server_header=False,
         backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def renewals(asked: Iterable[Request], live: Live) -> list[Renewed]:
-    """The notes that operations are not those that a retry has set aside under their names: their arguments differ.
-    They happen, by keys of their own.
+    """The notes that operations differ from those that a retry kept under their names: their arguments differ. They
+    are performed, with keys of their own.
     """
     others = [Renewed(each.id, live.now_ms()) for each in asked if _is_another(each, live.notes_on(each.id).aside)]
     for each in others:
@@ -34,7 +34,7 @@ def _is_another(asked: Request, aside: Done | Failed | None) -> bool:
 
 
 def in_order(asked: Iterable[Request], live: Live) -> list[Request]:
-    """What is asked for; what was set aside in the order in which it was finished."""
+    """The operations that are requested. Those whose outcomes were kept come in the order in which they finished."""
 
     def ended_at(request: Request) -> int:
         aside = live.notes_on(request.id).aside
@@ -44,7 +44,7 @@ def in_order(asked: Iterable[Request], live: Live) -> list[Request]:
 
 
 def given_back(outcome: Done | Failed, live: Live) -> Effect:
-    """The effect that answers an operation with what was set aside for it."""
+    """The effect that answers an operation with the outcome that was kept for it."""
     return Effect(outcome.op, partial(_answer, outcome, live))
 
 

@@ -1,4 +1,4 @@
-"""Keys of callback tokens: with one from outside the store, whoever reads the store can forge no token.
+"""Keys of callback tokens: with a key from outside the store, a reader of the store can forge no token.
 
 ``HOLDFAST_CALLBACK_KEYS`` lists them, ``id:key`` with commas between, the newest first. An execution is bound to the
 newest of its start: its secret begins with the id. So old and new ones are good side by side, and a key may go when the

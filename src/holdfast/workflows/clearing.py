@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CLEARING: Final = "!clear"
 BATCH: Final = 100
-"""So many items are read at once, and written at once."""
+"""The number of items that are read, and written, at once."""
 
 
 def clearing(live: Live) -> Effect:

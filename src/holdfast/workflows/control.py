@@ -58,7 +58,7 @@ async def pause(runtime: Runtime, partition: str) -> None:
 
 
 async def resume(runtime: Runtime, partition: str) -> None:
-    """Go on with a paused execution, or with one that is parked because its processes died of it: deaths count anew."""
+    """Resume a paused execution, or one that is parked because it killed its processes: deaths count from 0 again."""
     while (parked := await head_of(runtime, partition)).status in OPEN and decode_record(parked.body).parked:
         with suppress(Refused):  # it was changed meanwhile: look again
             await write_for_caller(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 BATCH: Final = 100
-"""So many items are deleted in one write."""
+"""The number of items that one write deletes."""
 
 
 async def delete(runtime: Runtime, partition: str) -> None:
@@ -120,7 +120,7 @@ async def _empty(runtime: Runtime, head: Item, as_left: AllOf) -> None:
                 await write_for_caller(store, emptied, *part, ours=lambda _there: False)
         await write_for_caller(store, emptied, ours=lambda _there: False)
     except Refused:
-        return  # it has been begun anew, or somebody else deletes it as well
+        return  # it was started again, or another process deletes it as well
 
 
 def _without_content(item: Item) -> Write:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.live import Live
 
 SEEN_SIGNALS: Final = 100
-"""A new run still recognises a repeat of so many signals that the runs before it have received (G5)."""
+"""How many signals of earlier runs a new run remembers, to recognise their repeats (G5)."""
 
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True):

@@ -59,7 +59,7 @@ PLAIN: Final = (Done, Failed, Pending)
 """Entries that say nothing but what the body itself is told."""
 
 DEADLINE: Final = "!deadline"
-"""The timer of the execution's own timeout, beside those of its body."""
+"""The timer of the execution's own timeout, next to those of its body."""
 
 NONE: Final[dict[str, None]] = {}
 """Shared by all executions that have got no message: the first one makes another."""
@@ -332,7 +332,7 @@ class Execution:
             effects.append(request.command.effect(request, live))
 
     def _close_callback(self, op: str) -> Write:
-        """Nobody waits for this callback any more: a late answer shall find its place taken."""
+        """The write that takes the place of a callback's answer once the body waits no more: a late one is refused."""
         return Put(Item(partition=self._partition, sort=answered_sort(self.run, op), status=USED))
 
     def concluded(self) -> bool:

@@ -166,7 +166,7 @@ def _by_text(entries: Sequence[Entry], error: ErrorRecord | None) -> list[str]:
 
 
 def _beside(recorded: Recorded, found: Failure, registry: Registrations) -> list[str]:
-    """The operations that failed beside the first one, of the same cause: they are tried again with it."""
+    """The operations that failed together with the first one, for the same reason. They are retried with it."""
     entries, first = recorded.entries, recorded.entries[found.place]
     if not isinstance(first, Failed):
         return []

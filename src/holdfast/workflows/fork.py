@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 MOST_NAMES_TOLD: Final = 20
-"""So many operations an error names, the latest."""
+"""The number of operations that an error names: the latest ones."""
 
 
 async def fork(runtime: Runtime, partition: str, id: str, before: str | None) -> None:
@@ -105,8 +105,8 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
 
 
 def _forked(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries for another execution: nothing of operations that had not finished, no digests of arguments, which
-    may hold what is another's now: its id, or the tokens of its callbacks; and nobody who awaits the other.
+    """The entries for the new execution, without operations that had not finished. Also left out are the digests of
+    arguments, which may hold the old execution's id or callback tokens, and the requests of those that await it.
     """
     finished = {entry.op for entry in entries if isinstance(entry, (Done, Failed))}
     kept: list[Entry] = []

@@ -199,7 +199,7 @@ def _new_head(
 
 
 def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
-    # If the answer took longer than the lease, somebody else may have begun it.
+    # If the answer took longer than the lease, another process may have started it.
     if head.lease_until is not None and host is not None and clock.now_ms() < head.lease_until:
         host.adopt(head)
     elif head.due_at is not None and clock.now_ms() < head.due_at:
@@ -221,7 +221,7 @@ def _is_free(there: Item, order: Launch, now: int) -> bool:
 
 
 def _still_free(there: Item, now: int) -> AllOf:
-    """Nobody else has begun there meanwhile, under the run and the epoch that would be ours (G3)."""
+    """The condition that no other process has started it meanwhile, with the run and epoch that would be ours (G3)."""
     gone = StatusIn((DELETED,)) if there.status == DELETED else Expired(now)
     return AllOf((gone, EpochIs(there.epoch), RevisionIs(there.revision)))
 
@@ -244,7 +244,7 @@ def _same_execution(there: Item, order: Launch) -> Item:
 
 
 def outcome_error(status: str, record: ExecutionRecord, errors: ErrorRegistry) -> ExecutionError:
-    """The error for whoever awaits an execution that ended without a result; its cause is what the body raised."""
+    """The error for callers that await an execution that ended without a result. Its cause is what the body raised."""
     error = record.error
     name, message = (error.type.rpartition(".")[2], error.message) if error is not None else ("", "")
     if name in ("CancelledError", "ExecutionTerminated"):

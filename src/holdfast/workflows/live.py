@@ -69,10 +69,10 @@ class Live(Struct, frozen=True):
         return operation_key(self.partition, self.record, self.name_of(op))
 
     def name_of(self, op: str) -> str:
-        """What an operation is called where its key is made: by its identity, unless a retry has begun it anew."""
+        """The name from which an operation's key is derived: its identity, unless a retry has started it again."""
         return renamed(op, self.notes_on(op).renewed)
 
-    # ── What is known of operations beside their outcomes ───────────────────────────────────────────────────────────
+    # ── What is known of operations besides their outcomes ──────────────────────────────────────────────────────────
 
     def notes_on(self, op: str) -> Noted:
         """What is noted of an operation."""
@@ -83,7 +83,7 @@ class Live(Struct, frozen=True):
         self.noted[op] = replace(self.notes_on(op), **changes)
 
     def note(self, entry: Entry) -> None:
-        """Take up what the journal notes of an operation beside its outcome."""
+        """Record what the journal notes of an operation besides its outcome."""
         match entry:
             case Tried():
                 self.amend(entry.op, tried=entry, intended=False)  # how that attempt ended is known

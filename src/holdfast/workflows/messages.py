@@ -69,8 +69,8 @@ def _to_paused(due: Update) -> Update:
 
 
 async def was_received(store: Store, partition: str, message: Signal | CancelRequest) -> bool:
-    """Whether an execution that takes no messages any more has had this one: whoever repeats himself after a crash has
-    reached it all the same.
+    """Whether an execution that takes no messages any more has received this one before: a repeat after a crash then
+    succeeds all the same.
     """
     try:
         recorded = await load(store, partition)

@@ -1,4 +1,4 @@
-"""What is known of an operation beside its outcome: its failed attempts, the deaths it caused, what it reported."""
+"""What is known of an operation besides its outcome: its failed attempts, the deaths it caused, what it reported."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from holdfast.replay.entries import Done, Failed, Tried
 class Noted(Struct, frozen=True, omit_defaults=True):
     """Notes on one operation. ``died``: how many processes in a row have died since while it was under way.
 
-    ``intended``: its attempt may have begun, and nobody knows how that ended. ``progressed`` is what it reported last.
-    ``aside`` is what it came to before a retry. ``renewed``: so often did it begin anew, under another key.
+    ``intended``: an attempt may have begun, and its outcome is unknown. ``progressed`` is what it reported last.
+    ``aside`` is what it came to before a retry. ``renewed``: how often it was started again, under another key.
     """
 
     tried: Tried | None = None

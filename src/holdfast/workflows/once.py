@@ -37,7 +37,7 @@ def _did_nothing(failed: Failed, registry: Registrations) -> bool:
     if step is None or step.policy.at_most_once != "attempt":
         return False
     retry, error = step.policy.retry, registry.errors.rebuild(failed.error)
-    if isinstance(error, (StepInterrupted, StepTimeout, InvalidInput)):  # nobody knows, or its result did not fit
+    if isinstance(error, (StepInterrupted, StepTimeout, InvalidInput)):  # outcome unknown, or the result did not fit
         return False
     if isinstance(error, StepFailed):  # its class is not registered, so only its name is known
         return retry.when is None and failed.error.type in map(_type_of, retry.only)

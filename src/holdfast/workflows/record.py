@@ -339,7 +339,7 @@ CALLBACK_PREFIX: Final = "i#callback#"
 
 
 def callback_sort(run: int, op: str) -> str:
-    """The inbox place of a callback's one answer: whoever comes second finds it taken."""
+    """The inbox place of a callback's one answer. A second answer finds it taken."""
     return f"{CALLBACK_PREFIX}{run:06d}#{op}"
 
 
@@ -371,8 +371,8 @@ AWAITED_MARK: Final = "!awaited/"
 
 
 def await_sort(by: str, nonce: str) -> str:
-    """The inbox place of the one request of ``by``, as started with ``nonce``: a repeat finds it taken, and disturbs
-    nobody.
+    """The inbox place of the one request of ``by``, as started with ``nonce``. A repeat finds it taken and wakes no
+    process.
     """
     return f"{AWAIT_PREFIX}{ids.fingerprint(f'{by}{nonce}'.encode())}"
 
@@ -384,5 +384,5 @@ def post(partition: str, sort: str, message: Message, now: int) -> tuple[Put, Up
 
 
 def make_due(partition: str, now: int) -> Update:
-    """The write that makes an open execution due now; its new revision refuses the owner's settle until he looks."""
+    """The write that makes an open execution due now; its new revision refuses the owner's settle until it looks."""
     return Update(partition=partition, sort=HEAD, when=StatusIn(OPEN), due_at=now, add_revision=1)

@@ -1,7 +1,7 @@
 """Retrying an execution that ended badly: the failure is taken back with what followed from it, and nothing else (G2).
 
-What was finished after the failure is set aside in the journal. A body that asks for it again, with the same arguments,
-is given it; what it does not ask for any more followed from the failure.
+Outcomes of operations that finished after the failure are kept in the journal. A body that requests such an operation
+again, with the same arguments, gets the outcome. An operation that it does not request again followed from the failure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CHILD_KIND: Final = "child"
 async def retry(runtime: Runtime, partition: str) -> None:
     """Go on with an execution that ended badly, from the operation that failed; what was finished stays finished (G2).
 
-    If an awaited child failed, that is retried first, by the same rules; one that has undone its work is started anew.
+    If an awaited child failed, that is retried first, by the same rules; one that has undone its work starts again.
     After a ``COMPENSATION_FAILED`` it goes on with the undos that gave up. An execution whose saga has undone its work
     cannot be retried (``InvalidState``): start a new one, or ``fork`` it. Neither can one whose failed step is at most
     once and may have happened (G10).
@@ -101,7 +101,7 @@ class Retrier(Struct, frozen=True):
     async def _starts_anew(self, op: str, recorded: Recorded) -> bool:
         """Whether a failed operation must not find again what it has found: a child that has undone its work.
 
-        Another child is retried here, before its parent: after a death in between it is found mended.
+        Another child is retried here, before its parent. After a crash in between the parent finds it retried.
         """
         failed = next(each for each in recorded.entries if isinstance(each, (Done, Failed)) and each.op == op)
         if failed.kind != CHILD_KIND:
@@ -109,7 +109,7 @@ class Retrier(Struct, frozen=True):
         return await self._goes_on_without(child_partition(recorded, op))
 
     async def _goes_on_without(self, child: str) -> bool:
-        """Retry a child that ended badly, unless somebody else does; whether another one is to take its place."""
+        """Retry a child that ended badly, unless another process does. Returns whether a new child must replace it."""
         while True:
             head = await self.home.store.get(child)
             if head is None or head.status not in RETRYABLE:
@@ -121,7 +121,7 @@ class Retrier(Struct, frozen=True):
             except MayHaveHappened:
                 raise  # that is for a person to find out
             except InvalidState:
-                continue  # it was changed just now: whoever retried it has done our part
+                continue  # it was changed just now: another process has retried it
             return False
 
 

@@ -71,8 +71,8 @@ class Saga:
     async def cover(self, step: Covered) -> Any:
         """Wait for a step that belongs to this block, and remember how to undo it.
 
-        Whoever waits may be cancelled, by a failed sibling or from outside; the step is not: it is waited for before
-        anything is undone, so that its effect cannot slip through.
+        The wait may be cancelled, by a failed sibling or from outside; the step is not. Undoing waits for the step, so
+        that its effect cannot slip through.
         """
         self.ledger.note(step)
         try:

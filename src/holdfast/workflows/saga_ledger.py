@@ -101,7 +101,7 @@ class Ledger:
             self.done.append(step)
 
     def _sort_out(self) -> None:
-        """Note what has ended. Called before anybody looks: callbacks come a bit later."""
+        """Record what has ended. Call it before reading the ledger: callbacks run a bit later."""
         for step in [each for each in self.steps if each.operation.done()]:
             self._end(step)
         for undo in [each for each in self.undos if each.task.done()]:
@@ -124,7 +124,7 @@ class Ledger:
         return next((step for step in reversed(self.done) if block in step.block.around), None)
 
     def drop_given_up(self) -> None:
-        """Stop the steps that nobody waits for, where no block is left that could ever undo them."""
+        """Stop the steps that are no longer awaited, where no block is left that could undo them."""
         for step in tuple(self.steps):
             if step.given_up and not step.block.may_undo:
                 step.operation.cancel()

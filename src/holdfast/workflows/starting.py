@@ -29,7 +29,7 @@ Call = Coroutine[object, None, R]
 
 
 class Startable(Generic[P, R]):
-    """What a workflow is to whoever starts it.
+    """A workflow, as its callers see it: what starts it.
 
     A ``ParamSpec`` takes no keyword arguments next to its own. So ``start`` has one signature without options, and one
     with options for each number of positional arguments: a workflow is callable, and the hint of ``self`` asks for the

@@ -1,4 +1,4 @@
-"""Which blocking steps may have a thread: so many at once, in the order in which they asked.
+"""Which blocking steps may have a thread: a limited number at once, in the order in which they asked.
 
 A step that has a seat begins at once. So its clock, and what is noted of an at-most-once step before it begins, do not
 run ahead of it in a queue.
@@ -122,7 +122,7 @@ class Seat:
         self._is_left = False
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """What ``call`` answers, from a thread. The seat is free when that ends, however long nobody waits any more."""
+        """Run ``call`` in a thread and return its result. The seat is free once the call ends, not the wait."""
         calling = self._threads.begin(call)
         self._is_left = True
         calling.add_done_callback(self._ended)
@@ -131,7 +131,7 @@ class Seat:
 
     def _ended(self, calling: asyncio.Future[Any]) -> None:
         if not calling.cancelled():
-            calling.exception()  # perhaps nobody waits any more, and asks
+            calling.exception()  # the wait may have ended, so that no caller retrieves it
         self._threads.give_back()
 
     def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""What sagas have undone: the finished steps that no longer hold, so that nobody goes on from them."""
+"""What sagas have undone: the finished steps that no longer hold, so that no execution continues from them."""
 
 from __future__ import annotations
 

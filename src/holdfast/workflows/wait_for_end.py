@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 LOOK_AGAIN_GROWTH: Final = 1.25
-"""When whoever waits looks by himself for the first time, in case a ring was lost, and how much longer each wait is
-than the one before: a lost ring costs at most a quarter of what was waited anyway."""
+"""The first pause between polls, which make up for a lost wake-up, and the factor by which pauses grow. A lost wake-up
+costs at most a quarter of the time waited."""
 
 BILLED_GROWTH: Final = 2.0
 LONGEST_BILLED_SECONDS: Final = 600.0
-"""The same where each look is paid for, and nobody rings for those who only wait: the end is seen late by at most as
-long as it took, and never by more than ten minutes and a little."""
+"""The same for homes where each poll is billed and callers that only wait get no wake-up. The end is seen late by at
+most the time it took, and never by much more than ten minutes."""
 
 SCATTER: Final = 0.1
 """So much longer or shorter is a wait, so that those who began together do not look together for ever."""
@@ -85,7 +85,7 @@ async def _look(
 
 @contextmanager
 def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | None]) -> Generator[None]:
-    """Meanwhile the future hears of the end if this process sees it, and of every ring for the entity."""
+    """Inside the block, resolve the future at the end, if this process sees it, and at every wake-up of the entity."""
     host, listener = runtime.host, partial(_resolve, future)
     runtime.wake_listeners.add(partition, listener)
     if host is not None:

@@ -1,4 +1,4 @@
-"""Waiting in a body for the end of an execution that somebody else started: ``await handle``.
+"""Waiting in a body for the end of an execution that it did not start: ``await handle``.
 
 The one that waits asks the other one to be told: a message in its inbox, which the other notes in its journal, and
 answers when it ends. The answer says how: the one that ended may have expired before its answer is read.
@@ -46,7 +46,7 @@ async def await_execution(activation: Activation, partition: str, decode: Decode
 
 
 class AwaitExecution(Struct, frozen=True):
-    """Wait for the end of an execution that somebody else started."""
+    """Wait for the end of an execution that the body did not start."""
 
     partition: str
 

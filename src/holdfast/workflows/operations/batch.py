@@ -43,7 +43,7 @@ class Batch(Generic[R]):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """When a map of so many ``items`` ends before its last one. ``None`` is a rule that was not given."""
+    """When a map of ``items`` items ends before its last one. ``None`` is a rule that was not given."""
 
     items: int
     min_successful: int | None
@@ -57,7 +57,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     @property
     def tolerance(self) -> float:
-        """So many may fail: as many as were given, and never more than leave ``min_successful`` within reach."""
+        """How many items may fail: the given tolerance, but no more than leave ``min_successful`` within reach."""
         spare = self.items - (self.items if self.min_successful is None else self.min_successful)
         given = self._given_tolerance()
         if given is None:
@@ -70,7 +70,7 @@ class Rules(Struct, frozen=True, kw_only=True):
         return max(self.tolerated_failures or 0, self.items * self.tolerated_failure_percent / 100)
 
     def judge(self, succeeded: int, failed: int) -> Completion | None:
-        """Why the map ends now, with so many items ended well and badly; ``None`` if it goes on."""
+        """Why the map ends now, given how many items succeeded and failed; ``None`` if it continues."""
         if failed > self.tolerance:
             return Completion.FAILURE_TOLERANCE_EXCEEDED
         if self.min_successful is not None and succeeded >= self.min_successful:

@@ -1,4 +1,4 @@
-"""Callbacks: one answer from outside, by whoever holds the token."""
+"""Callbacks: one answer from outside, by a caller that has the token."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def callback(
 def callback(
     type: Any = Any, *, name: str = "callback", timeout: Duration | None = None, heartbeat: Duration | None = None
 ) -> Callback[Any]:
-    """Open a callback: an answer of ``type`` that comes once, from whoever holds ``token``.
+    """Open a callback: an answer of ``type`` that comes once, from a caller that has ``token``.
 
     ``timeout`` counts from here, ``heartbeat`` from the last sign of life (``app.callback(token).heartbeat()``). The
     token is valid at once, is the same on every replay, and is used up by the first answer or by the timeout.

@@ -233,7 +233,7 @@ def check_again(awaited: Item, operation: Operation, live: Live) -> Timed:
 
 
 def watch(partition: str, operation: Operation, live: Live) -> None:
-    """Hear of an end in this process while we hold the one that awaits it; else whoever ends it writes to us."""
+    """Learn of an end in this process while it holds the execution that awaits it. Another process writes a message."""
     live.host.watchers.add(partition, (live.partition, operation.id), partial(_told, partition, operation, live))
 
 

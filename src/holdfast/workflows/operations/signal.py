@@ -1,4 +1,4 @@
-"""Signals: named values sent to an execution, first in, first out, before or after somebody waits for them."""
+"""Signals: named values sent to an execution, first in, first out, before or after the body waits for them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ async def _interrupted(command: CallStep, operation: Operation, live: Live) -> A
 
 
 async def _wait_for_a_thread(operation: Operation, live: Live) -> Timed:
-    """Nothing is noted of an at-most-once step before it can begin. With a thread kept for it, it is asked for anew."""
+    """Record nothing of an at-most-once step before it can begin. Once a thread is kept for it, request it again."""
     await live.threads.keep(live.partition, operation.id)
     return Timed(live.now_ms(), operation.id)
 
@@ -147,7 +147,7 @@ def _failure(command: CallStep, operation: Operation, live: Live, error: BaseExc
     # InvalidInput: mostly a result that does not fit. Its effect has happened; another attempt would only repeat it.
     random = Random(f"{live.record.secret}/{operation.id}/{attempt}")
     final = policy.at_most_once is True or isinstance(error, InvalidInput)
-    final = final or (policy.at_most_once == "attempt" and isinstance(error, StepTimeout))  # nobody knows what it did
+    final = final or (policy.at_most_once == "attempt" and isinstance(error, StepTimeout))  # its effect is unknown
     delay_ms = None if final else policy.retry.next_delay_ms(error, attempt, random)
     if delay_ms is None:
         return live.failed(operation, error, attempts=attempt + deaths, began=began)
