@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,3 +132,15 @@ def test_an_unknown_name_is_an_attribute_error(tmp_path: Path) -> None:
     (message,) = in_a_fresh_interpreter(code, tmp_path)["answer"]
     assert "holdfast" in message
     assert "nothing" in message
+
+
+def test_a_package_says_where_to_start_in_it():
+    """``Start with`` in the docstring of a package names modules of it."""
+    folder = Path(holdfast.__file__).parent
+    named = 0
+    for package in folder.rglob("__init__.py"):
+        for sentence in re.findall(r"Start with [^.;]*", package.read_text()):
+            for name in re.findall(r"``(\w+)``", sentence):
+                assert (package.parent / f"{name}.py").exists(), f"{package}: there is no {name}"
+                named += 1
+    assert named > 0
