@@ -14,7 +14,7 @@ from holdfast import files
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.files import give_name, new_file, open_file
 from holdfast.moving.reading import Filed
-from holdfast.token_file import token_beside, token_file
+from holdfast.token_file import token_file, token_of_database
 
 
 def pipe(path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_token_file_that_is_none_is_refused_by_name(tmp_path, name):
     place = token_file(str(tmp_path / "shop.db"))
     ODD[name](place)
     with pytest.raises(ConfigurationError, match=str(place)):
-        token_beside(str(tmp_path / "shop.db"))
+        token_of_database(str(tmp_path / "shop.db"))
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -102,7 +102,7 @@ def test_a_name_is_given_and_never_taken_away(tmp_path, monkeypatch, has_links):
 
 def test_two_who_make_a_token_at_once_have_one(tmp_path, monkeypatch):
     database = str(tmp_path / "shop.db")
-    first = token_beside(database)
+    first = token_of_database(database)
     made: list[str] = []
 
     def too_late(part: Path, path: Path) -> None:
@@ -116,6 +116,6 @@ def test_two_who_make_a_token_at_once_have_one(tmp_path, monkeypatch):
         too_late(part, path)
 
     monkeypatch.setattr("holdfast.token_file.give_name", meanwhile)
-    assert token_beside(database) == first
+    assert token_of_database(database) == first
     assert made and first not in made[0]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["shop.db-token"]

@@ -28,7 +28,7 @@ def token_file(database: str) -> Path:
     return Path(f"{database}-token")
 
 
-def token_beside(database: str) -> str:
+def token_of_database(database: str) -> str:
     """The token of a database; drawn and stored if there is none yet. Removing the file makes it invalid.
 
     Raises ``ConfigurationError`` that names the file if another user could have put it there, or can read it.

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 from tests.strangers import STRANGER
 
-from holdfast.token_file import token_beside
+from holdfast.token_file import token_of_database
 
 HEADING = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 NOBODY = "00000000:0000"
@@ -54,7 +54,7 @@ def listening(text="{}", host="127.0.0.1", kind: type[HTTPServer] = ThreadingHTT
 @pytest.fixture
 def token(shop):
     """The shop's, as a server has made it."""
-    return token_beside(str(shop.path("shop.db").resolve()))
+    return token_of_database(str(shop.path("shop.db").resolve()))
 
 
 def asked(shop, server, *more, host="127.0.0.1"):

@@ -11,7 +11,7 @@ from tests.strangers import given_away
 
 import holdfast as hf
 from holdfast.errors import ConfigurationError
-from holdfast.token_file import HEADER, token_beside, token_file
+from holdfast.token_file import HEADER, token_file, token_of_database
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ async def test_another_user_of_the_machine_is_not_let_in(app, tmp_path):
         assert await status_with(app, None) == 401
         assert await status_with(app, "x" * 48) == 401
         assert await status_with(app, "") == 401
-        assert await status_with(app, token_beside(str(tmp_path / "shop.db"))) == 200
+        assert await status_with(app, token_of_database(str(tmp_path / "shop.db"))) == 200
         assert await status_with(app, None, "/v1/health") == 200
 
 
 async def test_a_token_does_not_let_a_web_page_or_another_machine_in(app, tmp_path):
     async with app:
-        token = token_beside(str(tmp_path / "shop.db")).encode()
+        token = token_of_database(str(tmp_path / "shop.db")).encode()
         headers = [(b"authorization", b"Bearer " + token)]
         page = Connection("GET", "/v1/workflows", headers=[*headers, (b"origin", b"https://evil.example")])
         assert (await page.arrives().serve(app.asgi())).status == 403
@@ -64,22 +64,22 @@ async def test_a_server_that_begins_has_the_token_ready(app, tmp_path):
 
 
 async def _stays(path: Path, text: str) -> bool:
-    return token_beside(str(path).removesuffix("-token")) == text.removeprefix(HEADER).strip()
+    return token_of_database(str(path).removesuffix("-token")) == text.removeprefix(HEADER).strip()
 
 
 async def test_removing_the_file_makes_the_token_void(app, tmp_path):
     async with app:
-        old = token_beside(str(tmp_path / "shop.db"))
+        old = token_of_database(str(tmp_path / "shop.db"))
         token_file(str(tmp_path / "shop.db")).unlink()
         assert await status_with(app, old) == 401
-        assert await status_with(app, token_beside(str(tmp_path / "shop.db"))) == 200
+        assert await status_with(app, token_of_database(str(tmp_path / "shop.db"))) == 200
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o777])
 def test_the_token_is_its_owners_alone_whatever_the_umask(tmp_path, mask):
     before = os.umask(mask)
     try:
-        token = token_beside(str(tmp_path / "shop.db"))
+        token = token_of_database(str(tmp_path / "shop.db"))
     finally:
         os.umask(before)
     assert (tmp_path / "shop.db-token").stat().st_mode & 0o777 == 0o600
@@ -101,11 +101,11 @@ SPOILED = {
 @pytest.mark.parametrize("how", SPOILED)
 def test_a_token_that_another_user_may_know_is_refused_by_name(tmp_path, monkeypatch, how):
     path = tmp_path / "shop.db-token"
-    token_beside(str(tmp_path / "shop.db"))
+    token_of_database(str(tmp_path / "shop.db"))
     complaint, spoil = SPOILED[how]
     spoil(path, monkeypatch)
     with pytest.raises(ConfigurationError, match=complaint) as raised:
-        token_beside(str(tmp_path / "shop.db"))
+        token_of_database(str(tmp_path / "shop.db"))
     assert str(path) in str(raised.value)
 
 
@@ -125,4 +125,4 @@ def test_where_there_are_no_links_a_token_is_made_too(tmp_path, monkeypatch):
         raise PermissionError("no links here")
 
     monkeypatch.setattr("holdfast.token_file.os.link", refused)
-    assert token_beside(str(tmp_path / "shop.db")) == token_beside(str(tmp_path / "shop.db"))
+    assert token_of_database(str(tmp_path / "shop.db")) == token_of_database(str(tmp_path / "shop.db"))

@@ -17,7 +17,7 @@ from holdfast.cli.session import Session, examples, on_home
 from holdfast.codec.jsontext import UNREADABLE
 from holdfast.errors import ConfigurationError
 from holdfast.http.network import is_loopback_host
-from holdfast.token_file import token_beside, token_file
+from holdfast.token_file import token_file, token_of_database
 
 SERVED_AT: Final = "http://127.0.0.1:8080"
 ANSWER_SECONDS: Final = 60.0
@@ -50,7 +50,7 @@ def ask(session: Session, *, path: str, url: str, method: str | None, data: str 
     headers = (
         {}
         if file is None or not file.exists()
-        else {"Authorization": f"Bearer {token_beside(str(file).removesuffix('-token'))}"}
+        else {"Authorization": f"Bearer {token_of_database(str(file).removesuffix('-token'))}"}
     )
     connection = HTTPConnection(where.hostname, where.port, timeout=ANSWER_SECONDS)
     try:

@@ -30,7 +30,7 @@ from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live
 from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
-from holdfast.workflows.operations.step import hurry
+from holdfast.workflows.operations.step import retry_now
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
@@ -228,7 +228,7 @@ class Execution:
                 self._awaited_by = {**self._awaited_by, by: None}
                 return Arrival(note(request, now))
             case RetryNow():
-                hurry(self._live)
+                retry_now(self._live)
                 return None
             case AwaitedEnded(partition, value, error):
                 waiting = waiting_for(partition, self.activation.requested.values(), self._live)

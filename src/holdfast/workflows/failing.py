@@ -99,7 +99,7 @@ def _failed(recorded: Recorded, registry: Registrations) -> Failure:
     if not ops:
         return Failure(len(entries))
     found = _from(entries, ops)
-    return Failure(found.place, (*ops, *_beside(recorded, found, registry)))
+    return Failure(found.place, (*ops, *_failed_with(recorded, found, registry)))
 
 
 def _raised(recorded: Recorded, registry: Registrations) -> list[str] | None:
@@ -165,7 +165,7 @@ def _by_text(entries: Sequence[Entry], error: ErrorRecord | None) -> list[str]:
     return found[-1:]
 
 
-def _beside(recorded: Recorded, found: Failure, registry: Registrations) -> list[str]:
+def _failed_with(recorded: Recorded, found: Failure, registry: Registrations) -> list[str]:
     """The operations that failed together with the first one, for the same reason. They are retried with it."""
     entries, first = recorded.entries, recorded.entries[found.place]
     if not isinstance(first, Failed):

@@ -10,7 +10,7 @@ from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
 from holdfast.backends.sqlite.inventory import SqliteInventory
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.ports import Home
-from holdfast.token_file import token_beside
+from holdfast.token_file import token_of_database
 
 
 async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
@@ -39,7 +39,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         sequencer=store,
         inventory=SqliteInventory(store),
         salt=store.salt(),
-        token=partial(token_beside, store.path),
+        token=partial(token_of_database, store.path),
     )
 
 

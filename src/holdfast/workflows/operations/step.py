@@ -158,7 +158,7 @@ def _failure(command: CallStep, operation: Operation, live: Live, error: BaseExc
     return Arrival(tried)
 
 
-def hurry(live: Live) -> None:
+def retry_now(live: Live) -> None:
     """End the pauses of the steps that wait for their next attempts, and have that noted: it outlives this process.
 
     Of those too that the body has not come to, because the code has changed since.
@@ -166,9 +166,9 @@ def hurry(live: Live) -> None:
     now = live.now_ms()
     for op, noted in list(live.noted.items()):
         if noted.tried is not None and noted.pauses(now):
-            hurried = replace(noted.tried, at=now, again_at=AT_ONCE)
-            live.amend(op, tried=hurried)
-            live.report(hurried)
+            due_now = replace(noted.tried, at=now, again_at=AT_ONCE)
+            live.amend(op, tried=due_now)
+            live.report(due_now)
 
 
 async def _invoke(attempt: Attempt, seat: Seat | None) -> Any:
