@@ -79,10 +79,9 @@ def ours(entity: Entity) -> Owned:
 
 def ensure_sound(entity: Entity) -> Owned:
     """The same. Raises what has broken its work concurrently with the turn, too."""
-    hold = ours(entity)
-    if entity.broken is not None:
+    if entity.broken is not None and entity.held:
         raise entity.broken
-    return hold
+    return ours(entity)
 
 
 async def check(entity: Entity, host: Host) -> Item:
@@ -111,7 +110,7 @@ async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
     return near is not None and near <= linger
 
 
-async def cover(entity: Entity, host: Host) -> None:
+async def cover(entity: Entity, host: Host) -> Owned:
     """There is something to do without a wake-up: have it found if we die of it (G1)."""
     now, hold = host.clock.now_ms(), ours(entity)
     entity.advance(hold.epoch, hold.revision, hold.lease_until, now)
@@ -120,9 +119,10 @@ async def cover(entity: Entity, host: Host) -> None:
         await write_until_known(host.home.store, update, ours=lambda _there: False)  # what runs meanwhile is not lost
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
+    return ours(entity)
 
 
-async def confirm(entity: Entity, host: Host) -> None:
+async def confirm(entity: Entity, host: Host) -> Owned:
     """Our lease may have lapsed while we waited for the store, or were stopped: ask for it before an effect starts.
 
     So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
@@ -134,13 +134,14 @@ async def confirm(entity: Entity, host: Host) -> None:
         await write_until_known(host.home.store, update, ours=still_ours)
     except Refused as refused:
         raise Fenced(f"{entity.partition}: {refused}") from None
-    renewed(entity, until)
+    return renewed(entity, until)
 
 
-def renewed(entity: Entity, until: int) -> None:
+def renewed(entity: Entity, until: int) -> Owned:
     """Its lease lasts until then, in milliseconds, or for longer."""
     hold = ours(entity)
     entity.advance(hold.epoch, hold.revision, max(hold.lease_until, until), hold.due_at)
+    return ours(entity)
 
 
 # ── Releasing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,22 +159,21 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
             posts = () if head.expires_at is None else head.posts
         case head:
             others, posts = (), ()
-    hold = ours(entity)
-    update = Update(
-        partition=entity.partition,
-        when=AllOf((OwnerIs(host.home.owner, hold.epoch), RevisionIs(hold.revision))),
-        status=head.status,
-        body=head.body,
-        owner=None,
-        lease_until=None,
-        due_at=head.due_at,
-        expires_at=head.expires_at,
-    )
     while True:
         hold = ensure_sound(entity)
         if entity.missed:  # a wake-up need not show in the revision: a thread's does not
             return False
         entity.unread = False  # the write is refused if something else has come by now
+        update = Update(
+            partition=entity.partition,
+            when=AllOf((OwnerIs(host.home.owner, hold.epoch), RevisionIs(hold.revision))),
+            status=head.status,
+            body=head.body,
+            owner=None,
+            lease_until=None,
+            due_at=head.due_at,
+            expires_at=head.expires_at,
+        )
         told = [write for _, message in posts for write in message]
         try:
             if await _released(entity, hold, update, *one_per_place((*others, *told)), host=host):

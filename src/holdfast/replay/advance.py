@@ -100,11 +100,11 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
             work.journal.record(effect.intent)
     if work.has_unwritten:
         await work.journal.commit(*work.take_others())
-    due_at = ownership.ours(entity).due_at
-    if due_at is None or due_at > host.clock.now_ms():
-        await ownership.cover(entity, host)
-    while host.clock.now_ms() >= ownership.ours(entity).lease_until:
-        await ownership.confirm(entity, host)
+    hold = ownership.ours(entity)
+    if hold.due_at is None or hold.due_at > host.clock.now_ms():
+        hold = await ownership.cover(entity, host)
+    while host.clock.now_ms() >= hold.lease_until:
+        hold = await ownership.confirm(entity, host)
 
 
 def flush(entity: JournaledEntity, work: Work) -> None:

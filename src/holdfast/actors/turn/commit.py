@@ -121,10 +121,10 @@ async def _commit(
     actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | None = None, *, concurrent: bool = False
 ) -> None:
     left, state = actor.uncommitted, actor.state
-    assert state is not None
     batch: list[Finished] = []
     after: Refusal | None = None
     try:
+        assert state is not None
         while left.finished:
             batch, left.finished = together(left.finished, host.home.bounds)
             version = batch[-1].version if left.finished else state.version

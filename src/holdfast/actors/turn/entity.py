@@ -190,7 +190,7 @@ class ActorEntity(Entity):
 
     def lose(self) -> None:
         super().lose()
-        if self.running is not None and self.turn is not None:
+        if self.lost and self.running is not None and self.turn is not None:
             self.turn.cancel()
 
     def unload(self) -> None:

@@ -103,6 +103,9 @@ def _leave_behind(found: Aftermath, turn: Turn, actor: ActorEntity, error: CallT
     """A method goes on although it was cancelled. It was a failed attempt, and the actor goes on without it: as with a
     process that comes back late, nothing of what it still does is kept (G3).
     """
+    if not actor.loaded:  # its worker has stopped, and forgotten it
+        turn.close()
+        return
     runtime, before = found.runtime, found.before
     runtime.emit("method_left_behind", partition=actor.partition, method=found.delivery.call.method)
     turn.close()

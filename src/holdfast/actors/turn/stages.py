@@ -39,7 +39,7 @@ from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
-from holdfast.kernel.ownership import block
+from holdfast.kernel.ownership import block, ours
 from holdfast.kernel.runtime import Runtime
 from holdfast.persist import write_until_known
 
@@ -202,7 +202,9 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
                 continue
             begin_commit(actor, runtime, host)  # what has run before need not wait for this one
             if not await refuse_overtaken(delivery, runtime):
-                actor.apply(await perform(delivery, actor, runtime))
+                performed = await perform(delivery, actor, runtime)
+                ours(actor)  # else the method has ignored that it was cancelled, and its caller sends it elsewhere
+                actor.apply(performed)
         except LeftBehind:
             raise  # it has failed already
         except BaseException:
