@@ -946,7 +946,7 @@ async def test_another_process_goes_on_counting_attempts_and_waits_as_long(world
     seen = []
 
     def code(app):
-        @app.step(retry=hf.Retry(max_attempts=3, initial="1s", backoff=1, jitter=hf.Jitter.NONE))
+        @app.step(retry=hf.Retry(max_attempts=3, initial="2s", backoff=1, jitter=hf.Jitter.NONE))
         async def work() -> int:
             info = hf.current()
             assert isinstance(info, hf.StepInfo)
