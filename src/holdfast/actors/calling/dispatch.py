@@ -39,7 +39,6 @@ MOST_CIRCLES: Final = 2
 """How often a caller that is not first by name sees a circle of callers before it gives way."""
 
 NO_CALLER: Final = nullcontext()
-NO_LIMIT: Final = nullcontext()
 
 
 async def request_reply(address: Address, request: Call, unit: Unit | None, runtime: Runtime) -> Replied:
@@ -59,15 +58,21 @@ async def request_reply(address: Address, request: Call, unit: Unit | None, runt
 
 
 async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
+    if address.timeout_seconds is None:
+        return await _dispatch(address, request, runtime)
+    async with _time_limit(address, request.method, runtime):
+        return await _dispatch(address, request, runtime)
+
+
+async def _dispatch(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
     host = runtime.host
-    async with NO_LIMIT if address.timeout_seconds is None else _time_limit(address, request.method, runtime):
-        if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):
-            return applied
-        entity = None if host is None else host.open_entity(address.partition)
-        if isinstance(entity, ActorEntity) and isinstance(outcome := await entity.call(request), Replied):
-            return outcome
-        # The message may be sent again when the store gives no answer, so it is one that is known.
-        return await _call_by_mail(address, replace(request, known=True), runtime)
+    if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):
+        return applied
+    entity = None if host is None else host.open_entity(address.partition)
+    if isinstance(entity, ActorEntity) and isinstance(outcome := await entity.call(request), Replied):
+        return outcome
+    # The message may be sent again when the store gives no answer, so it is one that is known.
+    return await _call_by_mail(address, replace(request, known=True), runtime)
 
 
 @asynccontextmanager
