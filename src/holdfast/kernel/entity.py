@@ -92,7 +92,7 @@ class Entity:
     @property
     def renewable(self) -> bool:
         """Whether its lease is ours to extend now."""
-        return isinstance(self.hold, Owned)
+        return self.held
 
     @property
     def held(self) -> bool:
@@ -133,7 +133,7 @@ class Entity:
 
     def forget(self) -> None:
         """Drop what is in memory; the store has the truth."""
-        self.hold = Unowned(self.hold.epoch, self.hold.revision)
+        self.release()
         self.broken = self.unloaded = None
 
     def unload(self) -> None:

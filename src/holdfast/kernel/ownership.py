@@ -81,7 +81,7 @@ def ensure_sound(entity: Entity) -> Owned:
     """The same. Raises what has broken its work concurrently with the turn, too."""
     if entity.broken is not None and entity.held:
         raise entity.broken
-    return entity.hold if isinstance(entity.hold, Owned) else ours(entity)
+    return ours(entity)
 
 
 async def check(entity: Entity, host: Host) -> Item:

@@ -102,12 +102,12 @@ class Sweeper:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
 
         A worker that has just started also looks at blocked heads at once: it may have the code they wait for. Parked
-        heads are left alone. With ``tell`` blocked and parked heads are counted, and telemetry hears of it all.
+        heads are left alone. With ``report`` blocked and parked heads are counted too, and telemetry gets the counts.
         """
         now = self._host.clock.now_ms()
         before = now + horizon_ms
         until = max(before, now + BLOCKED_RECHECK_MS) if report else before
-        tally = BacklogCount(now)
+        backlog = BacklogCount(now)
         after: str | None = None
         living: dict[str, bool] = {}
         while True:
@@ -122,7 +122,7 @@ class Sweeper:
                 return  # the next beat tries again
             for head in page.items:
                 model = self._host.model_of(head.partition)
-                tally.note(head, model)
+                backlog.note(head, model)
                 if due_at(head) > before or is_parked(head, model):
                     continue
                 if model is not None and just_started and head.status == model.blocked:
@@ -134,7 +134,7 @@ class Sweeper:
         if report:
             self._told_at_ms = now
             self._host.telemetry.emit(
-                "swept", due=tally.due, oldest_seconds=tally.oldest_seconds, blocked=tally.blocked
+                "swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked
             )
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:

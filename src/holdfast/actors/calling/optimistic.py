@@ -37,6 +37,7 @@ from holdfast.items import (
 )
 from holdfast.kernel.entity import Unowned
 from holdfast.kernel.outcomes import Blocked
+from holdfast.kernel.wake import wake_at
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -126,12 +127,7 @@ def _tell_when_due(partition: str, due_at: int | None, before: Item | None, runt
     """A timer was set, and no process has the actor in memory to know of it."""
     if due_at is None or (before is not None and before.due_at is not None and before.due_at <= due_at):
         return
-    if runtime.host is not None:
-        runtime.host.check_at(partition, due_at)
-    elif runtime.home.invoker is not None:
-        runtime.home.invoker.wake_at(partition, due_at)
-    else:
-        runtime.home.doorbell.ring(partition)
+    wake_at(partition, due_at, runtime.home, runtime.host)
 
 
 def _left_by(commit: Put | Update, head: Item | None) -> Item:
