@@ -115,9 +115,10 @@ class Entity:
         self.hold = Owned(head.epoch, head.revision, head.lease_until or 0, head.due_at)
         self.unloaded = None if self.loaded else Unloaded(head, created, taken_over, died)
 
-    def advance(self, epoch: int, revision: int, lease_until: int, due_at: int | None) -> None:
-        """A write of ours has left its head like this. If it has not, ``lose`` says so."""
-        self.hold = Owned(epoch, revision, lease_until, due_at)
+    def advance(self, epoch: int, revision: int, lease_until: int, due_at: int | None) -> Owned:
+        """A write of ours has left its head like this. If it has not, ``lose`` says so. Returns our hold on it now."""
+        self.hold = hold = Owned(epoch, revision, lease_until, due_at)
+        return hold
 
     def release(self) -> None:
         """A write of ours has released it, or it is to be claimed again. What is in memory stays valid until another

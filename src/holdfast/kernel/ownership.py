@@ -140,8 +140,7 @@ async def confirm(entity: Entity, host: Host) -> Owned:
 def renewed(entity: Entity, until: int) -> Owned:
     """Its lease lasts until then, in milliseconds, or for longer."""
     hold = ours(entity)
-    entity.advance(hold.epoch, hold.revision, max(hold.lease_until, until), hold.due_at)
-    return ours(entity)
+    return entity.advance(hold.epoch, hold.revision, max(hold.lease_until, until), hold.due_at)
 
 
 # ── Releasing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
