@@ -48,7 +48,7 @@ def wanted(lock: str) -> list[Requirement]:
         case "core":
             texts = PROJECT["dependencies"]
         case "dev":
-            own = [each for name in ("aws", "redis", "server") for each in extras[name]]
+            own = [each for name in ("aws", "dashboard", "otel", "redis", "server") for each in extras[name]]
             texts = [*PROJECT["dependencies"], *own, *(each for each in extras["dev"] if "holdfast" not in each)]
             texts += wanted_in("build")
         case "extras":
@@ -186,7 +186,7 @@ def test_the_bill_says_what_each_installation_brings_and_what_an_extra_does() ->
     components = {each["name"]: each for each in made["components"]}
     required = {name for name, each in components.items() if each["scope"] == "required"}
     assert required == {"apsw", "click", "msgspec"}
-    assert [each["value"] for each in components["h11"]["properties"]] == ["server"]
+    assert [each["value"] for each in components["h11"]["properties"]] == ["dashboard", "server"]
     of = {each["ref"]: each["dependsOn"] for each in made["dependencies"]}
     assert of[made["metadata"]["component"]["bom-ref"]] == [components[name]["purl"] for name in sorted(required)]
     assert components["urllib3"]["purl"] in of[components["botocore"]["purl"]]
