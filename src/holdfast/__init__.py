@@ -36,6 +36,7 @@ PUBLIC_NAMES = {
     "http.authentication": "BearerTokens Caller iam_caller",
     "http.limits": "HttpLimits",
     "http.messages": "Request Response",
+    "json_lines": "JsonLines",
     "kernel.host": "Limits",
     "patterns.atomic": "Transaction",
     "patterns.batch": "SqsBatch",

@@ -40,6 +40,7 @@ from holdfast.patterns.injection import Resources
 from holdfast.ports import Home, Seal, Shared
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
+from holdfast.runtime.log_context import add_context
 from holdfast.runtime.sync import sync as sync_bridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.telemetry import Telemetry
@@ -234,6 +235,7 @@ class App:
             self._loop, self._opening = loop, asyncio.Lock()
         async with self._opening:
             if self._runtime is None:
+                add_context()
                 self._runtime = await self._open(loop)
             self._users += 1
         return self

@@ -7,9 +7,12 @@ imported, searched for or evaluated; its failure becomes ``StepFailed``.
 
 from __future__ import annotations
 
+import asyncio
 import builtins
+import concurrent.futures
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -31,6 +34,17 @@ CAUSES_LIMIT_LEVELS: Final = 3
 PARTS_LIMIT: Final = 5
 """How many errors of a group are recorded."""
 
+NOTES_LIMIT: Final = 8
+"""How many notes of an error (PEP 678) are kept: the first, because they are the nearest to its origin."""
+
+RAISED_AT: Final = "It was raised at (most recent call last):"
+"""How the note begins that an error made from a record has: its traceback was left where it was raised."""
+
+_PACKAGE: Final = Path(__file__).parent
+_FRAMES_LEFT_OUT: Final = tuple(f"{Path(module.__file__ or '').parent}/" for module in (asyncio, concurrent.futures))
+_USERS_WITHIN: Final = tuple(f"{_PACKAGE / name}/" for name in ("chaos", "demo", "testing"))
+"""Programs of ours that are written as users write theirs."""
+
 _CUT: Final = "… (cut)"
 _PLAIN: Final[Codec[Any]] = codec_for(Any)
 
@@ -40,7 +54,8 @@ class ErrorRecord(Struct, frozen=True, gc=False, omit_defaults=True):
 
     ``type`` is ``module.QualifiedName``. ``args`` are the arguments that make the error again, and
     ``attributes`` the attributes set on it, each only if plain JSON carries it exactly; else ``None``. ``parts`` are
-    the first errors of an exception group.
+    the first errors of an exception group. ``traceback`` has the frames of users' code. ``notes`` are those of PEP 678;
+    an error that came out of a record before brings the traceback that it had there as one.
     """
 
     type: str
@@ -50,6 +65,7 @@ class ErrorRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     traceback: str = ""
     cause: ErrorRecord | None = None
     parts: tuple[ErrorRecord, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def lineage(self) -> Iterator[ErrorRecord]:
         """This error, its causes, and the errors it groups, each with its own."""
@@ -126,6 +142,8 @@ class ErrorRegistry:
             rebuilt = _instance(cls, record)
         if rebuilt is None:
             rebuilt = unknown(record.type, record.message)
+        if notes := _notes_for(record):
+            rebuilt.__notes__ = notes
         if record.cause is not None:
             rebuilt.__cause__ = self.rebuild(record.cause, unknown)
         return rebuilt
@@ -145,11 +163,18 @@ def _describe(error: BaseException, levels: int) -> ErrorRecord:
         type=_head(_name_of(type(error)), TYPE_LIMIT_BYTES),
         message=_head(_message_of(error), MESSAGE_LIMIT_BYTES),
         args=None if (args := _plain(list(_constructor_args(error)))) is None else tuple(args),
-        attributes=_plain(dict(vars(error))) or None,
+        attributes=_plain({name: value for name, value in vars(error).items() if name != "__notes__"}) or None,
         traceback=_traceback_of(error),
         cause=None if cause is None or levels == 1 else _describe(cause, levels - 1),
         parts=tuple(_describe(part, levels - 1) for part in grouped),
+        notes=_notes_of(error),
     )
+
+
+def _notes_of(error: BaseException) -> tuple[str, ...]:
+    notes: Any = getattr(error, "__notes__", ())
+    texts = [each for each in notes if isinstance(each, str)] if isinstance(notes, list | tuple) else []
+    return tuple(_head(each, TRACEBACK_LIMIT_BYTES) for each in texts[:NOTES_LIMIT])
 
 
 def _parts_of(error: BaseException) -> tuple[BaseException, ...]:
@@ -190,14 +215,20 @@ def _plain(values: Any) -> Any:
 
 def _traceback_of(error: BaseException) -> str:
     try:
+        frames = [each for each in traceback.walk_tb(error.__traceback__) if _is_of_user(each[0].f_code.co_filename)]
         # The last frames show the place of the error; a RecursionError has a thousand before them.
-        text = "".join(traceback.format_tb(error.__traceback__, -TRACEBACK_LIMIT_FRAMES))
+        text = "".join(traceback.StackSummary.extract(iter(frames[-TRACEBACK_LIMIT_FRAMES:])).format())
     except Exception:  # noqa: BLE001 - reading source lines can fail in many ways
         return ""
     data = _unicode(text)
     if len(data) <= TRACEBACK_LIMIT_BYTES:
         return data.decode()
     return f"{_CUT}\n" + data[len(_CUT.encode()) + 1 - TRACEBACK_LIMIT_BYTES :].decode(errors="ignore")
+
+
+def _is_of_user(file: str) -> bool:
+    """Whether a frame is of users' code or of what it has called; those of the runtime say nothing about it."""
+    return not file.startswith((f"{_PACKAGE}/", *_FRAMES_LEFT_OUT)) or file.startswith(_USERS_WITHIN)
 
 
 def _head(text: str, limit_bytes: int) -> str:
@@ -211,7 +242,35 @@ def _unicode(text: str) -> bytes:
     return text.encode(errors="backslashreplace")  # lone surrogates, as in names of files, are not Unicode
 
 
+# ── Telling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def in_one_line(record: ErrorRecord) -> str:
+    """The error for a line of text: the name of its class, and its message.
+
+    >>> in_one_line(describe(KeyError("sku-9")))
+    "KeyError: 'sku-9'"
+    """
+    return f"{record.type.rpartition('.')[2]}: {record.message}"
+
+
+def traceback_text(record: ErrorRecord) -> str:
+    """Where an error comes from, in many lines: its causes first, as Python prints them, and itself last."""
+    told = [] if record.cause is None else [traceback_text(record.cause), "", "This was the cause of:", ""]
+    for part in record.parts:
+        told += [traceback_text(part), "", "This is part of:", ""]
+    told += record.notes
+    if record.traceback:
+        told.append(record.traceback.rstrip("\n"))
+    return "\n".join([*told, in_one_line(record)])
+
+
 # ── Rebuilding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _notes_for(record: ErrorRecord) -> list[str]:
+    """The notes of an error that is made from a record: its own, and its traceback."""
+    return [*record.notes, *([f"{RAISED_AT}\n{record.traceback.rstrip()}"] if record.traceback else [])]
 
 
 def _instance(cls: type[Exception], record: ErrorRecord) -> Exception | None:

@@ -50,6 +50,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.containment import contained_call
+from holdfast.logs import log
 from holdfast.texts import printable
 
 LOGGED: Final = {
@@ -77,8 +78,6 @@ LOGGED: Final = {
     "beat_failed": logging.ERROR,
 }
 """The events that also go to the ``holdfast`` logger, and their levels."""
-
-_logger = logging.getLogger("holdfast")
 
 Subscriber = Callable[[str, dict[str, object]], None]
 
@@ -114,7 +113,7 @@ class Telemetry:
         self.counts[event] += 1
         if event in LOGGED:
             told = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items())
-            _logger.log(LOGGED[event], "%s %s", event, told)
+            log(LOGGED[event], "%s %s", event, told)
         for subscriber in self._subscribers:
             try:
                 contained_call(subscriber, event, fields)
@@ -125,4 +124,4 @@ class Telemetry:
         if subscriber not in self._failed:  # an exporter that is down fails at every event
             self._failed.append(subscriber)
             told = "the telemetry subscriber %r failed on %r; it is called all the same, and not reported again"
-            _logger.error(told, subscriber, event, exc_info=error)
+            log(logging.ERROR, told, subscriber, event, error=error)

@@ -119,11 +119,11 @@ def test_a_timeline_shows_attempts_and_their_errors(shop, worker):
 def test_a_timeline_in_json_has_stable_keys(busy):
     for id in ("good", "bad"):
         shown = busy.json("show", "checkout", id)
-        assert shown.keys() == {"execution", "timeline", "owner", "owner_alive"}
+        assert shown.keys() == {"execution", "timeline", "traceback", "owner", "owner_alive"}
         assert shown["execution"].keys() == STATUS_KEYS
         assert all(line.keys() == LINE_KEYS for line in shown["timeline"])
     paid = busy.json("show", "checkout", "good", "--payloads")
-    assert paid.keys() == {"execution", "timeline", "owner", "owner_alive", "input", "result"}
+    assert paid.keys() == {"execution", "timeline", "traceback", "owner", "owner_alive", "input", "result"}
 
 
 def test_moments_are_iso_8601_in_utc(busy):

@@ -23,6 +23,7 @@ CHANGING = (
     (r"\b[0-9a-f]{12,}\b", "<id>"),
     (r"\b[\d.]+ (ms|s|m \d\d s)\b", "<duration>"),
     (r"\b(READY|RUNNING|SUSPENDED)\b", "<open>"),
+    (r'File "[^"]*/', 'File "<folder>/'),
     (r'"traceback": "([^"\\]|\\.)*"', '"traceback": "<any>"'),
     (r'"(owner|version|owner_alive|took_ms)": ("[^"]*"|null|true|false|\d+)', r'"\1": "<any>"'),
     (r"\n  (owner|version) [^\n]*", ""),

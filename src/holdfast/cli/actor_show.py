@@ -21,7 +21,7 @@ from holdfast.cli.values import now
 from holdfast.commands import IN_HOME, perform
 from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowActor
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule
-from holdfast.failure import ErrorRecord
+from holdfast.failure import ErrorRecord, in_one_line, traceback_text
 from holdfast.keys import LARGEST_PAGE
 from holdfast.secret import redacted
 from holdfast.workflows.callback_tokens import masked
@@ -178,6 +178,10 @@ def _lines(shown: Shown) -> Iterator[str]:
         yield from table(TIMER_HEADINGS, [_timer_cells(timer) for timer in status.timers], indent="  ")
     yield from _message_lines("waiting", shown.waiting)
     yield from _message_lines("parked after their attempts failed; see actor unpark, discard", shown.parked)
+    failed = [each.error for each in (*shown.waiting, *shown.parked) if each.error is not None]
+    if failed:
+        yield ""
+        yield from traceback_lines(failed[0])
 
 
 def pretty(value: Any) -> Sequence[str]:
@@ -221,6 +225,11 @@ def again(schedule: Schedule | None) -> str:
             return f"{expression} {tz}"
 
 
+def traceback_lines(error: ErrorRecord) -> Iterator[str]:
+    """Where an error was raised, line by line."""
+    yield from (f"    {plain(line)}" for line in traceback_text(error).splitlines())
+
+
 def error_line(error: ErrorRecord) -> str:
     """An error on one line."""
-    return plain(masked(f"{error.type.rpartition('.')[2]}: {error.message}"))
+    return plain(masked(in_one_line(error)))

@@ -26,10 +26,13 @@ from holdfast.workflows.record import (
     BLOCKED,
     CLAIMABLE,
     COMPENSATION_FAILED,
+    FAILED,
     PARTITION_PREFIX,
     STATUSES,
+    TIMED_OUT,
     decode_record,
     describe_partition,
+    id_of,
     pinned_to,
     workflow_of,
 )
@@ -40,6 +43,9 @@ FAIL: Final = "fail"
 
 OVERDUE_MS: Final = 30_000
 """Work that has waited this long will not be picked up: the sweep runs every few seconds."""
+
+LATELY_MS: Final = 86_400_000
+"""What has failed since then is told apart from what is known for longer."""
 
 LITTLE_SPACE_BYTES: Final = 256 * 2**20
 LARGE_LOG_BYTES: Final = 64 * 2**20
@@ -120,13 +126,21 @@ class Census(Struct):
     blocked: list[str]
     parked: list[str]
     broken: list[str]
+    failed: list[str]
+    failed_lately: list[str]
 
 
 async def check_work(home: Home, clock: Clock, known: Collection[str] | None) -> list[Finding]:
     """Whether the executions make progress. ``known`` are the workflows that have code here, if code was loaded."""
-    census = await _census(home.store)
+    census = await _census(home.store, clock.now_ms() - LATELY_MS)
     peers = sorted(peer for peer in home.doorbell.peers() if home.doorbell.alive(peer))
-    findings = [_counted(census), _check_blocked(census), _check_crashes(census), *_check_undos(census)]
+    findings = [
+        _counted(census),
+        _check_blocked(census),
+        _check_crashes(census),
+        *_check_undos(census),
+        _check_failed(census),
+    ]
     if known is not None:
         findings.append(_check_known(census, known))
     findings.append(await _check_halted(home.store))
@@ -136,8 +150,8 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
     return findings
 
 
-async def _census(store: Store) -> Census:
-    census = Census(Counter(), Counter(), [], [], [])
+async def _census(store: Store, lately: int) -> Census:
+    census = Census(Counter(), Counter(), [], [], [], [], [])
     async for head in heads(store, PARTITION_PREFIX):
         census.statuses[head.status] += 1
         if head.status in CLAIMABLE:
@@ -146,7 +160,18 @@ async def _census(store: Store) -> Census:
             _note_blocked(head, census)
         elif head.status == COMPENSATION_FAILED:
             census.broken.append(head.partition)
+        elif head.status in (FAILED, TIMED_OUT):
+            census.failed.append(head.partition)
+            if _ended_at(head) >= lately:
+                census.failed_lately.append(head.partition)
     return census
+
+
+def _ended_at(head: Item) -> int:
+    try:
+        return decode_record(head.body).ended_at or 0
+    except StoreUnusable:
+        return 0
 
 
 def _note_blocked(head: Item, census: Census) -> None:
@@ -194,6 +219,20 @@ def _check_undos(census: Census) -> Iterator[Finding]:
     if census.broken:
         told = f"an undo of {_named(census.broken)} gave up: see holdfast show, fix the cause, then holdfast retry"
         yield Finding(WARN, "compensation", told)
+
+
+def _check_failed(census: Census) -> Finding:
+    if not census.failed:
+        return Finding(OK, "failed", "no execution has failed")
+    if not census.failed_lately:
+        return Finding(OK, "failed", f"{len(census.failed):,} executions have failed, none in the last day")
+    first = census.failed_lately[0]
+    show = join(("holdfast", "show", workflow_of(first), id_of(first)))
+    told = (
+        f"{len(census.failed):,} executions have failed, {len(census.failed_lately):,} of them in the last day, "
+        f"{_named(census.failed_lately)}: {show} shows why, holdfast ls --status FAILED lists them"
+    )
+    return Finding(WARN, "failed", told)
 
 
 def _check_known(census: Census, known: Collection[str]) -> Finding:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from holdfast.actors.admin.listing import ParkedMessage, find_parked
 from holdfast.app import App
 from holdfast.cli.actor import args_option
-from holdfast.cli.actor_show import error_line, pretty
+from holdfast.cli.actor_show import error_line, pretty, traceback_lines
 from holdfast.cli.declaring import listing
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
@@ -123,7 +123,7 @@ def _lines(parked: ParkedMessage) -> Iterator[str]:
     if message.error is not None:
         yield ""
         yield f"  {error_line(message.error)}"
-        yield from (f"    {plain(line)}" for line in message.error.traceback.splitlines())
+        yield from traceback_lines(message.error)
 
 
 @dlq.command(

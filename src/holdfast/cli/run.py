@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -14,6 +13,7 @@ from typing import Any, Final, cast
 import click
 
 from holdfast.app import App
+from holdfast.cli.logs import begin_log, log_format_option, log_level_option
 from holdfast.cli.output import as_json, echo
 from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, home_option, json_option
 from holdfast.cli.supervisor import Supervisor
@@ -24,8 +24,6 @@ from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
 from holdfast.texts import told_url
 
 MOST_WORKERS: Final = 256
-LOG_LEVELS: Final = ("debug", "info", "warning", "error")
-LOG_FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"
 
 TEXTS: Final[dict[str, str]] = {
     "started": "{workers} workers on {home}; Ctrl-C or SIGTERM stops them",
@@ -64,7 +62,8 @@ COLLECT_AFTER_OBJECTS: Final = 10_000
     show_default=True,
     help="How long running steps may take to finish when it is stopped; the rest is handed over.",
 )
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True)
+@log_level_option
+@log_format_option
 @click.option("--metrics", is_flag=True, help="Write a line of metrics a minute, as CloudWatch takes them.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends: the supervisor is gone.")
 @home_option
@@ -76,6 +75,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     workers: int,
     grace: float,
     log_level: str,
+    log_format: str,
     metrics: bool,
     supervised: bool,
     home: str | None,
@@ -92,7 +92,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     found = session.app()
     _refuse_nothing_to_do(found, app)
     report = _reporter(for_machines=as_json)
-    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    begin_log(log_level, log_format)
     if workers == 1:
         if metrics:
             write_metrics(found)
@@ -102,7 +102,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     if found.home_url.startswith("memory:"):
         raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
     session.run(look_whether_it_opens, found)
-    command = _worker_command(session, grace, log_level, metrics=metrics)
+    command = _worker_command(session, grace, log_level, log_format, metrics=metrics)
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
     asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
@@ -120,9 +120,10 @@ async def look_whether_it_opens(_app: App) -> None:
     """Report what is wrong with the home once, here, rather than in every worker again and again."""
 
 
-def _worker_command(session: Session, grace: float, log_level: str, *, metrics: bool) -> list[str]:
+def _worker_command(session: Session, grace: float, log_level: str, log_format: str, *, metrics: bool) -> list[str]:
     assert session.app_name is not None
     options = ["--supervised", "--grace", f"{grace}s", "--log-level", log_level]
+    options += ["--log-format", log_format]
     if session.home is not None:
         options += ["--home", session.home]
     flags = (("--json", session.json), ("--debug", session.debug), ("--metrics", metrics))

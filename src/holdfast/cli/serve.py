@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from holdfast.cli.ask import token_file_of
+from holdfast.cli.logs import begin_log, log_format_option, log_level_option
 from holdfast.cli.output import as_json, echo
 from holdfast.cli.run import look_whether_it_opens
 from holdfast.cli.session import Session, examples, on_home
@@ -41,7 +42,7 @@ BACKLOG: Final = 2048
     "--tokens",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The allowed callers, one per line: name token [read,write,control] [tenant=PREFIX]; "
+    help="The allowed callers, one per line: name token [read,write,control,inspect] [tenant=PREFIX]; "
     f"or in ${TOKENS_VARIABLE}.",
 )
 @click.option(
@@ -68,8 +69,10 @@ BACKLOG: Final = 2048
     show_default=True,
     help="The most connections from one address; behind a proxy all come from the proxy's.",
 )
+@log_level_option
+@log_format_option
 @on_home
-def serve(
+def serve(  # noqa: PLR0913 - each is an option of the command line
     session: Session,
     *,
     host: str,
@@ -79,6 +82,8 @@ def serve(
     grace: float,
     connections: int,
     per_address: int,
+    log_level: str,
+    log_format: str,
 ) -> None:
     """Serve the app over HTTP until SIGTERM or Ctrl-C.
 
@@ -95,6 +100,7 @@ def serve(
             f"{host} can be reached from other machines, so callers must be known: give --tokens FILE or "
             f"${TOKENS_VARIABLE}, with a line for each caller: name token (make one with: openssl rand -hex 32)"
         )
+    begin_log(log_level, log_format)
     served_by_uvicorn = _uvicorn_server()
     session.run(look_whether_it_opens, app)
     with _listening(host, port) as listener:

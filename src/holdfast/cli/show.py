@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from holdfast.cli.session import Session, on_home
 from holdfast.cli.values import now
 from holdfast.replay.entries import Done, Entry, Progressed, Received
 from holdfast.workflows.finding import head_of
-from holdfast.workflows.history import Event, load, timeline, told
+from holdfast.workflows.history import Event, last_traceback, load, timeline, told
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import NO_VALUE, ExecutionRef, partition_of
 from holdfast.workflows.status import Status, status_of
@@ -31,7 +31,9 @@ MARK_COLOURS: Final = {"done": "ok", "failed": "fail", "retrying": "warn"}
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` is set if asked for."""
+    """One line of a timeline, as ``--json`` prints it. ``at`` is when it ended; ``value`` and ``traceback`` are set if
+    asked for.
+    """
 
     at: str | None
     kind: str
@@ -41,14 +43,18 @@ class Line(Struct, frozen=True, kw_only=True):
     began: str | None = None
     took_ms: int | None = None
     error: str | None = None
+    traceback: str | UnsetType = UNSET
     value: Any = UNSET
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """All that ``show`` prints about an execution. ``input`` and ``result`` are set only if asked for."""
+    """All that ``show`` prints about an execution. ``input`` and ``result`` are set only if asked for. ``traceback`` is
+    that of the error that ended it, or of the last one if it goes on.
+    """
 
     execution: Status
     timeline: list[Line]
+    traceback: str | None = None
     owner: str | None = None
     owner_alive: bool | None = None
     input: Any | UnsetType = UNSET
@@ -59,31 +65,38 @@ class Shown(Struct, frozen=True, kw_only=True):
     "show",
     "holdfast show -a shop:app checkout order-17",
     "holdfast show --home sqlite:///shop.db checkout order-17 --payloads",
+    "holdfast show -a shop:app checkout order-17 --tracebacks",
 )
 @click.option("--payloads", is_flag=True, help="Show inputs, results and messages too.")
+@click.option("--tracebacks", is_flag=True, help="Show where every error was raised, not just the last one.")
 @on_home
-def show(session: Session, *, workflow: str, id: str, payloads: bool) -> None:
+def show(session: Session, *, workflow: str, id: str, payloads: bool, tracebacks: bool) -> None:
     """Show what has happened in an execution: operations, attempts, how long they took, errors.
 
-    Inputs and results are left out unless --payloads asks for them; callback tokens are never shown.
+    Of the error that ended it, or of the last one, the traceback is shown: the frames of your own code, through steps,
+    children and actors. Inputs and results are left out unless --payloads asks for them; callback tokens are never
+    shown.
     """
-    shown = session.run(lambda app: inspect_execution(app, workflow, id, payloads=payloads))
+    shown = session.run(lambda app: inspect_execution(app, workflow, id, payloads=payloads, tracebacks=tracebacks))
     session.answer(shown, "\n".join(as_lines(shown)))
 
 
-async def inspect_execution(app: App, workflow: str, id: str, *, payloads: bool = False) -> Shown:
+async def inspect_execution(
+    app: App, workflow: str, id: str, *, payloads: bool = False, tracebacks: bool = False
+) -> Shown:
     """Read an execution in order to show it. Raises ``NotFound``."""
     runtime, home = app.runtime(), app.runtime().home
     await head_of(runtime, partition_of(workflow, id))
     recorded = await load(home.store, partition_of(workflow, id))
     head, record = recorded.head, recorded.record
     pairs = zip(told(recorded.entries), timeline(recorded.entries), strict=True)
-    lines = [_line(entry, event, payloads=payloads) for entry, event in pairs]
+    lines = [_line(entry, event, payloads=payloads, tracebacks=tracebacks) for entry, event in pairs]
     for handover in reversed(await handovers_of(home.store, head.partition, record.run)):
         lines.insert(handover.place, _handover_line(handover))
     return Shown(
         execution=status_of(head),
         timeline=lines,
+        traceback=last_traceback(recorded),
         owner=head.owner,
         owner_alive=None if head.owner is None else home.doorbell.alive(head.owner),
         input=_value(record.input) if payloads else UNSET,
@@ -91,7 +104,7 @@ async def inspect_execution(app: App, workflow: str, id: str, *, payloads: bool 
     )
 
 
-def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
+def _line(entry: Entry, event: Event, *, payloads: bool, tracebacks: bool) -> Line:
     kind, name = event.kind, event.name
     if name.startswith(MAILBOX_PREFIX):
         kind, name = "callback", name.removeprefix(MAILBOX_PREFIX)
@@ -113,6 +126,7 @@ def _line(entry: Entry, event: Event, *, payloads: bool) -> Line:
         began=None if event.began is None else iso(event.began),
         took_ms=None if event.began is None else round(between(event.began, event.at)),
         error=event.error,
+        traceback=event.traceback if tracebacks and event.traceback is not None else UNSET,
         value=value,
     )
 
@@ -152,7 +166,19 @@ def as_lines(shown: Shown) -> list[str]:
         mark = MARKS.get(line.outcome)
         if mark is not None and line.outcome in MARK_COLOURS:
             drawn[place] = drawn[place].replace(mark, coloured(mark, MARK_COLOURS[line.outcome]), 1)
-    return lines + drawn
+    return [*lines, *drawn, *_traceback_lines(shown)]
+
+
+def _traceback_lines(shown: Shown) -> Iterator[str]:
+    """Where every error was raised that is to be shown, the one that matters last."""
+    for line in shown.timeline:
+        if line.traceback is not UNSET:
+            yield from ("", f"  {line.kind} {plain(line.name)}, attempt {line.attempts}")
+            yield from (f"    {plain(each)}" for each in line.traceback.splitlines())
+    if shown.traceback is not None:
+        ended = shown.execution.error is not None
+        yield from ("", f"  {'what ended it' if ended else 'its last error'}")
+        yield from (f"    {plain(each)}" for each in shown.traceback.splitlines())
 
 
 def _header(shown: Shown) -> Sequence[tuple[str, str]]:

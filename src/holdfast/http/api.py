@@ -17,7 +17,7 @@ from holdfast.commands import Command, Context
 from holdfast.commands.right import Right
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
-from holdfast.http.authentication import Authenticate, Caller, check_place
+from holdfast.http.authentication import Authenticate, Caller, check_place, check_right
 from holdfast.http.limits import HttpLimits
 from holdfast.http.messages import Request, Response, header_id
 from holdfast.messaging.declarations import Publishes
@@ -117,6 +117,13 @@ class Query:
         except ValueError:
             raise InvalidInput(f"{name} must be a moment such as 2026-11-30T12:00:00Z; a + in a query is %2B") from None
 
+    def flag(self, name: str) -> bool:
+        """Whether something is asked for: ``true`` or ``false``, which is the default."""
+        value = self.one(name) or "false"
+        if value not in {"true", "false"}:
+            raise InvalidInput(f"{name} is true or false, not {value[:60]!r}")
+        return value == "true"
+
     def count(self, name: str, default: int) -> int:
         """A number."""
         value = self.one(name)
@@ -179,7 +186,16 @@ class Call:
     @property
     def may_read(self) -> bool:
         """Whether the caller has the right to read."""
-        return self._caller is not None and Right.READ in self._caller.rights
+        return self.may(Right.READ)
+
+    def may(self, right: Right) -> bool:
+        """Whether the caller has this right."""
+        return self._caller is not None and right in self._caller.rights
+
+    def check_right(self, right: Right) -> None:
+        """Raise ``Problem`` unless the caller has this right, which a part of the answer needs."""
+        if self._caller is not None:
+            check_right(self._caller, right)
 
     @property
     def tenant(self) -> str:

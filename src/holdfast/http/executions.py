@@ -26,6 +26,7 @@ from holdfast.commands.execution import (
     Status,
     Terminate,
 )
+from holdfast.commands.right import Right
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
 from holdfast.http.messages import Response, json_response
@@ -35,6 +36,7 @@ from holdfast.secret import redacted_json
 from holdfast.workflows import status as standing
 from holdfast.workflows.callback_tokens import masked
 from holdfast.workflows.finding import head_of
+from holdfast.workflows.history import Event
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result
 from holdfast.workflows.status import status_of
 from holdfast.workflows.wait_for_end import ended
@@ -116,11 +118,21 @@ def _type_of(error: str) -> str:
 
 
 async def history(call: Call) -> Response:
-    """The events of an execution's current run, without payloads."""
-    call.query()
+    """The events of an execution's current run, without payloads; with ``tracebacks``, where their errors were raised,
+    for those who may inspect.
+    """
+    tracebacks = call.query("tracebacks").flag("tracebacks")
+    if tracebacks:
+        call.check_right(Right.INSPECT)
     found = await call.perform(ReadHistory(*_place(call)))
-    told = [each if each.error is None else replace(each, error=_type_of(each.error)) for each in found.events]
-    return json_response(200, {"events": told})
+    return json_response(200, {"events": [_event(each, tracebacks=tracebacks) for each in found.events]})
+
+
+def _event(event: Event, *, tracebacks: bool) -> Event:
+    """An event as callers see it: the types of errors, and their tracebacks, which have their messages too."""
+    if event.error is None or event.traceback is None:
+        return event
+    return replace(event, error=_type_of(event.error), traceback=masked(event.traceback) if tracebacks else None)
 
 
 async def list_all(call: Call) -> Response:

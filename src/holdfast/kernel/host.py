@@ -246,6 +246,8 @@ class Host:
             self._check_again(entity.partition)
             return
         self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
+        if conclusion.report is not None:
+            conclusion.report()
         self.watchers.notify(entity.partition, conclusion)
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -31,7 +31,8 @@ class Conclusion(Struct, frozen=True, gc=False):
     """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
 
     ``posts`` are messages to others. If the end expires, they are written with it: it cannot be found by looking later.
-    Else they are written afterwards, if they can be: an entity that waits for one also looks by itself.
+    Else they are written afterwards, if they can be: an entity that waits for one also looks by itself. ``report`` is
+    called once the end is durable: it logs what the entity failed with.
     """
 
     status: str
@@ -39,6 +40,7 @@ class Conclusion(Struct, frozen=True, gc=False):
     due_at: int | None = None
     expires_at: int | None = None
     posts: Sequence[tuple[str, Sequence[Write]]] = ()
+    report: Callable[[], None] | None = None
 
 
 class Again(Struct, frozen=True, gc=False):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw, Struct
@@ -11,8 +13,10 @@ from msgspec.structs import replace
 from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.kernel.outcomes import Conclusion
+from holdfast.logs import log, told_traceback
 from holdfast.replay.entries import Received
 from holdfast.replay.requests import Outcome, Raised, Returned
+from holdfast.texts import printable
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import was_started
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
 
 SEEN_SIGNALS: Final = 100
 """How many signals of earlier runs a new run remembers, to recognise their repeats (G5)."""
+
+LOGGED: Final = (records.FAILED, records.TIMED_OUT, records.COMPENSATION_FAILED)
+"""The ends that are logged: no caller has asked for them."""
 
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True):
@@ -113,7 +120,8 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             posts.append((starter.partition, writes))
         if self.activation.queries:
             record = replace(record, queries=last_answers(self.activation))
-        return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts)
+        report = partial(_log_failure, status, record) if status in LOGGED else None
+        return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts, report=report)
 
     def _next_run(self, input: bytes) -> Conclusion:
         now = self.record.ended_at
@@ -139,6 +147,14 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             starts_at=0,
         )
         return Conclusion(records.READY, encode_record(record), due_at=now)
+
+
+def _log_failure(status: str, record: ExecutionRecord) -> None:
+    """Log that an execution ended badly, as one record: lines of others do not part it."""
+    assert record.error is not None
+    name = printable(f"workflow {record.workflow} {record.id}")
+    of = {"workflow": record.workflow, "id": record.id, "run": record.run, "status": status}
+    log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error), of=of)
 
 
 def _ungrouped(outcome: Outcome) -> Outcome:

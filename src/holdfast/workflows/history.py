@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.clock import moment
 from holdfast.errors import NotFound
+from holdfast.failure import in_one_line, traceback_text
 from holdfast.items import Item
 from holdfast.paging import items
 from holdfast.replay.entries import (
@@ -54,6 +55,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of an execution's timeline; payloads are not in it.
 
     ``at`` is when it was recorded, ``began`` when the last attempt of a step, or an awaited execution, did.
+    ``traceback`` is where the error was raised: the frames of users' code, with their lines.
     """
 
     at: datetime
@@ -63,6 +65,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     began: datetime | None = None
     attempts: int = 1
     error: str | None = None
+    traceback: str | None = None
 
 
 class Recorded(Struct, frozen=True):
@@ -88,6 +91,25 @@ async def load(store: Store, partition: str) -> Recorded:
     return Recorded(head, record, standing([*recorded_entries(record, standing(entries)), *record.tail]), segments)
 
 
+def last_traceback(recorded: Recorded) -> str | None:
+    """Where the error was raised that ended the execution, or the last one that is recorded if it goes on; ``None`` if
+    nothing has failed since something went well.
+    """
+    if recorded.record.error is not None:
+        return traceback_text(recorded.record.error)
+    for entry in reversed(told(recorded.entries)):
+        match entry:
+            case Failed(error=error):
+                return traceback_text(error)
+            case Tried(error=error, again_at=again_at) if again_at:
+                return traceback_text(error)
+            case Done():
+                return None
+            case _:
+                pass
+    return None
+
+
 def timeline(entries: Sequence[Entry]) -> list[Event]:
     """The entries as events for people, in order."""
     return [_event(entry) for entry in told(entries)]
@@ -103,14 +125,28 @@ def _event(entry: Entry) -> Event:
         case Done(op=op, at=at, kind=kind, attempts=attempts, began=began):
             return Event(at=moment(at), kind=kind, name=op, outcome="done", attempts=attempts, began=_began(began))
         case Failed(op=op, at=at, kind=kind, error=error, attempts=attempts, began=began):
-            told = _told(error)
             return Event(
-                at=moment(at), kind=kind, name=op, outcome="failed", attempts=attempts, began=_began(began), error=told
+                at=moment(at),
+                kind=kind,
+                name=op,
+                outcome="failed",
+                attempts=attempts,
+                began=_began(began),
+                error=in_one_line(error),
+                traceback=traceback_text(error),
             )
         case Tried(op=op, at=at, attempt=attempt, again_at=0):
             return Event(at=moment(at), kind="step", name=op, outcome="retry now", attempts=attempt)
         case Tried(op=op, at=at, attempt=attempt, error=error):
-            return Event(at=moment(at), kind="step", name=op, outcome="retrying", attempts=attempt, error=_told(error))
+            return Event(
+                at=moment(at),
+                kind="step",
+                name=op,
+                outcome="retrying",
+                attempts=attempt,
+                error=in_one_line(error),
+                traceback=traceback_text(error),
+            )
         case Intended(op=op, at=at):
             return Event(at=moment(at), kind="step", name=op, outcome="intended")
         case Progressed(op=op, at=at):
@@ -135,7 +171,3 @@ def _event(entry: Entry) -> Event:
 
 def _began(ms: int) -> datetime | None:
     return moment(ms) if ms else None
-
-
-def _told(error: Any) -> str:
-    return f"{error.type.rpartition('.')[2]}: {error.message}"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import Refused
-from holdfast.failure import describe
+from holdfast.failure import ErrorRecord, describe
 from holdfast.items import OwnerIs, Update
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -126,13 +126,15 @@ class Live(Struct, frozen=True):
         )
         return Arrival(entry, copy)
 
-    def failed(self, operation: Operation, error: BaseException, *, attempts: int = 1, began: int = 0) -> Arrival:
+    def failed(
+        self, operation: Operation, error: BaseException | ErrorRecord, *, attempts: int = 1, began: int = 0
+    ) -> Arrival:
         """The arrival that says an operation ended badly, for good."""
         entry = Failed(
             op=operation.id,
             at=self.now_ms(),
             kind=operation.kind,
-            error=describe(error),
+            error=error if isinstance(error, ErrorRecord) else describe(error),
             fingerprint=operation.fingerprint,
             attempts=attempts,
             began=began,

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.clock import moment
 from holdfast.errors import StoreUnusable
+from holdfast.failure import in_one_line
 from holdfast.workflows.record import (
     BLOCKED,
     ExecutionRecord,
@@ -78,7 +79,7 @@ def status_of(head: Item) -> Status:
         ended_at=None if record.ended_at is None else moment(record.ended_at),
         due_at=None if head.due_at is None or record.parked else moment(head.due_at),
         tags=record.tags,
-        error=None if error is None else f"{error.type.rpartition('.')[2]}: {error.message}",
+        error=None if error is None else in_one_line(error),
         published=record.published or None,
         parent=None if record.parent is None else ref_of(record.parent.partition),
         root=ref_of(root_of(record, head.partition)),

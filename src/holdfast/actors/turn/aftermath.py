@@ -24,6 +24,7 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
+from holdfast.actors.turn.failure_log import log_failure
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
@@ -271,6 +272,7 @@ class Aftermath(Struct, frozen=True):
                 attempt=attempts_in(verdict.failure),
                 error=describe(failed.error).type,
             )
+            log_failure(verdict, self.partition, self.delivery, self.kind.policy, now)
         return verdict
 
     def _told(self, error: Exception, called: tuple[Place, ...]) -> Performed:

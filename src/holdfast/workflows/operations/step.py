@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,14 +21,17 @@ from holdfast.codec.typed import codec_for
 from holdfast.containment import contained, contained_call
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
 from holdfast.failure import describe
+from holdfast.logs import log, told_error
 from holdfast.replay.entries import AT_ONCE, STEP, Intended, Progressed, Tried
 from holdfast.replay.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
+from holdfast.texts import printable
 from holdfast.workflows.live import Live
 from holdfast.workflows.saga import covering
 from holdfast.workflows.saga_ledger import Covered
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:
+    from holdfast.failure import ErrorRecord
     from holdfast.ports import SqlCursor
     from holdfast.replay.activation import Activation
     from holdfast.replay.requests import Operation
@@ -149,13 +153,24 @@ def _failure(command: CallStep, operation: Operation, live: Live, error: BaseExc
     final = policy.at_most_once is True or isinstance(error, InvalidInput)
     final = final or (policy.at_most_once == "attempt" and isinstance(error, StepTimeout))  # its effect is unknown
     delay_ms = None if final else policy.retry.next_delay_ms(error, attempt, random)
+    recorded = describe(error)
+    _log_failure(command, operation, live, recorded, attempt, delay_ms)
     if delay_ms is None:
-        return live.failed(operation, error, attempts=attempt + deaths, began=began)
+        return live.failed(operation, recorded, attempts=attempt + deaths, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
-    tried = Tried(operation.id, now, attempt, describe(error), now + delay_ms, operation.fingerprint, deaths)
+    tried = Tried(operation.id, now, attempt, recorded, now + delay_ms, operation.fingerprint, deaths)
     live.amend(operation.id, tried=tried, died=0, intended=False)
     return Arrival(tried)
+
+
+def _log_failure(
+    command: CallStep, operation: Operation, live: Live, error: ErrorRecord, attempt: int, delay_ms: int | None
+) -> None:
+    record, most = live.record, command.step.policy.retry.max_attempts
+    name = printable(f"workflow {record.workflow} {record.id}: step {operation.id}")
+    after = "no other is made" if delay_ms is None else f"the next in {delay_ms / 1000:.3g} s"
+    log(logging.WARNING, "%s failed, attempt %d of %d, %s: %s", name, attempt, most, after, told_error(error))
 
 
 def retry_now(live: Live) -> None:

@@ -1,0 +1,34 @@
+"""What the log says of a message or a timer that fails."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.actors.record import actor_of, describe_partition, key_of
+from holdfast.actors.turn.failure import Halt, Park, TryAgain, attempts_in
+from holdfast.logs import log, told_error, told_traceback
+from holdfast.texts import printable
+
+if TYPE_CHECKING:
+    from holdfast.actors.kind import Policy
+    from holdfast.actors.mailbox.queue import Delivery
+
+
+def log_failure(verdict: TryAgain | Halt | Park, partition: str, delivery: Delivery, policy: Policy, now: int) -> None:
+    """Log an attempt that ended badly; of the last one, where its error was raised too."""
+    failure = verdict.failure
+    error = failure.error
+    assert error is not None
+    name = printable(f"{describe_partition(partition)}: {delivery.call.method} ({delivery.place})")
+    attempt = f"attempt {attempts_in(failure)} of {policy.retry.max_attempts}"
+    of = {"actor": actor_of(partition), "key": key_of(partition), "operation": delivery.call.method}
+    match verdict:
+        case TryAgain():
+            seconds = (failure.again_at - now) / 1000
+            told = f"the next in {seconds:.3g} s: {told_error(error)}"
+        case Halt():
+            told = f"and its actor halts there\n{told_traceback(error)}"
+        case Park():
+            told = f"and is parked\n{told_traceback(error)}"
+    log(logging.WARNING, "%s failed, %s, %s", name, attempt, told, of=of)
