@@ -11,7 +11,7 @@ import asyncio
 import builtins
 import concurrent.futures
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -172,8 +172,9 @@ def _describe(error: BaseException, levels: int) -> ErrorRecord:
 
 
 def _notes_of(error: BaseException) -> tuple[str, ...]:
-    notes: Any = getattr(error, "__notes__", ())
-    texts = [each for each in notes if isinstance(each, str)] if isinstance(notes, list | tuple) else []
+    notes: Any = getattr(error, "__notes__", ())  # anybody may have set it, to anything
+    listed = cast("Sequence[object]", notes) if isinstance(notes, list | tuple) else ()
+    texts = [each for each in listed if isinstance(each, str)]
     return tuple(_head(each, TRACEBACK_LIMIT_BYTES) for each in texts[:NOTES_LIMIT])
 
 
