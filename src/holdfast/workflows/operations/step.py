@@ -140,9 +140,19 @@ async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Se
         result = await contained(_invoke(attempt, seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
-        return _failure(command, operation, live, error, began)
+        arrival = _failure(command, operation, live, error, began)
+        if live.host.telemetry.is_detailed:
+            _tell_end(step, live, began, "retrying" if isinstance(arrival.entry, Tried) else "failed")
+        return arrival
+    if live.host.telemetry.is_detailed:
+        _tell_end(step, live, began, "done")
     steady = step.signature.result.steady(copy)
     return live.done(operation, data, copy=steady, attempts=attempt.number, began=began)
+
+
+def _tell_end(step: DeclaredStep, live: Live, began: int, outcome: str) -> None:
+    seconds = max(0, live.now_ms() - began) / 1000
+    live.host.telemetry.detail("step_ended", step=step.name, outcome=outcome, seconds=seconds)
 
 
 def _failure(command: CallStep, operation: Operation, live: Live, error: BaseException, began: int) -> Arrival:
@@ -313,7 +323,7 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
     def failed(error: Exception) -> Arrival:
         return _failure(command, operation, live, error, live.now_ms())
 
-    return SqlEffect(operation.id, work, failed)
+    return SqlEffect(operation.id, step.name, work, failed)
 
 
 async def _without_transactions(step: DeclaredStep, operation: Operation, live: Live) -> Arrival:
