@@ -100,7 +100,7 @@ async def test_a_refusal_that_the_body_expects_is_no_warning(app, records):
     class SoldOut(Exception):
         """A refusal."""
 
-    @app.step(retry=hf.Retry(never=(SoldOut,)))
+    @app.step(raises=(SoldOut,), retry=hf.Retry(never=(SoldOut,)))
     async def reserve() -> None:
         raise SoldOut("no lamp is left")
 
