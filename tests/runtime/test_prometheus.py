@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.worlds import *
+from tests.worlds import World
 
 import holdfast as hf
 from holdfast.runtime.families import FAMILIES
@@ -29,6 +29,16 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def value(app: hf.App, name: str, **labels: str) -> float:
     return samples(app.prometheus())[name, tuple(sorted(labels.items()))]
+
+
+@pytest.fixture
+def memory_world(tmp_path):
+    return World("memory", tmp_path)
+
+
+@pytest.fixture
+def sqlite_world(tmp_path):
+    return World("sqlite", tmp_path)
 
 
 @pytest.fixture

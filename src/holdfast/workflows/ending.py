@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.items import Write
+    from holdfast.ports import Home
     from holdfast.replay.activation import Activation
     from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.live import Live
@@ -130,7 +131,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             took_ms = (record.ended_at or record.created_at) - record.created_at
             telemetry.detail("finished", partition=self.partition, status=status, seconds=took_ms / 1000)
         if status in LOGGED:
-            _log_failure(status, record)
+            _log_failure(status, record, self.live.host.home)
 
     def _next_run(self, input: bytes) -> Conclusion:
         now = self.record.ended_at
@@ -158,12 +159,12 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         return Conclusion(records.READY, encode_record(record), due_at=now)
 
 
-def _log_failure(status: str, record: ExecutionRecord) -> None:
+def _log_failure(status: str, record: ExecutionRecord, home: Home) -> None:
     """Log that an execution ended badly, as one record: lines of others do not part it."""
     assert record.error is not None
     name = printable(f"workflow {record.workflow} {record.id}")
     of = {"workflow": record.workflow, "id": record.id, "run": record.run, "status": status}
-    log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error), of=of)
+    log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error, home), of=of)
 
 
 def _ungrouped(outcome: Outcome) -> Outcome:

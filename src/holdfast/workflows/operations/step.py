@@ -180,7 +180,8 @@ def _log_failure(
     record, most = live.record, command.step.policy.retry.max_attempts
     name = printable(f"workflow {record.workflow} {record.id}: step {operation.id}")
     after = "no other is made" if delay_ms is None else f"the next in {delay_ms / 1000:.3g} s"
-    log(logging.WARNING, "%s failed, attempt %d of %d, %s: %s", name, attempt, most, after, told_error(error))
+    level = logging.INFO if delay_ms is None and attempt == 1 else logging.WARNING  # a body may await a refusal
+    log(level, "%s failed, attempt %d of %d, %s: %s", name, attempt, most, after, told_error(error, live.host.home))
 
 
 def retry_now(live: Live) -> None:
