@@ -11,7 +11,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from holdfast.commands.right import Right
 from holdfast.http.api import Options, Served
@@ -82,7 +82,7 @@ async def _answer(app: Served, options: Options, head: bytes, writer: asyncio.St
     return await respond(app, request, options)
 
 
-def _request(head: bytes, about: Callable[[str], object]) -> Request | None:
+def _request(head: bytes, about: Callable[[str], Any]) -> Request | None:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -91,7 +91,7 @@ def _request(head: bytes, about: Callable[[str], object]) -> Request | None:
     pairs = (line.partition(":") for line in lines if line)
     headers = tuple((name.lower(), value.strip()) for name, _, value in pairs)
     ends = (about("peername"), about("sockname"))
-    is_local = all(isinstance(end, tuple) and is_loopback_address(str(end[0])) for end in ends)
+    is_local = all(bool(end) and is_loopback_address(str(end[0])) for end in ends)
     make = partial(Request, method=words[0], query=query, headers=headers, source=Loopback() if is_local else REMOTE)
     return make(path="/v1/metrics" if path == "/metrics" else path)
 
