@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Callable
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -92,8 +91,13 @@ def _request(head: bytes, about: Callable[[str], Any]) -> Request | None:
     headers = tuple((name.lower(), value.strip()) for name, _, value in pairs)
     ends = (about("peername"), about("sockname"))
     is_local = all(bool(end) and is_loopback_address(str(end[0])) for end in ends)
-    make = partial(Request, method=words[0], query=query, headers=headers, source=Loopback() if is_local else REMOTE)
-    return make(path="/v1/metrics" if path == "/metrics" else path)
+    return Request(
+        method=words[0],
+        path="/v1/metrics" if path == "/metrics" else path,
+        query=query,
+        headers=headers,
+        source=Loopback() if is_local else REMOTE,
+    )
 
 
 def _as_bytes(response: Response) -> bytes:
