@@ -172,7 +172,7 @@ def _describe(error: BaseException, levels: int) -> ErrorRecord:
 
 
 def _notes_of(error: BaseException) -> tuple[str, ...]:
-    notes: Any = getattr(error, "__notes__", ())  # anybody may have set it, to anything
+    notes: Any = getattr(error, "__notes__", ())  # any caller may have set it, to anything
     listed = cast("Sequence[object]", notes) if isinstance(notes, list | tuple) else ()
     texts = [each for each in listed if isinstance(each, str)]
     return tuple(_head(each, TRACEBACK_LIMIT_BYTES) for each in texts[:NOTES_LIMIT])

@@ -70,7 +70,7 @@ class Telling:
 
 
 def _mark(waits: Waits | None) -> int:
-    """A number that tells one content from another, within this process, whoever has written it."""
+    """A number that tells one content from another, within this process, whichever process has written it."""
     return hash(waits if waits is None or not waits.epoch else replace(waits, epoch=0))
 
 
