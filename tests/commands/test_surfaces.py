@@ -142,6 +142,7 @@ OTHER_LINES = {
     "seal": "the same",
     "run": "a process",
     "serve": "the same",
+    "dashboard": "the same",
     "demo": "the same",
     "chaos run": "the same",
     "chaos ls": "about what there is to run",
