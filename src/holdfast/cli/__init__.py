@@ -15,6 +15,7 @@ from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
+from holdfast.cli.backup import backup, restore
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
@@ -89,6 +90,8 @@ for _command in (
     outbox,
     doctor,
     audit,
+    backup,
+    restore,
     export,
     seal,
     import_,

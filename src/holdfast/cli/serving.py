@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,25 +11,19 @@ import click
 from msgspec import Struct
 
 from holdfast.cli.ask import token_file_of
+from holdfast.cli.listening import callers_of, listening, tokens_option, url_of
 from holdfast.cli.logs import begin_log, log_format_option, log_level_option
 from holdfast.cli.output import as_json, echo
 from holdfast.cli.run import look_whether_it_opens
-from holdfast.cli.values import duration, usable
+from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
-from holdfast.file_owner import complaint_of, complaint_of_links
-from holdfast.files import open_file
-from holdfast.http.authentication import BearerTokens
 from holdfast.http.connections import MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, ConnectionLimits
-from holdfast.http.network import is_loopback_host
 from holdfast.texts import told_url
 
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.cli.session import Session
     from holdfast.dashboard.options import Dashboard
-
-TOKENS_VARIABLE: Final = "HOLDFAST_TOKENS"
-BACKLOG: Final = 2048
 
 
 class Serving(Struct, frozen=True, kw_only=True):
@@ -58,13 +51,7 @@ _OPTIONS: Final = (
     click.option(
         "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes any free one."
     ),
-    click.option(
-        "--tokens",
-        metavar="FILE",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="The allowed callers, one per line: name token [read,write,control,inspect] [tenant=PREFIX]; "
-        f"or in ${TOKENS_VARIABLE}.",
-    ),
+    tokens_option,
     click.option(
         "--grace",
         metavar="DURATION",
@@ -96,13 +83,13 @@ _OPTIONS: Final = (
 
 def serve_app(session: Session, app: App, serving: Serving, *, work: bool, dashboard: Dashboard | None) -> None:
     """Serve an app until SIGTERM or Ctrl-C. Raises ``ConfigurationError`` for what cannot be served."""
-    authenticate = _authenticate(serving)
+    authenticate = callers_of(serving.host, serving.tokens)
     begin_log(serving.log_level, serving.log_format)
     served_by_uvicorn = _uvicorn_server()
     api = app.asgi(authenticate=authenticate, worker=work, dashboard=dashboard)
     session.run(look_whether_it_opens, app)
-    with _listening(serving.host, serving.port) as listener:
-        url = _url(listener)
+    with listening(serving.host, serving.port) as listener:
+        url = url_of(listener)
 
         def announce() -> None:
             told = {"event": "serving", "url": url, "home": app.home_url, "pid": os.getpid()}
@@ -121,19 +108,6 @@ def serve_app(session: Session, app: App, serving: Serving, *, work: bool, dashb
             raise ConfigurationError("the server did not start: the lines above say why")
 
 
-def _authenticate(serving: Serving) -> BearerTokens | None:
-    text, host = os.environ.get(TOKENS_VARIABLE, ""), serving.host
-    if serving.tokens is not None:
-        text = _read_tokens(serving.tokens)
-    authenticate = BearerTokens.read(text) if text.strip() or serving.tokens is not None else None
-    if authenticate is None and not is_loopback_host(f"[{host}]" if ":" in host else host):
-        raise ConfigurationError(
-            f"{host} can be reached from other machines, so callers must be known: give --tokens FILE or "
-            f"${TOKENS_VARIABLE}, with a line for each caller: name token (make one with: openssl rand -hex 32)"
-        )
-    return authenticate
-
-
 def _uvicorn_server() -> Callable[..., bool]:
     try:
         from holdfast.http.uvicorn_server import serve as served  # noqa: PLC0415 - only this command needs the extra
@@ -143,26 +117,3 @@ def _uvicorn_server() -> Callable[..., bool]:
             "app.asgi() by another ASGI server"
         ) from error
     return served
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _read_tokens(path: Path) -> str:
-    place = path.resolve()
-    if complaint := complaint_of_links(path) or complaint_of(place):
-        raise ConfigurationError(complaint)
-    with usable(path, "read"), open_file(place) as file:
-        if complaint := complaint_of(place, os.fstat(file.fileno())):
-            raise ConfigurationError(complaint)
-        return file.read().decode("utf-8")

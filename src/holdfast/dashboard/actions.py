@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 On = tuple[str, ...]
 Make = Callable[["Visit", On, "Form"], Command[Any]]
 
-REASON_CHARACTERS: Final = 1_000
-NAME_CHARACTERS: Final = 500
+LONGEST_REASON_CHARACTERS: Final = 1_000
+LONGEST_NAME_CHARACTERS: Final = 500
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -94,24 +94,24 @@ def _plain(command: Callable[..., Command[Any]]) -> Make:
 
 
 def _cancel(_visit: Visit, on: On, form: Form) -> Command[Any]:
-    return Cancel(on[0], on[1], text_of(form, "reason", REASON_CHARACTERS), request_id(form, on))
+    return Cancel(on[0], on[1], text_of(form, "reason", LONGEST_REASON_CHARACTERS), request_id(form, on))
 
 
 def _terminate(_visit: Visit, on: On, form: Form) -> Command[Any]:
-    return Terminate(on[0], on[1], text_of(form, "reason", REASON_CHARACTERS) or "terminated")
+    return Terminate(on[0], on[1], text_of(form, "reason", LONGEST_REASON_CHARACTERS) or "terminated")
 
 
 def _signal(visit: Visit, on: On, form: Form) -> Command[Any]:
-    name = text_of(form, "name", NAME_CHARACTERS)
+    name = text_of(form, "name", LONGEST_NAME_CHARACTERS)
     if not name:
         raise InvalidInput("a signal must have a name")
     return Signal(on[0], on[1], name, signal_value(visit, on[0], name, form), request_id(form, on))
 
 
 def _fork(visit: Visit, on: On, form: Form) -> Command[Any]:
-    chosen = text_of(form, "new_id", NAME_CHARACTERS)
+    chosen = text_of(form, "new_id", LONGEST_NAME_CHARACTERS)
     made = f"{visit.tenant}fork-{request_id(form, on)[:16]}"
-    return Fork(on[0], on[1], chosen or made, text_of(form, "before", NAME_CHARACTERS) or None)
+    return Fork(on[0], on[1], chosen or made, text_of(form, "before", LONGEST_NAME_CHARACTERS) or None)
 
 
 def _arguments(form: Form) -> Raw:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from holdfast.http.problems import Problem
 
-FORM_BYTES: Final = 1024 * 1024
+LARGEST_FORM_BYTES: Final = 1024 * 1024
 """The largest form. The value of a signal, or new arguments, may be in it."""
 
 FORM_FIELDS: Final = 400
@@ -45,5 +45,5 @@ class Form:
 
 def check_form_size(size_bytes: int) -> None:
     """Raise ``Problem`` if a form is too large."""
-    if size_bytes > FORM_BYTES:
-        raise Problem(413, "payload_too_large", f"the form is over {FORM_BYTES} bytes")
+    if size_bytes > LARGEST_FORM_BYTES:
+        raise Problem(413, "payload_too_large", f"the form is over {LARGEST_FORM_BYTES} bytes")

@@ -42,7 +42,7 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
 from holdfast.commands.right import Right
-from holdfast.http import actors, callbacks, events, executions, repairs
+from holdfast.http import actors, callbacks, events, executions, metrics, repairs
 from holdfast.http.api import Call, Handler, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
@@ -112,6 +112,7 @@ _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
     Route(method="GET", path="/v1/health", command=None, right=None, handle=health),
+    Route(method="GET", path="/v1/metrics", command=None, right=Right.READ, handle=metrics.metrics),
     _route("GET", "/v1/workflows", ListExecutions, executions.list_all),
     _route("GET", "/v1/workflows/{workflow}", ListExecutions, executions.list_all),
     _route("POST", "/v1/workflows/{workflow}", Start, executions.start),

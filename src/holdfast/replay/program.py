@@ -59,6 +59,7 @@ class SqlEffect(Struct, frozen=True):
     """
 
     op: str
+    step: str
     work: Callable[[SqlCursor], Arrival]
     failed: Callable[[Exception], Arrival]
 

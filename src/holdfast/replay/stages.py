@@ -116,7 +116,7 @@ class Replaying(Struct, frozen=True, gc=False):
                 return AGAIN
         elif work.program.concluded() and not (work.busy or entity.paused or entity.interrupted):
             return await conclude(work, host)
-        flush(entity, work)
+        flush(entity, work, host)
         if (entity.paused or host.draining) and not work.busy:
             return LEAVING
         return Idle(work.next_due(), busy=work.busy)

@@ -175,6 +175,8 @@ class Execution:
             live.registry.errors.rebuild,
             untouched=self._is_untouched,
         )
+        if live.host.telemetry.is_detailed and self._is_untouched and not entries:
+            live.host.telemetry.detail("begun", partition=self._partition)
         self.activation.waker = HostWaker(live.host, self._partition)
         self.activation.begin(now)
         if deaths:
