@@ -136,6 +136,8 @@ OTHER_LINES = {
     "bulk terminate": "the same",
     "bulk delete": "the same",
     "audit": "about the whole home",
+    "backup": "the same",
+    "restore": "the same",
     "doctor": "the same",
     "export": "the same",
     "import": "the same",
