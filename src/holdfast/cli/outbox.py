@@ -39,7 +39,7 @@ def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> 
     """
 
     async def look(app: App) -> WaitingPage:
-        return await list_waiting(app.runtime().home.store, name, after=after, limit=limit)
+        return await list_waiting(app.runtime().home, name, after=after, limit=limit)
 
     page = session.run(look)
     session.answer({"events": page.items, "cursor": page.after}, "\n".join(_lines(page)))
