@@ -40,7 +40,7 @@ DIGITS: Final = 15
 MOST_PARTS: Final = 60
 """How many parts of months one page reads. A page may therefore be short, or empty, with a cursor to go on from."""
 
-LONGEST_CURSOR_CHARACTERS: Final = 100
+LONGEST_CURSOR: Final = 100
 LONGEST_MONTH_MS: Final = 31 * 86_400_000
 
 
@@ -174,7 +174,7 @@ def _at(item: Item) -> int:
 
 def _checked(after: str) -> str:
     digits = after[:DIGITS]
-    if len(digits) < DIGITS or not (digits.isascii() and digits.isdigit()) or len(after) > LONGEST_CURSOR_CHARACTERS:
+    if len(digits) < DIGITS or not (digits.isascii() and digits.isdigit()) or len(after) > LONGEST_CURSOR:
         raise InvalidInput(f"{after[:60]!r} is not a cursor of this list; pass the after of the previous page")
     return after
 
