@@ -41,6 +41,7 @@ from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.log_context import add_context
+from holdfast.runtime.prometheus import prometheus
 from holdfast.runtime.sync import sync as sync_bridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
 from holdfast.shared import Shared
@@ -86,6 +87,7 @@ class App:
     lease, semaphore, with_lease, leader = sharing.lease, sharing.semaphore, sharing.with_lease, sharing.leader
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
+    prometheus = prometheus
     sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
 
     def __init__(

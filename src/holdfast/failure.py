@@ -172,7 +172,7 @@ def _describe(error: BaseException, levels: int) -> ErrorRecord:
 
 
 def _notes_of(error: BaseException) -> tuple[str, ...]:
-    notes: Any = getattr(error, "__notes__", ())  # anybody may have set it, to anything
+    notes: Any = getattr(error, "__notes__", ())  # code of users may have set it, to anything
     listed = cast("Sequence[object]", notes) if isinstance(notes, list | tuple) else ()
     texts = [each for each in listed if isinstance(each, str)]
     return tuple(_head(each, TRACEBACK_LIMIT_BYTES) for each in texts[:NOTES_LIMIT])
@@ -253,6 +253,17 @@ def in_one_line(record: ErrorRecord) -> str:
     "KeyError: 'sku-9'"
     """
     return f"{record.type.rpartition('.')[2]}: {record.message}"
+
+
+def without_values(record: ErrorRecord) -> ErrorRecord:
+    """The error without what may hold values of users: its types and the places in the code are left."""
+    return ErrorRecord(
+        type=record.type,
+        message="(not shown: values are sealed here)",
+        traceback=record.traceback,
+        cause=None if record.cause is None else without_values(record.cause),
+        parts=tuple(map(without_values, record.parts)),
+    )
 
 
 def traceback_text(record: ErrorRecord) -> str:

@@ -10,11 +10,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from holdfast.containment import contained_call
-from holdfast.failure import in_one_line, traceback_text
+from holdfast.failure import in_one_line, traceback_text, without_values
 from holdfast.texts import printable, printable_lines, told_url
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
+    from holdfast.ports import Home
 
 MESSAGE_LIMIT_CHARACTERS: Final = 500
 """How much of an error's message a line of the log has; ``holdfast show`` has all of it."""
@@ -49,12 +50,18 @@ def log(
         about.reset(before)
 
 
-def told_error(error: ErrorRecord) -> str:
-    """An error for a line of the log: its type and the beginning of its message, without passwords of URLs."""
-    line = printable(told_url(in_one_line(error)))
+def told_error(error: ErrorRecord, home: Home) -> str:
+    """An error for a line of the log: its type and the beginning of its message, without passwords of URLs. Of a sealed
+    home the log has no message.
+    """
+    line = printable(told_url(in_one_line(_loggable(error, home))))
     return line if len(line) <= MESSAGE_LIMIT_CHARACTERS else f"{line[:MESSAGE_LIMIT_CHARACTERS]}… (cut)"
 
 
-def told_traceback(error: ErrorRecord) -> str:
-    """Where an error was raised, for the log: the frames of users' code, and its message last."""
-    return printable_lines(told_url(traceback_text(error)))
+def told_traceback(error: ErrorRecord, home: Home) -> str:
+    """Where an error was raised, for the log: the frames of users' code, and its message last, as ``told_error``."""
+    return printable_lines(told_url(traceback_text(_loggable(error, home))))
+
+
+def _loggable(error: ErrorRecord, home: Home) -> ErrorRecord:
+    return without_values(error) if home.sealed else error

@@ -326,7 +326,8 @@ class Home(Struct, frozen=True):
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
     callers poll seldom. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
-    must send to the home's API, which only its owner can read.
+    must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
+    so no other place, such as a log, may hold their values.
     """
 
     url: str
@@ -351,3 +352,4 @@ class Home(Struct, frozen=True):
     bus: EventBus | None = None
     salt: str = ""
     token: Callable[[], str] | None = None
+    sealed: bool = False

@@ -40,6 +40,15 @@ needed |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next time |
 
 Fields carry ids and numbers only: never payloads, results or tokens.
+
+Details are frequent. They are made only if a subscriber of theirs is there, and are not counted:
+
+| detail | fields | means |
+|---|---|---|
+| ``begun`` | partition | the body of an execution began for the first time |
+| ``finished`` | partition, status, seconds | an execution ended, so long after its start |
+| ``step_ended`` | step, outcome, seconds | an attempt of a step ended: ``done``, ``failed``, or ``retrying`` |
+| ``committed`` | seconds | a turn has waited for a write of its journal, or of the head that it left |
 """
 
 from __future__ import annotations
@@ -85,11 +94,14 @@ Subscriber = Callable[[str, dict[str, object]], None]
 class Telemetry:
     """Counts events and passes them on. One per open app."""
 
-    __slots__ = ("_failed", "_subscribers", "counts")
+    __slots__ = ("_detailed", "_failed", "_subscribers", "counts", "is_detailed")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.is_detailed = False
+        """Whether a subscriber asks for details. An attribute, since hot paths look at it."""
         self._subscribers: list[Subscriber] = []
+        self._detailed: list[Subscriber] = []
         self._failed: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -103,6 +115,16 @@ class Telemetry:
         """Stop calling it."""
         self._subscribers.remove(subscriber)
 
+    def subscribe_to_details(self, subscriber: Subscriber) -> None:
+        """Call ``subscriber(detail, fields)`` for every detail from now on, as ``subscribe`` does for events."""
+        self._detailed.append(subscriber)
+        self.is_detailed = True
+
+    @property
+    def subscribers(self) -> tuple[Subscriber, ...]:
+        """Who is told of events."""
+        return tuple(self._subscribers)
+
     @property
     def is_heard(self) -> bool:
         """Whether there are subscribers."""
@@ -114,7 +136,15 @@ class Telemetry:
         if event in LOGGED:
             told = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items())
             log(LOGGED[event], "%s %s", event, told)
-        for subscriber in self._subscribers:
+        if self._subscribers:
+            self._tell(self._subscribers, event, fields)
+
+    def detail(self, event: str, **fields: object) -> None:
+        """Pass a detail on. The caller has seen ``is_detailed``."""
+        self._tell(self._detailed, event, fields)
+
+    def _tell(self, subscribers: list[Subscriber], event: str, fields: dict[str, object]) -> None:
+        for subscriber in subscribers:
             try:
                 contained_call(subscriber, event, fields)
             except Exception as error:  # noqa: BLE001 - an exporter that fails must not cost durability

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.test_metrics import metrics_of
 
 import holdfast
@@ -110,6 +112,32 @@ def test_each_worker_writes_a_line_of_metrics_if_it_is_asked_to(shop, running):
     assert [metrics_of(line)["DueHeads"] for line in workers.metrics] == [0, 0]
     workers.signal(signal.SIGTERM)
     assert workers.end() == 0
+
+
+def test_a_worker_serves_metrics_on_a_port_if_it_is_asked_to(shop, running):
+    worker = running("--metrics-port", "0")
+    url = worker.next("metrics")["url"]
+    assert shop.json("start", "checkout", '["visa"]', "--wait")["result"] == {"payment": "pay-visa-100"}
+    with urllib.request.urlopen(url, timeout=HANGS_AFTER_SECONDS) as answer:  # noqa: S310 - it is on loopback
+        found = {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
+    assert [each.value for each in found["holdfast_executions_ended"].samples] == [1.0]
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+
+
+def test_each_of_several_workers_has_a_port_of_its_own(shop, running):
+    workers = running("--workers", "2", "--metrics-port", "0")
+    workers.next("metrics", 2)
+    urls = {event["url"] for event in workers.seen if event["event"] == "metrics"}
+    assert len(urls) == 2
+    workers.signal(signal.SIGTERM)
+    assert workers.end() == 0
+
+
+def test_a_port_of_metrics_that_others_can_reach_needs_tokens(shop, monkeypatch):
+    monkeypatch.delenv("HOLDFAST_TOKENS", raising=False)
+    refusal = shop.refusal("run", "shop:app", "--metrics-port", "0", "--metrics-host", "0.0.0.0")  # noqa: S104 - refused
+    assert refusal["code"] == "configuration" and "--tokens" in refusal["message"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)

@@ -64,6 +64,8 @@ def read(response: hf.Response) -> tuple[int, Any]:
         assert response.header("content-type") == "application/problem+json"
         assert problem["status"] == response.status
         assert {"title", "status", "detail", "code"} <= problem.keys()
+    if (response.header("content-type") or "").startswith("text/"):
+        return response.status, response.body.decode()
     return response.status, json.loads(response.body) if response.body else None
 
 

@@ -88,6 +88,7 @@ async def test_a_caller_does_what_he_has_the_right_to(memory_shop, route, right)
 
 MATRIX = {
     # action: the right it needs
+    ("GET", "/v1/metrics"): "read",
     ("GET", "/v1/workflows"): "read",
     ("GET", "/v1/workflows/approval"): "read",
     ("GET", "/v1/workflows/approval/a"): "read",

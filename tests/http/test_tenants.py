@@ -24,6 +24,7 @@ THEIRS = {
 }
 PLACED = [route for route in ROUTES if route.right and ("{id}" in route.path or "{key}" in route.path)]
 UNPLACED = {
+    "GET /v1/metrics",
     "GET /v1/workflows",
     "GET /v1/workflows/{workflow}",
     "POST /v1/workflows/{workflow}",

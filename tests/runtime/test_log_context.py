@@ -96,6 +96,28 @@ async def test_failures_are_logged_once_each_with_their_traceback_at_the_end(app
     assert last.holdfast == {"workflow": "order", "id": "o-1", "run": 0, "status": "FAILED"}
 
 
+async def test_a_refusal_that_the_body_expects_is_no_warning(app, records):
+    class SoldOut(Exception):
+        """A refusal."""
+
+    @app.step(raises=(SoldOut,), retry=hf.Retry(never=(SoldOut,)))
+    async def reserve() -> None:
+        raise SoldOut("no lamp is left")
+
+    @app.workflow
+    async def order() -> str:
+        try:
+            await reserve()
+        except SoldOut:
+            return "refused"
+        raise AssertionError
+
+    async with app.worker():
+        assert await (await order.start(id="o-1")).result() == "refused"
+    (told,) = records("holdfast")
+    assert told.levelno == logging.INFO and "no other is made: SoldOut: no lamp is left" in told.getMessage()
+
+
 async def test_a_parked_message_is_logged_with_its_traceback(app, records):
     class Cart(hf.Actor, app=app, retry=hf.Retry(max_attempts=2, initial="1ms")):
         async def add(self) -> None:

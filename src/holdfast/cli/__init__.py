@@ -15,6 +15,7 @@ from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
+from holdfast.cli.backup import backup, restore
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
@@ -31,7 +32,7 @@ from holdfast.cli.outbox import outbox
 from holdfast.cli.publish import publish
 from holdfast.cli.query import query
 from holdfast.cli.run import run
-from holdfast.cli.serve import serve
+from holdfast.cli.serve import dashboard, serve
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
@@ -72,6 +73,7 @@ def main() -> None:
 for _command in (
     run,
     serve,
+    dashboard,
     ask,
     start,
     result,
@@ -89,6 +91,8 @@ for _command in (
     *system.COMMANDS,
     doctor,
     audit,
+    backup,
+    restore,
     export,
     seal,
     import_,

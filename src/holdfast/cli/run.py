@@ -6,19 +6,25 @@ import asyncio
 import contextlib
 import gc
 import os
+import socket
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from pathlib import Path
 from typing import Any, Final, cast
 
 import click
 
 from holdfast.app import App
+from holdfast.cli.listening import callers_of, listening, tokens_option, url_of
 from holdfast.cli.logs import begin_log, log_format_option, log_level_option
 from holdfast.cli.output import as_json, echo
 from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, home_option, json_option
 from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
+from holdfast.http.authentication import BearerTokens
+from holdfast.http.metrics_port import metrics_port as metrics_port_of
+from holdfast.runtime.meters import meters_of
 from holdfast.runtime.metrics import write_metrics
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
 from holdfast.texts import told_url
@@ -28,6 +34,7 @@ MOST_WORKERS: Final = 256
 TEXTS: Final[dict[str, str]] = {
     "started": "{workers} workers on {home}; Ctrl-C or SIGTERM stops them",
     "ready": "worker {pid} on {home} serves {workflows}; Ctrl-C or SIGTERM stops it",
+    "metrics": "metrics for Prometheus at {url}",
     "worker_started": "worker {place} is process {pid}",
     "worker_died": "worker {place} died ({reason}); the next one starts in {restart_in_seconds} s",
     "stopping": "process {pid} is stopping; a second signal ends it at once",
@@ -65,6 +72,14 @@ COLLECT_AFTER_OBJECTS: Final = 10_000
 @log_level_option
 @log_format_option
 @click.option("--metrics", is_flag=True, help="Write a line of metrics a minute, as CloudWatch takes them.")
+@click.option(
+    "--metrics-port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Serve metrics for Prometheus at GET /metrics on this port; each further worker takes the next one.",
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of --metrics-port.")
+@tokens_option
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends: the supervisor is gone.")
 @home_option
 @json_option
@@ -77,6 +92,9 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     log_level: str,
     log_format: str,
     metrics: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    tokens: Path | None,
     supervised: bool,
     home: str | None,
     as_json: bool,
@@ -93,16 +111,31 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     _refuse_nothing_to_do(found, app)
     report = _reporter(for_machines=as_json)
     begin_log(log_level, log_format)
+    callers = None if metrics_port is None else callers_of(metrics_host, tokens)
     if workers == 1:
         if metrics:
             write_metrics(found)
-        found.run(_serve(found, report, supervised=supervised), grace=grace)
+        with contextlib.ExitStack() as stack:
+            port: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+            if metrics_port is not None:
+                port = _measured(found, stack.enter_context(listening(metrics_host, metrics_port)), callers, report)
+            found.run(_serve(found, report, port, supervised=supervised), grace=grace)
         report("stopped", pid=os.getpid())
         return
     if found.home_url.startswith("memory:"):
         raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
     session.run(look_whether_it_opens, found)
-    command = _worker_command(session, grace, log_level, log_format, metrics=metrics)
+    options = ["--metrics"] if metrics else []
+    if tokens is not None:
+        options += ["--tokens", str(tokens)]
+    common = _worker_command(session, grace, log_level, log_format, options)
+
+    def command(place: int) -> list[str]:
+        if metrics_port is None:
+            return common
+        port = metrics_port + place - 1 if metrics_port else 0
+        return [*common, "--metrics-host", metrics_host, "--metrics-port", str(port)]
+
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
     asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
@@ -120,18 +153,20 @@ async def look_whether_it_opens(_app: App) -> None:
     """Report what is wrong with the home once, here, rather than in every worker again and again."""
 
 
-def _worker_command(session: Session, grace: float, log_level: str, log_format: str, *, metrics: bool) -> list[str]:
+def _worker_command(session: Session, grace: float, log_level: str, log_format: str, more: Sequence[str]) -> list[str]:
     assert session.app_name is not None
     options = ["--supervised", "--grace", f"{grace}s", "--log-level", log_level]
     options += ["--log-format", log_format]
     if session.home is not None:
         options += ["--home", session.home]
-    flags = (("--json", session.json), ("--debug", session.debug), ("--metrics", metrics))
-    options += [flag for flag, wanted in flags if wanted]
+    flags = (("--json", session.json), ("--debug", session.debug))
+    options += [*(flag for flag, wanted in flags if wanted), *more]
     return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
 
 
-async def _supervise(command: list[str], workers: int, grace: float, report: Report, *, supervised: bool) -> None:
+async def _supervise(
+    command: Callable[[int], Sequence[str]], workers: int, grace: float, report: Report, *, supervised: bool
+) -> None:
     supervisor = Supervisor(command, workers, grace, report)
     watch = asyncio.ensure_future(_stop_when_alone(supervisor)) if supervised else None
     try:
@@ -146,7 +181,20 @@ async def _stop_when_alone(supervisor: Supervisor) -> None:
     supervisor.stop()
 
 
-async def _serve(app: App, report: Report, *, supervised: bool) -> None:
+@contextlib.asynccontextmanager
+async def _measured(
+    app: App, listener: socket.socket, callers: BearerTokens | None, report: Report
+) -> AsyncGenerator[None]:
+    """Count from now on, and serve the numbers."""
+    meters_of(app)
+    async with metrics_port_of(app, listener, callers):
+        report("metrics", url=f"{url_of(listener)}/metrics")
+        yield
+
+
+async def _serve(
+    app: App, report: Report, port: contextlib.AbstractAsyncContextManager[None], *, supervised: bool
+) -> None:
     workflows = sorted(app.registry.workflows)
     asked = [asyncio.ensure_future(stop_requested())]
     if supervised:
@@ -155,7 +203,8 @@ async def _serve(app: App, report: Report, *, supervised: bool) -> None:
     report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
     try:
         with patient_collector():
-            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            async with port:
+                await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         report("stopping", pid=os.getpid())
     finally:
         for each in asked:

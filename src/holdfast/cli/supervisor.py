@@ -35,13 +35,16 @@ def delay_seconds(failures: int) -> float:
 
 
 class Supervisor:
-    """Keeps ``count`` processes of ``command`` running until SIGTERM, Ctrl-C or a lost terminal.
+    """Keeps ``count`` processes running, each by the ``command`` of its place (from 1), until SIGTERM, Ctrl-C or a
+    lost terminal.
 
     Then each is asked once to stop gracefully; a second signal, or too long a wait, kills them at once. The end of its
     standard input tells a worker that its supervisor is gone. ``report(event, **fields)`` receives the events.
     """
 
-    def __init__(self, command: Sequence[str], count: int, grace_seconds: float, report: Report) -> None:
+    def __init__(
+        self, command: Callable[[int], Sequence[str]], count: int, grace_seconds: float, report: Report
+    ) -> None:
         self._command = command
         self._count = count
         self._patience_seconds = 2 * grace_seconds + EXTRA_SECONDS
@@ -106,7 +109,7 @@ class Supervisor:
     async def _run_once(self, place: int) -> int:
         # A process group of its own: Ctrl-C in the terminal reaches only the supervisor, which then stops the workers
         # gracefully.
-        process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, process_group=0)
+        process = await asyncio.create_subprocess_exec(*self._command(place), stdin=PIPE, process_group=0)
         self._processes.add(process)
         self._report("worker_started", place=place, pid=process.pid)
         if self._stopping.is_set():

@@ -44,7 +44,7 @@ from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, 
 from holdfast.commands.overview import Overview
 from holdfast.commands.right import Right
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
-from holdfast.http import actors, callbacks, events, executions, repairs, system
+from holdfast.http import actors, callbacks, events, executions, metrics, repairs, system
 from holdfast.http.api import Call, Handler, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
@@ -119,6 +119,7 @@ _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
     Route(method="GET", path="/v1/health", command=None, right=None, handle=health),
+    Route(method="GET", path="/v1/metrics", command=None, right=Right.READ, handle=metrics.metrics),
     _route("GET", "/v1/workflows", ListExecutions, executions.list_all),
     _route("GET", "/v1/workflows/{workflow}", ListExecutions, executions.list_all),
     _route("POST", "/v1/workflows/{workflow}", Start, executions.start),

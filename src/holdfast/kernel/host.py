@@ -324,6 +324,11 @@ class Host:
             task.cancel()
 
     @property
+    def running(self) -> int:
+        """How many entities are worked on here."""
+        return len(self._turns)
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing is worked on here, and nothing waits for its turn."""
         return not (self._turns or self._waiting or self._posts or self.wakeups.waiting)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from holdfast.clock import elapsed_seconds
 from holdfast.coordination.lease import Claim, Claimed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.coordination.lease import release as release_lease
@@ -174,14 +175,22 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
             expires_at=head.expires_at,
         )
         told = [write for _, message in posts for write in message]
+        began = elapsed_seconds() if host.telemetry.is_detailed else None
         try:
             if await _released(entity, hold, update, *one_per_place((*others, *told)), host=host):
+                if began is not None:
+                    committed(began, host)
                 entity.release()
                 return True
             entity.notify()
             return False
         except _Unheard as unheard:
             posts = [post for post in posts if post[0] != unheard.partition]
+
+
+def committed(began: float, host: Host) -> None:
+    """A turn has waited for a write since ``began``."""
+    host.telemetry.detail("committed", seconds=elapsed_seconds() - began)
 
 
 class _Unheard(Exception):

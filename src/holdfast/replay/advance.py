@@ -99,7 +99,10 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
         if isinstance(effect, Effect) and effect.intent is not None:
             work.journal.record(effect.intent)
     if work.has_unwritten:
+        began = elapsed_seconds() if host.telemetry.is_detailed else None
         await work.journal.commit(*work.take_others())
+        if began is not None:
+            ownership.committed(began, host)
     hold = ownership.ours(entity)
     if hold.due_at is None or hold.due_at > host.clock.now_ms():
         hold = await ownership.cover(entity, host)
@@ -107,15 +110,18 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
         hold = await ownership.confirm(entity, host)
 
 
-def flush(entity: JournaledEntity, work: Work) -> None:
+def flush(entity: JournaledEntity, work: Work, host: Host) -> None:
     """Make everything recorded durable without waiting for it: nothing depends on it yet."""
     if work.has_unwritten and not entity.lost and work.flushing is None:
-        work.flushing = asyncio.get_running_loop().create_task(_flush(entity, work))
+        work.flushing = asyncio.get_running_loop().create_task(_flush(entity, work, host))
 
 
-async def _flush(entity: JournaledEntity, work: Work) -> None:
+async def _flush(entity: JournaledEntity, work: Work, host: Host) -> None:
+    began = elapsed_seconds() if host.telemetry.is_detailed else None
     try:
         await work.journal.commit(*work.take_others())
+        if began is not None:
+            ownership.committed(began, host)
     except (StoreError, Fenced):
         entity.lose()
     finally:

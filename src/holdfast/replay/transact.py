@@ -11,7 +11,7 @@ from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import Item, Write, one_per_place
 from holdfast.kernel.unit import Unit
 from holdfast.ports import SqlCursor
-from holdfast.replay.entries import decode_entries
+from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.program import Arrival, SqlEffect
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
             work.arrivals.append(effect.failed(error))
             return
         journal.advance()
+        if host.telemetry.is_detailed and isinstance(arrival.entry, Done):
+            seconds = max(0, arrival.entry.at - arrival.entry.began) / 1000
+            host.telemetry.detail("step_ended", step=effect.step, outcome="done", seconds=seconds)
         work.program.deliver(arrival)
         return
 

@@ -43,7 +43,9 @@ def context_here() -> Mapping[str, object] | None:
     if (told := about.get()) is not None:
         return told
     if (activation := current_activation()) is not None:
-        scope: BodyScope = activation.context
+        scope: object = getattr(activation, "context", None)
+        if not isinstance(scope, BodyScope):
+            return None  # a body that is no workflow's; a record must be made all the same
         return {"workflow": scope.info.workflow, "id": scope.info.id, "run": scope.info.run}
     if (step := step_scope.get()) is not None:
         info = step.info()

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 class Watched(Protocol):
     """The app, as this module sees it."""
 
-    name: str
     telemetry: Telemetry
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def clock(self) -> Clock: ...

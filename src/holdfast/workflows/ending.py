@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.items import Write
+    from holdfast.ports import Home
     from holdfast.replay.activation import Activation
     from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.live import Live
@@ -100,7 +101,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         return records.FAILED
 
     def _ended(self, status: str, record: ExecutionRecord) -> Conclusion:
-        retention_ms = self.workflow.policy.retention_ms
+        retention_ms, telemetry = self.workflow.policy.retention_ms, self.live.host.telemetry
         assert record.ended_at is not None
         expires_at = None if retention_ms is None else record.ended_at + retention_ms
         failure = (
@@ -120,8 +121,17 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             posts.append((starter.partition, writes))
         if self.activation.queries:
             record = replace(record, queries=last_answers(self.activation))
-        report = partial(_log_failure, status, record) if status in LOGGED else None
+        report = partial(self._report, status, record) if status in LOGGED or telemetry.is_detailed else None
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts, report=report)
+
+    def _report(self, status: str, record: ExecutionRecord) -> None:
+        """The end is durable."""
+        telemetry = self.live.host.telemetry
+        if telemetry.is_detailed:
+            took_ms = (record.ended_at or record.created_at) - record.created_at
+            telemetry.detail("finished", partition=self.partition, status=status, seconds=took_ms / 1000)
+        if status in LOGGED:
+            _log_failure(status, record, self.live.host.home)
 
     def _next_run(self, input: bytes) -> Conclusion:
         now = self.record.ended_at
@@ -149,12 +159,12 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         return Conclusion(records.READY, encode_record(record), due_at=now)
 
 
-def _log_failure(status: str, record: ExecutionRecord) -> None:
+def _log_failure(status: str, record: ExecutionRecord, home: Home) -> None:
     """Log that an execution ended badly, as one record: lines of others do not part it."""
     assert record.error is not None
     name = printable(f"workflow {record.workflow} {record.id}")
     of = {"workflow": record.workflow, "id": record.id, "run": record.run, "status": status}
-    log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error), of=of)
+    log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error, home), of=of)
 
 
 def _ungrouped(outcome: Outcome) -> Outcome:

@@ -272,7 +272,7 @@ class Aftermath(Struct, frozen=True):
                 attempt=attempts_in(verdict.failure),
                 error=describe(failed.error).type,
             )
-            log_failure(verdict, self.partition, self.delivery, self.kind.policy, now)
+            log_failure(verdict, self.partition, self.delivery, self.kind.policy, now, self.runtime.home)
         return verdict
 
     def _told(self, error: Exception, called: tuple[Place, ...]) -> Performed:

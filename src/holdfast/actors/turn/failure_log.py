@@ -13,9 +13,12 @@ from holdfast.texts import printable
 if TYPE_CHECKING:
     from holdfast.actors.kind import Policy
     from holdfast.actors.mailbox.queue import Delivery
+    from holdfast.ports import Home
 
 
-def log_failure(verdict: TryAgain | Halt | Park, partition: str, delivery: Delivery, policy: Policy, now: int) -> None:
+def log_failure(
+    verdict: TryAgain | Halt | Park, partition: str, delivery: Delivery, policy: Policy, now: int, home: Home
+) -> None:
     """Log an attempt that ended badly; of the last one, where its error was raised too."""
     failure = verdict.failure
     error = failure.error
@@ -26,9 +29,9 @@ def log_failure(verdict: TryAgain | Halt | Park, partition: str, delivery: Deliv
     match verdict:
         case TryAgain():
             seconds = (failure.again_at - now) / 1000
-            told = f"the next in {seconds:.3g} s: {told_error(error)}"
+            told = f"the next in {seconds:.3g} s: {told_error(error, home)}"
         case Halt():
-            told = f"and its actor halts there\n{told_traceback(error)}"
+            told = f"and its actor halts there\n{told_traceback(error, home)}"
         case Park():
-            told = f"and is parked\n{told_traceback(error)}"
+            told = f"and is parked\n{told_traceback(error, home)}"
     log(logging.WARNING, "%s failed, %s, %s", name, attempt, told, of=of)

@@ -21,6 +21,7 @@ def sealed(home: Home, envelope: Envelope, roomy: Callable[[Home], Home]) -> Hom
     beneath = roomy(home if blobs is None else replace(home, blobs=EarlierBlobs(blobs, envelope)))
     return replace(
         beneath,
+        sealed=True,
         store=SealedStore(beneath.store, envelope),
         blobs=None if blobs is None else SealedBlobs(blobs, envelope),
         transactions=None if home.transactions is None else SealedTransactions(home.transactions, envelope),

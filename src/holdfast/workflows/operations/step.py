@@ -135,14 +135,25 @@ async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live
 async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
     attempt = Attempt(command, operation, live)
-    began = live.now_ms()
+    began = operation.began = live.now_ms()
+    operation.beat = 0
     try:
         result = await contained(_invoke(attempt, seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
-        return _failure(command, operation, live, error, began)
+        arrival = _failure(command, operation, live, error, began)
+        if live.host.telemetry.is_detailed:
+            _tell_end(step, live, began, "retrying" if isinstance(arrival.entry, Tried) else "failed")
+        return arrival
+    if live.host.telemetry.is_detailed:
+        _tell_end(step, live, began, "done")
     steady = step.signature.result.steady(copy)
     return live.done(operation, data, copy=steady, attempts=attempt.number, began=began)
+
+
+def _tell_end(step: DeclaredStep, live: Live, began: int, outcome: str) -> None:
+    seconds = max(0, live.now_ms() - began) / 1000
+    live.host.telemetry.detail("step_ended", step=step.name, outcome=outcome, seconds=seconds)
 
 
 def _failure(command: CallStep, operation: Operation, live: Live, error: BaseException, began: int) -> Arrival:
@@ -170,7 +181,8 @@ def _log_failure(
     record, most = live.record, command.step.policy.retry.max_attempts
     name = printable(f"workflow {record.workflow} {record.id}: step {operation.id}")
     after = "no other is made" if delay_ms is None else f"the next in {delay_ms / 1000:.3g} s"
-    log(logging.WARNING, "%s failed, attempt %d of %d, %s: %s", name, attempt, most, after, told_error(error))
+    level = logging.INFO if delay_ms is None and attempt == 1 else logging.WARNING  # a body may await a refusal
+    log(level, "%s failed, attempt %d of %d, %s: %s", name, attempt, most, after, told_error(error, live.host.home))
 
 
 def retry_now(live: Live) -> None:
@@ -295,8 +307,9 @@ class Attempt:
             return
         if self._silence is not None and self._seconds is not None and not self._silence.expired():
             self._silence.reschedule(self._loop.time() + self._seconds)
+        self._operation.beat = now = self._live.now_ms()
         self._live.amend(self._operation.id, progressed=details)
-        self._live.report(Progressed(self._operation.id, self._live.now_ms(), details))
+        self._live.report(Progressed(self._operation.id, now, details))
 
 
 def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffect:
@@ -313,7 +326,7 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
     def failed(error: Exception) -> Arrival:
         return _failure(command, operation, live, error, live.now_ms())
 
-    return SqlEffect(operation.id, work, failed)
+    return SqlEffect(operation.id, step.name, work, failed)
 
 
 async def _without_transactions(step: DeclaredStep, operation: Operation, live: Live) -> Arrival:
