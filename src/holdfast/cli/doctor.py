@@ -18,6 +18,7 @@ from holdfast.errors import StoreError
 
 SUMMARIES: Final = {OK: "all is well", WARN: "it works, but look at the warnings", FAIL: "something is wrong"}
 LEVELS: Final = (OK, WARN, FAIL)
+INDENT: Final = " " * 20
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -59,16 +60,15 @@ def doctor(session: Session, *, strict: bool) -> None:
 async def _examine(app: App, *, has_code: bool) -> list[Finding]:
     async with app:
         known = app.registry.workflows.keys() if has_code else None
-        home = app.runtime().home
-        about_the_file = [finding async for finding in check_file(home)]
-        return [*about_the_file, *await check_work(home, app.runtime().clock, known)]
+        about_the_file = [finding async for finding in check_file(app.runtime().home)]
+        return [*about_the_file, *await check_work(app.runtime(), known)]
 
 
 def _as_lines(report: Report) -> Sequence[str]:
-    lines = [
-        f"{coloured(f'{finding.level:<4}', finding.level)}  {finding.check:<12}  {plain(finding.told)}"
-        for finding in report.findings
-    ]
+    lines: list[str] = []
+    for finding in report.findings:
+        lines.append(f"{coloured(f'{finding.level:<4}', finding.level)}  {finding.check:<12}  {plain(finding.told)}")
+        lines += [f"{INDENT}{plain(each)}" for each in finding.examples]
     return [
         f"holdfast doctor: {report.home}",
         *lines,
