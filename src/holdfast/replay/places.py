@@ -49,7 +49,7 @@ def waiting_place(coroutine: Any) -> str:
 
     It is the line of a library if the coroutine has passed none of the user's.
     """
-    return _innermost([(frame.f_code, frame.f_lineno) for frame in _frames(coroutine)])
+    return _innermost([(frame.f_code, frame.f_lineno) for frame in frames_of_awaitable(coroutine)])
 
 
 def place_of_error(error: BaseException) -> str:
@@ -71,7 +71,12 @@ def _is_of_a_library(file: str) -> bool:
     return file.startswith(_PYTHONS) or _INSTALLED in file
 
 
-def _frames(awaitable: Any) -> Iterator[FrameType]:
+def is_of_user(file: str) -> bool:
+    """Whether a frame of this file says something to the user: it is neither ours nor asyncio's."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def frames_of_awaitable(awaitable: Any) -> Iterator[FrameType]:
     """From the outermost to the innermost: coroutines, generators that are awaited, asynchronous generators."""
     while awaitable is not None:
         for kind in ("cr", "gi", "ag"):
