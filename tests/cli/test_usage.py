@@ -52,6 +52,7 @@ def test_all_commands_are_there() -> None:
         "cost actor",
         "cost tables",
         "cost workflow",
+        "dashboard",
         "debug",
         "delete",
         "demo",

@@ -33,6 +33,7 @@ INTERNAL = {
     "codec.parameters.INPUT_LIMIT_BYTES": "the same as app.LIMIT_BYTES",
     "codec.shapes.KEY_LIMIT_CHARACTERS": "what a message quotes",
     "token_file.LONGEST_BYTES": "the file of a token, which Holdfast writes itself",
+    "http.metrics_port.LONGEST_HEAD_BYTES": "what a scraper sends",
     "moving.reading.LONGEST_LINE_BYTES": "a line of an export, which Holdfast writes itself",
     "patterns.cached.LONGEST_KEY_CHARACTERS": "longer arguments are represented by their digest",
 }

@@ -33,7 +33,7 @@ from holdfast.cli.outbox import outbox
 from holdfast.cli.publish import publish
 from holdfast.cli.query import query
 from holdfast.cli.run import run
-from holdfast.cli.serve import serve
+from holdfast.cli.serve import dashboard, serve
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
@@ -74,6 +74,7 @@ def main() -> None:
 for _command in (
     run,
     serve,
+    dashboard,
     ask,
     start,
     result,

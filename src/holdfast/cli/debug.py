@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import reprlib
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
@@ -85,13 +84,14 @@ def _frame(frame: FrameType, *, sealed: bool) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
-    """A value as logs would have it: short, on one line, without tokens; a secret prints itself as ``***``."""
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = LONGEST_VALUE_CHARACTERS
+    """A value as logs would have it: on one line, without tokens, and cut after they are masked. A secret prints itself
+    as ``***``.
+    """
     try:
-        return plain(short.repr(value))
+        told = plain(repr(value))
     except Exception as error:  # noqa: BLE001 - a __repr__ of the user's
         return f"({type(value).__name__}, whose repr failed: {type(error).__name__})"
+    return told if len(told) <= LONGEST_VALUE_CHARACTERS else f"{told[:LONGEST_VALUE_CHARACTERS]}…"
 
 
 def _as_lines(data: dict[str, Any]) -> Iterator[str]:
