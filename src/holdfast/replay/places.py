@@ -56,7 +56,7 @@ def waiting_place(coroutine: Any) -> str:
 def user_code_of(coroutine: Any) -> Place | None:
     """The innermost code of the user's own at which a coroutine waits, and the line; ``None`` if there is none."""
     found: Place | None = None
-    for frame in _frames(coroutine):
+    for frame in frames_of_awaitable(coroutine):
         if _is_users(frame.f_code.co_filename):
             found = (frame.f_code, frame.f_lineno)
     return found
