@@ -59,6 +59,7 @@ CHANGES = [
     ("retry", "approval a"),
     ("retry", "approval a --now"),
     ("fork", "approval a b"),
+    ("callback answer", "approval a o"),
     ("bulk cancel", "--workflow approval --yes"),
     ("bulk terminate", "--workflow approval --yes"),
     ("bulk retry", "--workflow approval --yes"),
