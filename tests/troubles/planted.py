@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ import holdfast as hf
 from holdfast.ports import BusEvent, NotTaken, Unfit
 from holdfast.testing.faulty_bus import with_bus
 
+CLOSED = os.environ["PLANTED_CLOSED"]
 HOME = os.environ["HOLDFAST_URL"]
-PRICES = {"tea": 3}
 DECLARED = os.environ.get("PLANTED_CODE", "new")
-LEASE_MS = int(os.environ.get("PLANTED_LEASE_MS", "15000"))
+BEHIND_MS = int(os.environ.get("PLANTED_BEHIND_MS", "0"))
 
 
 class BusOverHttp:
@@ -24,13 +25,23 @@ class BusOverHttp:
 
     async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
         try:
-            await asyncio.to_thread(urllib.request.urlopen, os.environ["PLANTED_CLOSED"], b"", 10)
+            await asyncio.to_thread(urllib.request.urlopen, CLOSED, b"", 10)
         except OSError as error:
             return [NotTaken(f"the bus does not answer: {error}")] * len(events)
         return [None] * len(events)
 
 
-app = hf.App("shop", home=with_bus(HOME, BusOverHttp()), limits=hf.Limits(lease_ms=LEASE_MS))
+class Behind:
+    """A clock that is behind, to do now what is to be an hour old."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 - BEHIND_MS
+
+
+app = hf.App("shop", home=with_bus(HOME, BusOverHttp()), clock=Behind())
+
+
+PRICES = {"tea": 3}
 
 
 @app.step(retry=hf.Retry(max_attempts=1))
@@ -164,6 +175,11 @@ class Placed:
 @app.consumer(Placed, retry=hf.Retry(max_attempts=2, initial="1ms"))
 async def bill(event: Placed) -> None:
     raise ValueError(f"order {event.order} has no address")
+
+
+@app.cron("* * * * *", missed=hf.Missed.ONCE)
+async def close_the_minute() -> None:
+    pass
 
 
 @dataclass

@@ -26,6 +26,7 @@ from holdfast.cli import main
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+HOUR_MS: Final = 3_600_000
 HANGS_AFTER_SECONDS: Final = 120.0
 BETWEEN_LOOKS_SECONDS: Final = 0.02
 MOST_COMMANDS: Final = 2
@@ -83,6 +84,14 @@ class Stage:
             assert time.monotonic() < deadline, answer
             time.sleep(BETWEEN_LOOKS_SECONDS)
         return answer
+
+    def until_told(self, command: str, words: str) -> str:
+        """What a command prints for people, once it says that."""
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
+        while words not in (told := self.holdfast(command)):
+            assert time.monotonic() < deadline, told
+            time.sleep(BETWEEN_LOOKS_SECONDS)
+        return told
 
     def status(self, workflow: str, id: str, *statuses: str) -> None:
         """Wait until an execution has one of these."""
@@ -160,7 +169,7 @@ class Harmful:
 
 
 class _Busy(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # noqa: N802 - its name in http.server
+    def do_GET(self) -> None:
         self.send_response(429)
         self.send_header("Retry-After", "3600")
         self.send_header("Content-Length", "0")

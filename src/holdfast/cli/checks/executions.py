@@ -42,6 +42,7 @@ class Executions(Struct):
 
     now: int
     statuses: Counter[str]
+    workflows: Counter[str]
     unfinished: Counter[str]
     blocked: Group
     parked: Group
@@ -53,6 +54,7 @@ class Executions(Struct):
     def note(self, head: Item) -> None:
         """One more."""
         self.statuses[head.status] += 1
+        self.workflows[workflow_of(head.partition)] += 1
         if head.status in CLAIMABLE:
             self.unfinished[workflow_of(head.partition)] += 1
         elif head.status not in (COMPENSATION_FAILED, FAILED, TIMED_OUT):
@@ -89,7 +91,7 @@ def _error(record: ExecutionRecord) -> str | None:
 
 async def count_executions(store: Store, now: int) -> Executions:
     """Read every head of a home."""
-    found = Executions(now, Counter(), Counter(), Group(), Group(), Group(), Group(), 0, Retrying())
+    found = Executions(now, Counter(), Counter(), Counter(), Group(), Group(), Group(), Group(), 0, Retrying())
     async for head in heads(store, PARTITION_PREFIX):
         found.note(head)
     return found
@@ -104,7 +106,7 @@ async def check_executions(store: Store, counted: Executions, known: Collection[
         *_check_undos(counted.broken),
         _check_failed(counted),
         counted.retrying.finding(counted.now),
-        *([] if known is None else [_check_known(counted.unfinished, known)]),
+        *([] if known is None else _check_known(counted, known)),
         await _check_overdue(store, counted.now),
     ]
 
@@ -152,12 +154,19 @@ def _check_failed(counted: Executions) -> Finding:
     return Finding(WARN, "failed", told, failed.told())
 
 
-def _check_known(unfinished: Counter[str], known: Collection[str]) -> Finding:
-    unknown = {name: count for name, count in unfinished.items() if name not in known}
+def _check_known(counted: Executions, known: Collection[str]) -> Iterator[Finding]:
+    if counted.workflows and known and counted.workflows.keys().isdisjoint(known):
+        told = (
+            f"none of the {counted.workflows.total():,} executions here is of a workflow of the app: is this the home "
+            "that you mean? --home URL names another"
+        )
+        yield Finding(WARN, "home", told)
+    unknown = {name: count for name, count in counted.unfinished.items() if name not in known}
     if unknown:
         told = ", ".join(f"{name!r} ({count} unfinished)" for name, count in sorted(unknown.items()))
-        return Finding(WARN, "unknown", f"the app has no code for {told}")
-    return Finding(OK, "unknown", "the app has code for every unfinished execution")
+        yield Finding(WARN, "unknown", f"the app has no code for {told}")
+    else:
+        yield Finding(OK, "unknown", "the app has code for every unfinished execution")
 
 
 async def _check_overdue(store: Store, now: int) -> Finding:

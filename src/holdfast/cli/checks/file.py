@@ -66,7 +66,9 @@ def _check_space(facts: Checkup) -> Finding:
     )
     if facts.free_bytes < NO_SPACE_BYTES:
         return Finding(
-            FAIL, "space", f"the disk is full ({told}): free some space; workers keep their work and go on by themselves"
+            FAIL,
+            "space",
+            f"the disk is full: {told}; free some space, and workers go on by themselves",
         )
     if facts.free_bytes < LITTLE_SPACE_BYTES:
         return Finding(WARN, "space", f"{told}: make room, a full disk stops all work")

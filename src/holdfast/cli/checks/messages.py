@@ -104,7 +104,7 @@ async def _check_schedules(runtime: Runtime) -> Finding:
         for each in late[:EXAMPLES]
     )
     missed = (
-        f"{len(late):,} schedules have missed a tick: no worker of the app was there, or the tick fails. Start one with "
-        "holdfast run MODULE:APP; what becomes of missed ticks is the schedule's policy. holdfast schedules lists them"
+        f"{len(late):,} schedules have missed a tick: no worker of the app was there, or the tick fails. Start one "
+        "with holdfast run MODULE:APP; what becomes of missed ticks is the schedule's policy. holdfast schedules lists them"
     )
     return Finding(WARN, "schedules", missed, told)
