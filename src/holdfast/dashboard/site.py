@@ -17,6 +17,7 @@ from holdfast.dashboard.cookies import root_of
 from holdfast.dashboard.door import Door, LoginNeeded
 from holdfast.dashboard.headers import guarded
 from holdfast.dashboard.links import link
+from holdfast.dashboard.live import Streams
 from holdfast.dashboard.navigation import ADDRESSES
 from holdfast.dashboard.pages import PAGES
 from holdfast.dashboard.pages.login import log_in, log_out, login_page
@@ -45,9 +46,11 @@ class DashboardSite:
         self._app = app
         self._door = Door(app, options, settings)
         self._settings = settings
+        self._streams = Streams(app)
         routes = [Route(f"/{each.page}", self._page(PAGES[each.page], each.right)) for each in ADDRESSES]
         routes += [
             Route("/", self._first),
+            Route("/events", self._page(self._events, Right.READ)),
             Route("/act", self._action(act), methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
             Route("/login", self._open(self._login), methods=["GET", "POST"]),
@@ -63,6 +66,7 @@ class DashboardSite:
 
     def end_waits(self) -> None:
         """End what waits for news: the server stops."""
+        self._streams.end()
 
     def login_path(self) -> str | None:
         """The path, below the dashboard, by which this machine's user can log in once; ``None`` if no code is needed.
@@ -159,13 +163,18 @@ class DashboardSite:
             return login_page(request, self._title, takes_codes=self._door.takes_codes)
         return await log_in(request, head, self._door, self._title)
 
+    async def _events(self, visit: Visit) -> Response:
+        return self._streams.respond(visit)
+
     async def _first(self, request: Request) -> Response:
         """Lead to the first page."""
         return guarded(RedirectResponse(link(root_of(request), ADDRESSES[0].page), HTTPStatus.SEE_OTHER))
 
     async def _log_out(self, request: Request) -> Response:
         async def ended(visit: Visit) -> Response:
-            return await log_out(visit, request, self._door)
+            response = await log_out(visit, request, self._door)
+            self._streams.end_session(visit.session.id)
+            return response
 
         return await self._told(request, ended, takes_form=True)
 

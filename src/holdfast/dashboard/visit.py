@@ -45,6 +45,8 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
     title: str
     note: str = ""
     form: Form | None = None
+    polls: bool = False
+    """Whether pages ask for news by themselves, because the server sends none."""
     is_fragment: bool = False
     """Whether only the content is wanted, without the frame around it."""
 
