@@ -10,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from holdfast.cli import control
+from holdfast.cli import control, system
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.audit import audit
@@ -88,6 +88,7 @@ for _command in (
     timers,
     dlq,
     outbox,
+    *system.COMMANDS,
     doctor,
     audit,
     backup,
