@@ -18,7 +18,7 @@ from holdfast.dashboard.door import Door, LoginNeeded
 from holdfast.dashboard.headers import guarded
 from holdfast.dashboard.links import link
 from holdfast.dashboard.live import Streams
-from holdfast.dashboard.navigation import ADDRESSES
+from holdfast.dashboard.navigation import ADDRESSES, Address
 from holdfast.dashboard.pages import PAGES
 from holdfast.dashboard.pages.login import log_in, log_out, login_page
 from holdfast.dashboard.pages.trouble import trouble
@@ -47,10 +47,10 @@ class DashboardSite:
         self._door = Door(app, options, settings)
         self._settings = settings
         self._streams = Streams(app)
-        routes = [Route(f"/{each.page}", self._page(PAGES[each.page], each.right)) for each in ADDRESSES]
+        routes = [Route(f"/{each.page}", self._page(PAGES[each.page], each)) for each in ADDRESSES]
         routes += [
             Route("/", self._first),
-            Route("/events", self._page(self._events, Right.READ)),
+            Route("/events", self._page(self._events, Address("events", "", Right.READ))),
             Route("/act", self._action(act), methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
             Route("/login", self._open(self._login), methods=["GET", "POST"]),
@@ -77,11 +77,13 @@ class DashboardSite:
 
     # ── Kinds of addresses ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _page(self, page: Page, right: Right) -> Endpoint:
+    def _page(self, page: Page, address: Address) -> Endpoint:
         """An address that shows something to a known caller who has the right."""
 
         async def shown(visit: Visit) -> Response:
-            visit.check_right(right)
+            visit.check_right(address.right)
+            if address.is_of_home:
+                visit.check_whole_home()
             return await page(visit)
 
         async def endpoint(request: Request) -> Response:
@@ -168,7 +170,12 @@ class DashboardSite:
 
     async def _first(self, request: Request) -> Response:
         """Lead to the first page."""
-        return guarded(RedirectResponse(link(root_of(request), ADDRESSES[0].page), HTTPStatus.SEE_OTHER))
+
+        async def first(visit: Visit) -> Response:
+            page = next((each.page for each in ADDRESSES if visit.may_open(each)), "executions")
+            return RedirectResponse(visit.link(page), HTTPStatus.SEE_OTHER)
+
+        return await self._told(request, first, takes_form=False)
 
     async def _log_out(self, request: Request) -> Response:
         async def ended(visit: Visit) -> Response:
