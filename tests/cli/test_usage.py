@@ -65,11 +65,13 @@ def test_all_commands_are_there() -> None:
         "import",
         "infra template",
         "init",
+        "leases",
         "ls",
         "move",
         "outbox discard",
         "outbox ls",
         "outbox resend",
+        "overview",
         "pause",
         "publish",
         "query",
@@ -78,6 +80,7 @@ def test_all_commands_are_there() -> None:
         "resume",
         "retry",
         "run",
+        "schedules",
         "seal",
         "serve",
         "show",
@@ -85,6 +88,7 @@ def test_all_commands_are_there() -> None:
         "start",
         "terminate",
         "timers ls",
+        "workers",
     ]
 
 

@@ -49,7 +49,7 @@ MOST_COUNTED: Final = 200
 
 MOST_NOTES: Final = 1_000
 MOST_APPS: Final = 5
-"""The queues of so many apps of the home are read."""
+"""The number of apps of the home whose queues are read."""
 
 
 class Counted(Struct, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -148,12 +149,14 @@ class _Part:
 
     async def read(self, partition: str, digits: str) -> None:
         """Read the rows whose sort keys begin with these digits, the newest first."""
-        earliest, latest = int(digits.ljust(DIGITS, "0")), int(digits.ljust(DIGITS, "9"))
+        earliest = int(digits.ljust(DIGITS, "0"))
+        latest = min(int(digits.ljust(DIGITS, "9")), _last_of(partition))
         is_full = self._left_at is not None or len(self._found) > self._limit
         if is_full or latest < self._first or f"{earliest:0{DIGITS}d}" >= self._before:
             return
         if self._parts == MOST_PARTS:
-            self._left_at = min(f"{latest + 1:0{DIGITS}d}", self._before)
+            # All rows that are newer were read: those that were found, and none besides them.
+            self._left_at = min(f"{latest + 1:0{DIGITS}d}", self._before, *(item.sort for item in self._found[-1:]))
             return
         self._parts += 1
         page = await self._store.query(partition, prefix=digits, limit=self._limit + 1)
@@ -181,6 +184,13 @@ def _checked(after: str) -> str:
 
 def _partition_at(ms: int) -> str:
     return PARTITION_PREFIX + moment(ms).strftime("%Y-%m")
+
+
+def _last_of(partition: str) -> int:
+    """The last millisecond of the month of a partition."""
+    first = datetime.strptime(partition, f"{PARTITION_PREFIX}%Y-%m").replace(tzinfo=UTC)
+    following = (first + timedelta(days=32)).replace(day=1)
+    return round(following.timestamp() * 1000) - 1
 
 
 def _partitions_between(since_ms: int, until_ms: int) -> list[str]:

@@ -25,7 +25,7 @@ LONGEST_GAP_MS: Final = 16 * 366 * 86_400_000
 """Longer than the time between two ticks of any schedule: 29 February is missing for eight years around 2100."""
 
 FEW_TICKS: Final = 4
-"""So many ticks are gone through one by one before the last one is searched for by halving."""
+"""The number of ticks that are gone through one by one before the last one is searched for by halving."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
