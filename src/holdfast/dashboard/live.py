@@ -49,8 +49,8 @@ class Stream:
 
     def __init__(self, session: str, admits: Admits) -> None:
         self.session = session
-        self.is_over = False
-        self.session_has_ended = False
+        self.server_stops = False
+        self._ended = asyncio.Event()
         self._admits = admits
         self._news = asyncio.Event()
 
@@ -59,9 +59,14 @@ class Stream:
         if partition is None or self._admits(partition):
             self._news.set()
 
-    def end(self) -> None:
-        """End the stream."""
-        self.is_over = True
+    def has_ended(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._ended.is_set()
+
+    def end(self, *, server_stops: bool = False) -> None:
+        """End the stream: its session is over, or the server stops."""
+        self.server_stops = server_stops
+        self._ended.set()
         self._news.set()
 
     async def next(self, patience_seconds: float) -> None:
@@ -71,7 +76,7 @@ class Stream:
                 await self._news.wait()
         except TimeoutError:
             pass
-        if not self.is_over:
+        if not self.has_ended():
             self._news.clear()
 
 
@@ -94,13 +99,12 @@ class Streams:
     def end(self) -> None:
         """End all streams: the server stops."""
         for stream in self._open:
-            stream.end()
+            stream.end(server_stops=True)
 
     def end_session(self, session: str) -> None:
         """End the streams of a session: its user has logged out."""
         for stream in self._open:
             if stream.session == session:
-                stream.session_has_ended = True
                 stream.end()
 
     async def _events(self, visit: Visit, stream: Stream) -> AsyncIterator[bytes]:
@@ -113,14 +117,14 @@ class Streams:
                 pause = SHORTEST_PAUSE_SECONDS * len(self._open)
                 sent_at = loop.time()
                 await stream.next(max(look, pause))
-                if stream.is_over or await self._is_over(visit):
+                if stream.has_ended() or await self._is_over(visit):
                     break
-                while not stream.is_over and (left := sent_at + pause - loop.time()) > 0:
+                while not stream.has_ended() and (left := sent_at + pause - loop.time()) > 0:
                     await stream.next(left)
-                if stream.is_over:
+                if stream.has_ended():
                     break
                 yield STALE
-            if stream.session_has_ended or not stream.is_over:
+            if not stream.server_stops:
                 yield OVER
         finally:
             self._remove(stream)
