@@ -53,6 +53,7 @@ def test_all_commands_are_there() -> None:
         "cost tables",
         "cost workflow",
         "dashboard",
+        "debug",
         "delete",
         "demo",
         "dlq discard",
