@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from shlex import join
 from typing import Final
 
@@ -17,6 +17,7 @@ from holdfast.backends.sqlite.schema import SCHEMA_VERSION
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.cli.output import duration
 from holdfast.clock import Clock
+from holdfast.commands.overview import BAD_ENDS, LATELY_MS, OVERDUE_MS
 from holdfast.errors import StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
@@ -40,12 +41,6 @@ from holdfast.workflows.record import (
 OK: Final = "ok"
 WARN: Final = "warn"
 FAIL: Final = "fail"
-
-OVERDUE_MS: Final = 30_000
-"""Work that has waited this long will not be picked up: the sweep runs every few seconds."""
-
-LATELY_MS: Final = 86_400_000
-"""What has failed since then is told apart from what is known for longer."""
 
 LITTLE_SPACE_BYTES: Final = 256 * 2**20
 LARGE_LOG_BYTES: Final = 64 * 2**20
@@ -132,7 +127,7 @@ class Census(Struct):
 
 async def check_work(home: Home, clock: Clock, known: Collection[str] | None) -> list[Finding]:
     """Whether the executions make progress. ``known`` are the workflows that have code here, if code was loaded."""
-    census = await _census(home.store, clock.now_ms() - LATELY_MS)
+    census = await _census(home, clock.now_ms() - LATELY_MS)
     peers = sorted(peer for peer in home.doorbell.peers() if home.doorbell.alive(peer))
     findings = [
         _counted(census),
@@ -150,21 +145,31 @@ async def check_work(home: Home, clock: Clock, known: Collection[str] | None) ->
     return findings
 
 
-async def _census(store: Store, lately: int) -> Census:
+async def _census(home: Home, lately: int) -> Census:
+    """The executions of a home. Where it counts them by an index, only those are read that are not over and well."""
     census = Census(Counter(), Counter(), [], [], [], [], [])
-    async for head in heads(store, PARTITION_PREFIX):
-        census.statuses[head.status] += 1
-        if head.status in CLAIMABLE:
-            census.workflows[workflow_of(head.partition)] += 1
-        if head.status == BLOCKED:
-            _note_blocked(head, census)
-        elif head.status == COMPENSATION_FAILED:
-            census.broken.append(head.partition)
-        elif head.status in (FAILED, TIMED_OUT):
-            census.failed.append(head.partition)
-            if _ended_at(head) >= lately:
-                census.failed_lately.append(head.partition)
+    looked_at: Sequence[str | None] = (None,)
+    if home.census is not None:
+        census.statuses.update(await home.census.count(PARTITION_PREFIX))
+        looked_at = (*CLAIMABLE, *BAD_ENDS)
+    for status in looked_at:
+        async for head in heads(home.store, PARTITION_PREFIX, status=status):
+            census.statuses[head.status] += home.census is None
+            _note(head, census, lately)
     return census
+
+
+def _note(head: Item, census: Census, lately: int) -> None:
+    if head.status in CLAIMABLE:
+        census.workflows[workflow_of(head.partition)] += 1
+    if head.status == BLOCKED:
+        _note_blocked(head, census)
+    elif head.status == COMPENSATION_FAILED:
+        census.broken.append(head.partition)
+    elif head.status in (FAILED, TIMED_OUT):
+        census.failed.append(head.partition)
+        if _ended_at(head) >= lately:
+            census.failed_lately.append(head.partition)
 
 
 def _ended_at(head: Item) -> int:
