@@ -54,6 +54,7 @@ def test_all_commands_are_there() -> None:
         "cost tables",
         "cost workflow",
         "dashboard",
+        "debug",
         "delete",
         "demo",
         "dlq discard",

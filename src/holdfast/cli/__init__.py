@@ -20,6 +20,7 @@ from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.cost import cost
+from holdfast.cli.debug import debug
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
@@ -80,6 +81,7 @@ for _command in (
     ls,
     show,
     query,
+    debug,
     *control.COMMANDS,
     bulk,
     callback,
