@@ -10,11 +10,12 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.sqlite.checkup import Checkup
-from holdfast.cli.checks import OVERDUE_MS, check_file, check_work
+from holdfast.cli.checks import check_file, check_work
 from holdfast.cli.checks.file import _check_permissions, _check_space
 from holdfast.cli.checks.finding import Group
 from holdfast.cli.checks.retrying import STORM, Retrying
 from holdfast.clock import SystemClock
+from holdfast.commands.overview import OVERDUE_MS
 from holdfast.items import Item, Put, Update
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
 from holdfast.workflows.record import decode_record, encode_record, partition_of
@@ -97,6 +98,7 @@ async def test_where_processes_are_not_heard_of_only_their_leases_tell():
     )
     home = open_memory_home(data=data)
     await home.store.write(Put(replace(lapsed, due_at=1)))
+    await home.doorbell.close()
     found = await doctors(data, writes_are_paid=True, reads_are_paid=True, hears_peers=False)
     assert (found["overdue"].level, found["peers"].level) == ("warn", "ok")
     assert "cannot be seen; 1 executions are unfinished" in found["peers"].told

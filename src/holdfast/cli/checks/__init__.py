@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.checks.executions import check_executions, count_executions
 from holdfast.cli.checks.file import check_file
-from holdfast.cli.checks.finding import FAIL, OK, OVERDUE_MS, WARN, Finding
+from holdfast.cli.checks.finding import FAIL, OK, WARN, Finding
 from holdfast.cli.checks.messages import check_messages
 from holdfast.cli.checks.processes import check_processes
 
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 async def check_work(runtime: Runtime, known: Collection[str] | None) -> list[Finding]:
     """Whether a home makes progress. ``known`` are the workflows that have code here, if code was loaded."""
-    store = runtime.home.store
-    counted = await count_executions(store, runtime.clock.now_ms())
+    counted = await count_executions(runtime.home, runtime.clock.now_ms())
     return [
-        *await check_executions(store, counted, known),
+        *await check_executions(runtime.home, counted, known),
         *await check_messages(runtime),
         *await check_processes(runtime, counted.unfinished.total()),
     ]
 
 
-__all__ = ["FAIL", "OK", "OVERDUE_MS", "WARN", "Finding", "check_file", "check_work"]
+__all__ = ["FAIL", "OK", "WARN", "Finding", "check_file", "check_work"]

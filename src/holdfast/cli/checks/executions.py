@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.cli.checks.finding import OK, OVERDUE_MS, WARN, Finding, Group, show
+from holdfast.cli.checks.finding import OK, WARN, Finding, Group, show
 from holdfast.cli.checks.retrying import Retrying
 from holdfast.cli.output import duration
+from holdfast.commands.overview import BAD_ENDS, LATELY_MS, OVERDUE_MS
 from holdfast.errors import StoreUnusable
 from holdfast.failure import in_one_line
 from holdfast.kernel.backlog_count import PARKED_DUE_AT, due_at
 from holdfast.paging import Items, heads
-from holdfast.ports import Store
+from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
     BLOCKED,
     CLAIMABLE,
     COMPENSATION_FAILED,
-    FAILED,
     PARTITION_PREFIX,
     STATUSES,
-    TIMED_OUT,
     ExecutionRecord,
     decode_record,
+    partition_of,
     pinned_to,
     workflow_of,
 )
 
 if TYPE_CHECKING:
     from holdfast.items import Item
-
-LATELY_MS: Final = 86_400_000
-"""What has failed since then is told apart from what is known for longer."""
 
 
 class Executions(Struct):
@@ -53,11 +50,10 @@ class Executions(Struct):
 
     def note(self, head: Item) -> None:
         """One more."""
-        self.statuses[head.status] += 1
         self.workflows[workflow_of(head.partition)] += 1
         if head.status in CLAIMABLE:
             self.unfinished[workflow_of(head.partition)] += 1
-        elif head.status not in (COMPENSATION_FAILED, FAILED, TIMED_OUT):
+        elif head.status not in BAD_ENDS:
             return
         try:
             record = decode_record(head.body)
@@ -89,16 +85,24 @@ def _error(record: ExecutionRecord) -> str | None:
     return None if record.error is None else in_one_line(record.error)
 
 
-async def count_executions(store: Store, now: int) -> Executions:
-    """Read every head of a home."""
+async def count_executions(home: Home, now: int) -> Executions:
+    """The executions of a home. Where it counts them by an index, only those are read that are not over and well."""
     found = Executions(now, Counter(), Counter(), Counter(), Group(), Group(), Group(), Group(), 0, Retrying())
-    async for head in heads(store, PARTITION_PREFIX):
-        found.note(head)
+    if home.census is None:
+        async for head in heads(home.store, PARTITION_PREFIX):
+            found.statuses[head.status] += 1
+            found.note(head)
+        return found
+    found.statuses.update(await home.census.count(PARTITION_PREFIX))
+    for status in (*CLAIMABLE, *BAD_ENDS):
+        async for head in heads(home.store, PARTITION_PREFIX, status=status):
+            found.note(head)
     return found
 
 
-async def check_executions(store: Store, counted: Executions, known: Collection[str] | None) -> list[Finding]:
+async def check_executions(home: Home, counted: Executions, known: Collection[str] | None) -> list[Finding]:
     """``known`` are the workflows that have code here, if code was loaded."""
+    about_code = [] if known is None else [*await _check_home(home, counted, known), _check_known(counted, known)]
     return [
         _count(counted),
         _check_blocked(counted.blocked),
@@ -106,8 +110,8 @@ async def check_executions(store: Store, counted: Executions, known: Collection[
         *_check_undos(counted.broken),
         _check_failed(counted),
         counted.retrying.finding(counted.now),
-        *([] if known is None else _check_known(counted, known)),
-        await _check_overdue(store, counted.now),
+        *about_code,
+        await _check_overdue(home.store, counted.now),
     ]
 
 
@@ -154,19 +158,24 @@ def _check_failed(counted: Executions) -> Finding:
     return Finding(WARN, "failed", told, failed.told())
 
 
-def _check_known(counted: Executions, known: Collection[str]) -> Iterator[Finding]:
-    if counted.workflows and known and counted.workflows.keys().isdisjoint(known):
-        told = (
-            f"none of the {counted.workflows.total():,} executions here is of a workflow of the app: is this the home "
-            "that you mean? --home URL names another"
-        )
-        yield Finding(WARN, "home", told)
+async def _check_home(home: Home, counted: Executions, known: Collection[str]) -> list[Finding]:
+    """Whether this is a home of the app."""
+    total = sum(counted.statuses.values())
+    if not (total and known) or not counted.workflows.keys().isdisjoint(known):
+        return []
+    for name in () if home.census is None else known:  # those that are over and well were not read
+        if (await home.census.heads(partition_of(name, ""), limit=1)).items:
+            return []
+    told = f"none of the {total:,} executions here is of a workflow of the app: is this the home that you mean?"
+    return [Finding(WARN, "home", f"{told} --home URL names another")]
+
+
+def _check_known(counted: Executions, known: Collection[str]) -> Finding:
     unknown = {name: count for name, count in counted.unfinished.items() if name not in known}
     if unknown:
         told = ", ".join(f"{name!r} ({count} unfinished)" for name, count in sorted(unknown.items()))
-        yield Finding(WARN, "unknown", f"the app has no code for {told}")
-    else:
-        yield Finding(OK, "unknown", "the app has code for every unfinished execution")
+        return Finding(WARN, "unknown", f"the app has no code for {told}")
+    return Finding(OK, "unknown", "the app has code for every unfinished execution")
 
 
 async def _check_overdue(store: Store, now: int) -> Finding:

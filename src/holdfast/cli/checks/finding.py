@@ -13,9 +13,6 @@ OK: Final = "ok"
 WARN: Final = "warn"
 FAIL: Final = "fail"
 
-OVERDUE_MS: Final = 30_000
-"""Work that has waited this long will not be picked up: the sweep runs every few seconds."""
-
 EXAMPLES: Final = 3
 """So many of what a finding counts are named."""
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.actors import record as actors
 from holdfast.actors.mailbox.parked import REGISTER
-from holdfast.cli.checks.finding import EXAMPLES, OK, OVERDUE_MS, WARN, Finding, Group
+from holdfast.cli.checks.finding import EXAMPLES, OK, WARN, Finding, Group
 from holdfast.cli.output import duration
 from holdfast.clock import moment
+from holdfast.commands.overview import OVERDUE_MS
 from holdfast.messaging import bus_queue
 from holdfast.messaging.listing import FOR_BUS, OUTBOX, REFUSED, apps_of, list_waiting
 from holdfast.messaging.schedules import list_schedules
@@ -105,6 +106,6 @@ async def _check_schedules(runtime: Runtime) -> Finding:
     )
     missed = (
         f"{len(late):,} schedules have missed a tick: no worker of the app was there, or the tick fails. Start one "
-        "with holdfast run MODULE:APP; what becomes of missed ticks is the schedule's policy. holdfast schedules lists them"
+        "with holdfast run MODULE:APP; the policy of each says what becomes of its ticks. holdfast schedules lists them"
     )
     return Finding(WARN, "schedules", missed, told)
