@@ -20,7 +20,7 @@ def test_a_poison_message(shop):
 def test_a_bus_that_is_down(shop):
     shop.until("doctor", lambda told: "bus" in {each["check"] for each in told["findings"] if each["level"] == "warn"})
     told = shop.look("doctor")
-    assert "the bus fails, and 1 events wait for it: mend it, and they are sent by themselves" in told
+    assert "the bus fails, and 1 events wait for it: repair it, and they are sent by themselves" in told
     assert "the bus does not answer: <urlopen error [Errno 111] Connection refused>" in told
     assert re.search(r"app shop, \d+ attempts, the next in ", told)
 

@@ -42,8 +42,8 @@ def test_a_stopped_worker(holding):
     assert "holding holding-1" in told
 
 
-@trouble("a lease that nobody releases", "doctor", "leases")
-def test_a_lease_that_nobody_releases(stage):
+@trouble("a lease that is never released", "doctor", "leases")
+def test_a_lease_that_is_never_released(stage):
     planted = stage.code(PLANTED_BEHIND_MS=str(2 * HOUR_MS))
 
     async def look() -> tuple[str, str]:

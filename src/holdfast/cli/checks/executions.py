@@ -163,9 +163,10 @@ async def _check_home(home: Home, counted: Executions, known: Collection[str]) -
     total = sum(counted.statuses.values())
     if not (total and known) or not counted.workflows.keys().isdisjoint(known):
         return []
-    for name in () if home.census is None else known:  # those that are over and well were not read
-        if (await home.census.heads(partition_of(name, ""), limit=1)).items:
-            return []
+    if home.census is not None:
+        for name in known:  # those that are over and well were not read
+            if (await home.census.heads(partition_of(name, ""), limit=1)).items:
+                return []
     told = f"none of the {total:,} executions here is of a workflow of the app: is this the home that you mean?"
     return [Finding(WARN, "home", f"{told} --home URL names another")]
 

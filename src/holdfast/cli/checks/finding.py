@@ -14,7 +14,7 @@ WARN: Final = "warn"
 FAIL: Final = "fail"
 
 EXAMPLES: Final = 3
-"""So many of what a finding counts are named."""
+"""How many of what a finding counts are named."""
 
 
 class Finding(Struct, frozen=True):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Store
 
 MOST_LISTED: Final = 1_000
-"""So many events are counted at most, and so many schedules are looked at."""
+"""The most events that are counted, and the most schedules that are examined."""
 
 
 async def check_messages(runtime: Runtime) -> list[Finding]:
@@ -84,7 +84,7 @@ async def _check_bus(runtime: Runtime) -> list[Finding]:
     if down.count:
         page = await list_waiting(runtime.home, None, queue=FOR_BUS, after=None, limit=MOST_LISTED)
         count = f"{len(page.items):,}{' or more' if page.after else ''}"
-        told = f"the bus fails, and {count} events wait for it: mend it, and they are sent by themselves"
+        told = f"the bus fails, and {count} events wait for it: repair it, and they are sent by themselves"
         found.append(Finding(WARN, "bus", f"{told}. holdfast outbox ls lists them", down.told()))
     if refused.items:
         examples = Group()

@@ -15,7 +15,7 @@ from holdfast.workflows.record import workflow_of
 from holdfast.workflows.waits import STEP, Waits
 
 STORM: Final = 10
-"""So many executions that retry one step with one error have one cause."""
+"""This number of executions that retry one step with one error has one cause."""
 
 LONG_MS: Final = 60_000
 """A pause before the next attempt that is worth a word."""
@@ -54,7 +54,7 @@ class Retrying(Struct):
         storm, far = groups[0][1].count >= STORM, any(each.next_ms > now + LONG_MS for each in self.groups.values())
         what = f"{count:,} executions wait for the next attempt of a step"
         if storm:
-            what = f"{what}, {groups[0][1].count:,} of them after one error: mend what the step calls, or pause them"
+            what = f"{what}, {groups[0][1].count:,} of them after one error: repair what the step calls, or pause them"
         return Finding(WARN if storm or far else OK, "retries", what, told)
 
 
