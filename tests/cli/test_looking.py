@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.cli.conftest import load_twin
 
-from holdfast.cli.handovers import handovers_of
 from holdfast.cli.output import duration, plain, table
+from holdfast.workflows.handovers import handovers_of
 from holdfast.workflows.record import partition_of
 
 STATUS_KEYS = {

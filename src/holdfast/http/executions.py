@@ -69,7 +69,7 @@ async def start(call: Call) -> Response:
 async def look(call: Call) -> Response:
     """The status of an execution, and its result; with ``wait``, once it has ended or the time is up."""
     wait_seconds = call.wait_seconds(call.query("wait"), 0.0)
-    head = await call.perform(Status(*_place(call)))
+    head = await call.perform(Status(*place_in(call)))
     return json_response(200, _execution(call, await _stands(call, head, wait_seconds)))
 
 
@@ -104,13 +104,18 @@ def _execution(call: Call, head: Item) -> dict[str, Any]:
 
 def _plain(call: Call, status: standing.Status) -> dict[str, Any]:
     """A status as JSON. The text of an error is included only if the app declares its type; else its type is."""
-    error = status.error
-    if error is not None:
-        type = status.error_type or ""
-        declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
-        error = masked(error) if declared else _type_of(error)
-    told: dict[str, Any] = msgspec.to_builtins(replace(status, error=error))
+    waits = tuple(replace(each, error=None if each.error is None else _type_of(each.error)) for each in status.waits)
+    told: dict[str, Any] = msgspec.to_builtins(replace(status, error=told_error(call, status), waits=waits))
     return told
+
+
+def told_error(call: Call, status: standing.Status) -> str | None:
+    """What a caller without the right to inspect is told of the error of an execution."""
+    if status.error is None:
+        return None
+    type = status.error_type or ""
+    declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
+    return masked(status.error) if declared else _type_of(status.error)
 
 
 def _type_of(error: str) -> str:
@@ -124,7 +129,7 @@ async def history(call: Call) -> Response:
     tracebacks = call.query("tracebacks").flag("tracebacks")
     if tracebacks:
         call.check_right(Right.INSPECT)
-    found = await call.perform(ReadHistory(*_place(call)))
+    found = await call.perform(ReadHistory(*place_in(call)))
     return json_response(200, {"events": [_event(each, tracebacks=tracebacks) for each in found.events]})
 
 
@@ -161,7 +166,7 @@ async def ask(call: Call) -> Response:
     call.query()
     name = call.names["name"]
     try:
-        answer = await call.perform(Query(*_place(call), name))
+        answer = await call.perform(Query(*place_in(call), name))
     except HoldfastError:
         raise
     except Exception as error:
@@ -173,7 +178,7 @@ async def signal(call: Call) -> Response:
     """Send a named value to an execution."""
     call.query()
     id = call.own_id("Message-Id")
-    await call.perform(Signal(*_place(call), call.names["name"], call.value(), id))
+    await call.perform(Signal(*place_in(call), call.names["name"], call.value(), id))
     return _done(call, "signal", 202)
 
 
@@ -187,7 +192,7 @@ async def cancel(call: Call) -> Response:
     """Ask an execution to stop: its clean-up and its sagas run first."""
     call.query()
     reason = call.fields(Reason).reason or ""
-    await call.perform(Cancel(*_place(call), reason))
+    await call.perform(Cancel(*place_in(call), reason))
     return _done(call, "cancel", 202)
 
 
@@ -195,7 +200,7 @@ async def terminate(call: Call) -> Response:
     """End an execution at once."""
     call.query()
     reason = call.fields(Reason).reason or "terminated"
-    await call.perform(Terminate(*_place(call), reason))
+    await call.perform(Terminate(*place_in(call), reason))
     return _done(call, "terminate")
 
 
@@ -205,7 +210,7 @@ def change(command: type[OnExecution[None]], status: int = 200) -> Handler:
 
     async def performed(call: Call) -> Response:
         call.query()
-        await call.perform(command(*_place(call)))
+        await call.perform(command(*place_in(call)))
         return _done(call, action, status)
 
     return performed
@@ -228,7 +233,7 @@ async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
     wanted = call.fields(ForkFields)
-    made = await call.perform(Fork(*_place(call), wanted.id, wanted.before))
+    made = await call.perform(Fork(*place_in(call), wanted.id, wanted.before))
     return _told(call, await call.perform(Status(made.workflow, made.id)))
 
 
@@ -236,6 +241,6 @@ def _done(call: Call, action: str, status: int = 200) -> Response:
     return json_response(status, {"workflow": call.names["workflow"], "id": call.names["id"], "action": action})
 
 
-def _place(call: Call) -> tuple[str, str]:
+def place_in(call: Call) -> tuple[str, str]:
     """The workflow and the id in the path."""
     return call.names["workflow"], check_id(call.names["id"])
