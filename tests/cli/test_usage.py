@@ -53,6 +53,7 @@ def test_all_commands_are_there() -> None:
         "cost tables",
         "cost workflow",
         "dashboard",
+        "debug",
         "delete",
         "demo",
         "dlq discard",
@@ -65,11 +66,13 @@ def test_all_commands_are_there() -> None:
         "import",
         "infra template",
         "init",
+        "leases",
         "ls",
         "move",
         "outbox discard",
         "outbox ls",
         "outbox resend",
+        "overview",
         "pause",
         "publish",
         "query",
@@ -78,6 +81,7 @@ def test_all_commands_are_there() -> None:
         "resume",
         "retry",
         "run",
+        "schedules",
         "seal",
         "serve",
         "show",
@@ -85,6 +89,7 @@ def test_all_commands_are_there() -> None:
         "start",
         "terminate",
         "timers ls",
+        "workers",
     ]
 
 

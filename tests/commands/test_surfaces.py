@@ -51,6 +51,8 @@ from holdfast.commands.execution import (
     Terminate,
 )
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
+from holdfast.commands.overview import Overview
+from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
 from holdfast.errors import InvalidState
 from holdfast.http.routes import ROUTES
 from holdfast.runtime.lambda_table import TAKEN, order_of
@@ -79,6 +81,7 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     Discard: {**ACTOR, "place": "p"},
     Publish: {"event": "e"},
     ListParked: {},
+    **{each: {} for each in (Overview, ListOutbox, ListSchedules, ListLeases, ListWorkers, ListAudit)},
     **{each: {"id": "i"} for each in (ShowParked, Redrive, DropParked)},
 }
 
@@ -117,6 +120,12 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     ShowParked: "dlq show i",
     Redrive: "dlq redrive i",
     DropParked: "dlq discard i",
+    Overview: "overview",
+    ListOutbox: "outbox ls",
+    ListSchedules: "schedules",
+    ListLeases: "leases",
+    ListWorkers: "workers",
+    ListAudit: "audit",
 }
 
 NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
@@ -130,15 +139,13 @@ NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
 OTHER_LINES = {
     # no command of these, why
     "timers ls": "reads every actor of the home",
-    "outbox ls": "about the events of an app on their way, for its operators",
-    "outbox resend": "the same",
+    "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
     "bulk terminate": "the same",
     "bulk delete": "the same",
-    "audit": "about the whole home",
-    "backup": "the same",
+    "backup": "about the whole home",
     "restore": "the same",
     "doctor": "the same",
     "export": "the same",

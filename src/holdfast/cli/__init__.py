@@ -10,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from holdfast.cli import control
+from holdfast.cli import control, system
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.audit import audit
@@ -20,6 +20,7 @@ from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.cost import cost
+from holdfast.cli.debug import debug
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
@@ -80,6 +81,7 @@ for _command in (
     ls,
     show,
     query,
+    debug,
     *control.COMMANDS,
     bulk,
     callback,
@@ -88,6 +90,7 @@ for _command in (
     timers,
     dlq,
     outbox,
+    *system.COMMANDS,
     doctor,
     audit,
     backup,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.commands import IN_HOME, NAMED, Context
+from holdfast.commands import IN_HOME, NAMED, Context, perform_for
 from holdfast.commands.actor import OnActor
 from holdfast.commands.execution import Fork, OnExecution
 from holdfast.commands.message import DropParked, Redrive, ShowParked
-from holdfast.coordination.audit import audited
 from holdfast.errors import NotFound
 from holdfast.http.authentication import check_place
 
@@ -29,12 +28,7 @@ async def perform(visit: Visit, command: Command[T], own_id: str = "") -> T:
     assert named.right is not None, "the holder of a callback's token needs no page"
     visit.check_right(named.right)
     await _check_place(visit, command)
-    context = Context(visit.app, IN_HOME, own_id)
-    if not named.audited:
-        return await command.perform(context)
-    runtime = visit.app.runtime()
-    async with audited(runtime.home.store, runtime.clock, visit.caller.name, named.name, str(command)):
-        return await command.perform(context)
+    return await perform_for(visit.caller.name, command, Context(visit.app, IN_HOME, own_id))
 
 
 async def _check_place(visit: Visit, command: Command[Any]) -> None:

@@ -31,7 +31,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
-from holdfast.http.problems import OWN_WORDS, fault
+from holdfast.http.problems import OWN_WORDS, fault, type_of_error
 from holdfast.secret import redacted_json
 from holdfast.workflows import status as standing
 from holdfast.workflows.callback_tokens import masked
@@ -97,14 +97,14 @@ def _told(call: Call, head: Item) -> Response:
 
 def _execution(call: Call, head: Item) -> dict[str, Any]:
     """An execution as callers see it: its status, and its recorded result if there is one."""
-    told = _plain(call, status_of(head))
+    told = plain_status(call, status_of(head))
     result = decode_result(head.body).result
     return told if result == NO_VALUE else told | {"result": Raw(redacted_json(bytes(result)))}
 
 
-def _plain(call: Call, status: standing.Status) -> dict[str, Any]:
+def plain_status(call: Call, status: standing.Status) -> dict[str, Any]:
     """A status as JSON. The text of an error is included only if the app declares its type; else its type is."""
-    waits = tuple(replace(each, error=None if each.error is None else _type_of(each.error)) for each in status.waits)
+    waits = tuple(replace(each, error=None if each.error is None else type_of_error(each.error)) for each in status.waits)
     told: dict[str, Any] = msgspec.to_builtins(replace(status, error=told_error(call, status), waits=waits))
     return told
 
@@ -115,11 +115,7 @@ def told_error(call: Call, status: standing.Status) -> str | None:
         return None
     type = status.error_type or ""
     declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
-    return masked(status.error) if declared else _type_of(status.error)
-
-
-def _type_of(error: str) -> str:
-    return error.partition(":")[0]
+    return masked(status.error) if declared else type_of_error(status.error)
 
 
 async def history(call: Call) -> Response:
@@ -137,7 +133,7 @@ def _event(event: Event, *, tracebacks: bool) -> Event:
     """An event as callers see it: the types of errors, and their tracebacks, which have their messages too."""
     if event.error is None or event.traceback is None:
         return event
-    return replace(event, error=_type_of(event.error), traceback=masked(event.traceback) if tracebacks else None)
+    return replace(event, error=type_of_error(event.error), traceback=masked(event.traceback) if tracebacks else None)
 
 
 async def list_all(call: Call) -> Response:
@@ -157,7 +153,7 @@ async def list_all(call: Call) -> Response:
         limit=query.count("limit", LISTED),
     )
     page = await listed(call, command)
-    told = [_plain(call, each) for each in page.executions]
+    told = [plain_status(call, each) for each in page.executions]
     return json_response(200, {"executions": told, "cursor": cursors.sealed(page.cursor)})
 
 

@@ -50,13 +50,13 @@ def waiting_place(coroutine: Any) -> str:
 
     It is the line of a library if the coroutine has passed none of the user's.
     """
-    return _innermost([(frame.f_code, frame.f_lineno) for frame in _frames(coroutine)])
+    return _innermost([(frame.f_code, frame.f_lineno) for frame in frames_of_awaitable(coroutine)])
 
 
 def user_code_of(coroutine: Any) -> Place | None:
     """The innermost code of the user's own at which a coroutine waits, and the line; ``None`` if there is none."""
     found: Place | None = None
-    for frame in _frames(coroutine):
+    for frame in frames_of_awaitable(coroutine):
         if _is_users(frame.f_code.co_filename):
             found = (frame.f_code, frame.f_lineno)
     return found
@@ -86,7 +86,12 @@ def _is_of_a_library(file: str) -> bool:
     return file.startswith(_PYTHONS) or _INSTALLED in file
 
 
-def _frames(awaitable: Any) -> Iterator[FrameType]:
+def is_of_user(file: str) -> bool:
+    """Whether a frame of this file says something to the user: it is neither ours nor asyncio's."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def frames_of_awaitable(awaitable: Any) -> Iterator[FrameType]:
     """From the outermost to the innermost: coroutines, generators that are awaited, asynchronous generators."""
     while awaitable is not None:
         for kind in ("cr", "gi", "ag"):
