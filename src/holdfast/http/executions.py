@@ -39,6 +39,7 @@ from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Event
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result
 from holdfast.workflows.status import status_of
+from holdfast.workflows.view import by_type
 from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def _execution(call: Call, head: Item) -> dict[str, Any]:
 
 def plain_status(call: Call, status: standing.Status) -> dict[str, Any]:
     """A status as JSON. The text of an error is included only if the app declares its type; else its type is."""
-    waits = tuple(replace(each, error=None if each.error is None else type_of_error(each.error)) for each in status.waits)
-    told: dict[str, Any] = msgspec.to_builtins(replace(status, error=told_error(call, status), waits=waits))
+    seen = replace(status, error=told_error(call, status), waits=by_type(status.waits))
+    told: dict[str, Any] = msgspec.to_builtins(seen)
     return told
 
 

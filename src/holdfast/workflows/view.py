@@ -158,15 +158,16 @@ def for_readers(view: View, told_error: Callable[[Status], str | None]) -> View:
     status = view.execution
     return replace(
         view,
-        execution=replace(status, error=told_error(status), waits=_by_type(status.waits)),
+        execution=replace(status, error=told_error(status), waits=by_type(status.waits)),
         timeline=[replace(each, error=_type_in(each.error)) for each in view.timeline],
         traceback=None,
-        others=tuple(replace(each, error=_type_in(each.error), waits=_by_type(each.waits)) for each in view.others),
+        others=tuple(replace(each, error=_type_in(each.error), waits=by_type(each.waits)) for each in view.others),
         troubles=(),
     )
 
 
-def _by_type(waits: Sequence[Awaited]) -> tuple[Awaited, ...]:
+def by_type(waits: Sequence[Awaited]) -> tuple[Awaited, ...]:
+    """The same, with no more of each error than its type."""
     return tuple(replace(each, error=_type_in(each.error)) for each in waits)
 
 
