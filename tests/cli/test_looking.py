@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.cli.conftest import load_twin
 
-from holdfast.cli.output import duration, plain, table
+from holdfast.cli.output import plain, table
+from holdfast.clock import duration
 from holdfast.workflows.handovers import handovers_of
 from holdfast.workflows.record import partition_of
 

@@ -15,9 +15,6 @@ from typing import Any, Final
 import click
 import msgspec
 
-from holdfast.clock import between as between  # noqa: PLC0414 - how times look is told here, too
-from holdfast.clock import duration as duration  # noqa: PLC0414 - the same
-from holdfast.clock import iso as iso  # noqa: PLC0414 - the same
 from holdfast.secret import redacted
 from holdfast.texts import printable, printable_json, printable_lines, told_url
 from holdfast.workflows.callback_tokens import masked

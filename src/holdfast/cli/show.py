@@ -10,9 +10,10 @@ import click
 from msgspec import UNSET
 
 from holdfast.cli.declaring import on_execution
-from holdfast.cli.output import as_json, between, bold, coloured, duration, plain, shown_moment, table
+from holdfast.cli.output import as_json, bold, coloured, plain, shown_moment, table
 from holdfast.cli.session import Session, on_home
 from holdfast.cli.values import now
+from holdfast.clock import between, duration
 from holdfast.commands.execution import Show
 from holdfast.workflows.record import ExecutionRef
 from holdfast.workflows.status import Awaited, Status
