@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.cli.checks.finding import OK, WARN, Finding, Group, show
 from holdfast.cli.checks.retrying import Retrying
-from holdfast.cli.output import duration
+from holdfast.clock import duration
 from holdfast.commands.overview import BAD_ENDS, LATELY_MS, OVERDUE_MS
 from holdfast.errors import StoreUnusable
 from holdfast.failure import in_one_line

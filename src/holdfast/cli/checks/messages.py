@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.actors import record as actors
 from holdfast.actors.mailbox.parked import REGISTER
 from holdfast.cli.checks.finding import EXAMPLES, OK, WARN, Finding, Group
-from holdfast.cli.output import duration
-from holdfast.clock import moment
+from holdfast.clock import duration, moment
 from holdfast.commands.overview import OVERDUE_MS
 from holdfast.messaging import bus_queue
 from holdfast.messaging.listing import FOR_BUS, OUTBOX, REFUSED, apps_of, list_waiting

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli.checks.finding import OK, WARN, Finding, Group
-from holdfast.cli.output import duration
-from holdfast.clock import moment
+from holdfast.clock import duration, moment
 from holdfast.patterns.lease_list import LAPSED, list_leases
 from holdfast.patterns.workers import WorkerStatus, list_workers
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.cli.checks.finding import EXAMPLES, OK, WARN, Finding, show
-from holdfast.cli.output import duration
+from holdfast.clock import duration
 from holdfast.workflows.record import workflow_of
 from holdfast.workflows.waits import STEP, Waits
 
