@@ -79,7 +79,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         )
 
 
-def select(
+def select(  # noqa: PLR0913 - one for each thing to find them by
     workflow: str | None = None,
     *,
     status: str | None = None,

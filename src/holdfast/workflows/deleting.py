@@ -50,15 +50,15 @@ async def delete(runtime: Runtime, partition: str) -> None:
     """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
 
     Executions waiting for it by handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
-    open, or its parent is and has not heard yet, or it was terminated and its children are not let go yet: its journal
-    alone knows them.
+    open, or its parent is and has not heard yet, or it was terminated and its children are not released yet: its
+    journal alone knows them.
     """
     head = await head_of(runtime, partition)
     if head.status not in ENDED:
         raise InvalidState(f"{describe_partition(partition)} is {head.status}: only what has ended can be deleted")
     if head.status == TERMINATED and head.due_at is not None:
         raise InvalidState(
-            f"{describe_partition(partition)} was terminated, and no worker has let its children go yet. Run a worker "
+            f"{describe_partition(partition)} was terminated, and no worker has released its children yet. Run a worker "
             "that has its code, and delete it then"
         )
     recorded = await load(runtime.home.store, partition)
