@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 
@@ -43,25 +41,3 @@ def test_a_dry_run_only_tells(ended):
     assert "3 would be deleted: leave out --dry-run to do it" in result.output
     assert ids(ended) == {"1", "2", "bad", "open"}
     assert ended.json("audit")["changes"] == []
-
-
-def test_what_was_terminated_waits_for_a_worker_that_releases_its_children(shop, monkeypatch, request):
-    shop.json("start", "approval", "7", "--id", "a")
-    worker = request.getfixturevalue("worker")
-    worker.run(_suspended(worker.app.handle("approval", "a")))
-    monkeypatch.setattr("holdfast.workflows.unclaimed._part_from_children", _never)
-    shop.json("terminate", "approval", "a")
-    left = shop.json("prune", "--older-than", "0s")
-    assert (left["changed"], [each["code"] for each in left["failed"]]) == (0, ["invalid_state"])
-    assert "released its children" in left["failed"][0]["message"]
-    assert "released its children" in shop.refusal("delete", "approval", "a")["message"]
-    assert ids(shop) == {"a"}
-
-
-async def _suspended(handle):
-    while (await handle.status()).status != "SUSPENDED":
-        await asyncio.sleep(0.01)
-
-
-async def _never(*_):
-    pass

@@ -51,9 +51,9 @@ def prune(
 ) -> None:
     """Delete executions that ended long ago, with all they have stored, whatever retention they ended under.
 
-    Each is deleted as by holdfast delete: what an open parent still waits for, and what was terminated and has children
-    that no worker has released yet, is left and told, with exit status 0. To continue after an interruption, run the same
-    command again.
+    Each is deleted as by holdfast delete. What an open parent still waits for, and what was terminated and has children
+    that no worker has released yet, is left and told, with exit status 0. To continue after an interruption, run the
+    same command again.
     """
     app = session.any_app()
     selection = replace(select(workflow, ended_before=now() - timedelta(seconds=older_than)), among=statuses)
