@@ -154,6 +154,7 @@ OTHER_LINES = {
     "run": "a process",
     "serve": "the same",
     "dashboard": "the same",
+    "debug": "runs a copy of an execution, under the debugger",
     "demo": "the same",
     "chaos run": "the same",
     "chaos ls": "about what there is to run",

@@ -155,9 +155,13 @@ class Tab:
         ]
 
     def open(self, url: str) -> None:
-        loaded = len(self.events("Page.loadEventFired"))
-        self.send("Page.navigate", url=url)
-        self.until(lambda: len(self.events("Page.loadEventFired")) > loaded, url)
+        begun = self.send("Page.navigate", url=url)
+        assert "errorText" not in begun, (url, begun)
+        self.until(lambda: begun["loaderId"] in self._loaders(), url)
+        self.until("document.readyState === 'complete'", url)
+
+    def _loaders(self) -> list[str]:
+        return [each["frame"]["loaderId"] for each in self.events("Page.frameNavigated")]
 
     def js(self, expression: str) -> Any:
         told = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

@@ -208,6 +208,17 @@ def make_shop(home: str) -> hf.App:
     async def approval(amount: int) -> str:
         return f"{await hf.signal('decision')}: {amount}"
 
+    class Basket(hf.Actor, app=app, retry=hf.Retry(max_attempts=1)):
+        items: dict[str, int] = hf.field(default_factory=dict)
+
+        async def add(self, sku: str) -> int:
+            if "bug" in sku:
+                raise ZeroDivisionError(sku)
+            self.items[sku] = self.items.get(sku, 0) + 1
+            return self.items[sku]
+
+    app.Basket = Basket  # type: ignore[attr-defined]  # for the tests
+
     return app
 
 

@@ -1,9 +1,10 @@
-"""Performing a command for a caller: its right, what it is confined to, and the row in the audit."""
+"""Performing a command for the caller of a page: its right, and what it is confined to, before anything else."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.actors.admin.listing import ParkedMessage
 from holdfast.commands import IN_HOME, NAMED, Context, perform_for
 from holdfast.commands.actor import OnActor
 from holdfast.commands.execution import Fork, OnExecution
@@ -18,17 +19,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def perform(visit: Visit, command: Command[T], own_id: str = "") -> T:
-    """Do what a command says, for the caller of this visit, and keep a row of it.
+async def perform(visit: Visit, command: Command[T]) -> T:
+    """Do what a command says, for the caller of this visit, with a row in the audit.
 
-    ``own_id`` is the id of the request, for a command that names none. Raises ``Problem`` without the right, and for a
-    place that is not the caller's.
+    Raises ``Problem`` without the right, and for a place that is not the caller's.
     """
-    named = NAMED[type(command)]
-    assert named.right is not None, "the holder of a callback's token needs no page"
-    visit.check_right(named.right)
+    right = NAMED[type(command)].right
+    assert right is not None, "the holder of a callback's token needs no page"
+    visit.check_right(right)
     await _check_place(visit, command)
-    return await perform_for(visit.caller.name, command, Context(visit.app, IN_HOME, own_id))
+    return await perform_for(visit.caller.name, command, Context(visit.app, IN_HOME))
 
 
 async def _check_place(visit: Visit, command: Command[Any]) -> None:
@@ -43,8 +43,14 @@ async def _check_place(visit: Visit, command: Command[Any]) -> None:
         case OnActor(key=key):
             check_place(visit.caller, key)
         case Redrive(id=id) | DropParked(id=id):
-            parked = await visit.read(ShowParked(id))
-            if not parked.key.startswith(visit.tenant):
-                raise NotFound(f"no message {id!r} is parked here")
+            await own_letter(visit, id)
         case _:
             raise AssertionError(command)  # a new kind of place has a rule here first
+
+
+async def own_letter(visit: Visit, id: str) -> ParkedMessage:
+    """A dead letter. Raises ``NotFound``, also for another tenant's."""
+    parked = await visit.read(ShowParked(id))
+    if not parked.key.startswith(visit.tenant):
+        raise NotFound(f"no message {id!r} is parked here")
+    return parked

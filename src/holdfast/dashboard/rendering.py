@@ -27,6 +27,8 @@ STATIC_KINDS: Final = {
 }
 LONGEST_SHOWN: Final = 28
 END_SHOWN: Final = 8
+LONGEST_TEXT: Final = 20_000
+"""How much of a payload a page shows, in characters."""
 
 
 def render(visit: Visit, template: str, code: int = 200, /, **values: Any) -> HTMLResponse:
@@ -140,6 +142,11 @@ def took(length_ms: float) -> str:
         return f"{minutes} min {left} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def cut(text: str) -> str:
+    """A text for people, cut if it is very long."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n… {len(text)} characters in all"
 
 
 def middle(text: str, longest: int = LONGEST_SHOWN) -> str:

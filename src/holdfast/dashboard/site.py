@@ -17,7 +17,8 @@ from holdfast.dashboard.cookies import root_of
 from holdfast.dashboard.door import Door, LoginNeeded
 from holdfast.dashboard.headers import guarded
 from holdfast.dashboard.links import link
-from holdfast.dashboard.navigation import ADDRESSES
+from holdfast.dashboard.live import Streams
+from holdfast.dashboard.navigation import ADDRESSES, Address
 from holdfast.dashboard.pages import PAGES
 from holdfast.dashboard.pages.login import log_in, log_out, login_page
 from holdfast.dashboard.pages.trouble import trouble
@@ -45,9 +46,11 @@ class DashboardSite:
         self._app = app
         self._door = Door(app, options, settings)
         self._settings = settings
-        routes = [Route(f"/{each.page}", self._page(PAGES[each.page], each.right)) for each in ADDRESSES]
+        self._streams = Streams(app)
+        routes = [Route(f"/{each.page}", self._page(PAGES[each.page], each)) for each in ADDRESSES]
         routes += [
             Route("/", self._first),
+            Route("/events", self._page(self._events, Address("events", "", Right.READ))),
             Route("/act", self._action(act), methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
             Route("/login", self._open(self._login), methods=["GET", "POST"]),
@@ -63,6 +66,7 @@ class DashboardSite:
 
     def end_waits(self) -> None:
         """End what waits for news: the server stops."""
+        self._streams.end()
 
     def login_path(self) -> str | None:
         """The path, below the dashboard, by which this machine's user can log in once; ``None`` if no code is needed.
@@ -73,11 +77,13 @@ class DashboardSite:
 
     # ── Kinds of addresses ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _page(self, page: Page, right: Right) -> Endpoint:
+    def _page(self, page: Page, address: Address) -> Endpoint:
         """An address that shows something to a known caller who has the right."""
 
         async def shown(visit: Visit) -> Response:
-            visit.check_right(right)
+            visit.check_right(address.right)
+            if address.is_of_home:
+                visit.check_whole_home()
             return await page(visit)
 
         async def endpoint(request: Request) -> Response:
@@ -159,13 +165,23 @@ class DashboardSite:
             return login_page(request, self._title, takes_codes=self._door.takes_codes)
         return await log_in(request, head, self._door, self._title)
 
+    async def _events(self, visit: Visit) -> Response:
+        return self._streams.respond(visit)
+
     async def _first(self, request: Request) -> Response:
         """Lead to the first page."""
-        return guarded(RedirectResponse(link(root_of(request), ADDRESSES[0].page), HTTPStatus.SEE_OTHER))
+
+        async def first(visit: Visit) -> Response:
+            page = next((each.page for each in ADDRESSES if visit.may_open(each)), "executions")
+            return RedirectResponse(visit.link(page), HTTPStatus.SEE_OTHER)
+
+        return await self._told(request, first, takes_form=False)
 
     async def _log_out(self, request: Request) -> Response:
         async def ended(visit: Visit) -> Response:
-            return await log_out(visit, request, self._door)
+            response = await log_out(visit, request, self._door)
+            self._streams.end_session(visit.session.id)
+            return response
 
         return await self._told(request, ended, takes_form=True)
 

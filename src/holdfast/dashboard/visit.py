@@ -10,11 +10,11 @@ from holdfast.commands import IN_HOME, Context
 from holdfast.commands.right import Right
 from holdfast.coordination.salt import salt_of
 from holdfast.dashboard.links import link
-from holdfast.dashboard.navigation import ADDRESSES
+from holdfast.dashboard.navigation import ADDRESSES, Address
 from holdfast.http.api import Query
 from holdfast.http.authentication import check_right
 from holdfast.http.cursors import Cursors
-from holdfast.http.problems import told_error
+from holdfast.http.problems import Problem, told_error
 from holdfast.workflows.callback_tokens import masked
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
     title: str
     note: str = ""
     form: Form | None = None
+    polls: bool = False
+    """Whether pages ask for news by themselves, because the server sends none."""
     is_fragment: bool = False
     """Whether only the content is wanted, without the frame around it."""
 
@@ -69,13 +71,23 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
         return ", ".join(right for right in Right if right in self.caller.rights)
 
     @property
-    def pages(self) -> list[tuple[str, str, str]]:
-        """The pages in the frame that the caller may see: the address, the label, and the name of each."""
-        return [(each.page, each.label, each.name) for each in ADDRESSES if each.label and self.may(each.right)]
+    def pages(self) -> list[tuple[str, str]]:
+        """The pages in the frame that the caller may see: the address and the label of each."""
+        return [(each.page, each.label) for each in ADDRESSES if each.label and self.may_open(each)]
 
     def may(self, right: Right | None) -> bool:
         """Whether the caller has this right."""
         return right is not None and right in self.caller.rights
+
+    def may_open(self, address: Address) -> bool:
+        """Whether the caller may see a page."""
+        return self.may(address.right) and not (self.tenant and address.is_of_home)
+
+    def check_whole_home(self) -> None:
+        """Raise ``Problem`` if the caller is confined to a tenant: what is asked for is about the whole home."""
+        if self.tenant:
+            confined = f"{self.caller.name} is confined to ids and keys that begin with {self.tenant!r}"
+            raise Problem(403, "forbidden", f"{confined}, and this page is about the whole home")
 
     def check_right(self, right: Right) -> None:
         """Raise ``Problem`` unless the caller has this right."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast import ids
 from holdfast.clock import moment
 from holdfast.codec import jsontext
-from holdfast.commands.shown import shown
 from holdfast.dashboard.acting import offered
 from holdfast.dashboard.gantt import chart_of
+from holdfast.dashboard.pages.actors import text_of
 from holdfast.dashboard.rendering import render
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from holdfast.dashboard.visit import Visit
 
-LONGEST_PAYLOAD: Final = 20_000
 MOST_EVENTS: Final = 500
 
 
@@ -69,5 +68,4 @@ def payload_text(data: bytes) -> str:
     """JSON for people, cut if it is very long."""
     if jsontext.nests_too_deep(data):
         return "nested too deep to be shown"
-    text = json.dumps(shown(json.loads(data)), indent=2, ensure_ascii=False)
-    return text if len(text) <= LONGEST_PAYLOAD else f"{text[:LONGEST_PAYLOAD]}\n… {len(text)} characters in all"
+    return text_of(json.loads(data))

@@ -15,14 +15,14 @@ from holdfast.dashboard.visit import MOST_READ, PAGE_ROWS
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.api import Query
-from holdfast.workflows.record import STATUSES
+from holdfast.workflows.record import STATUSES, parse_ref
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.dashboard.visit import Visit
 
-FILTERS: Final = ("workflow", "status", "tag", "since", "id", "after")
+FILTERS: Final = ("workflow", "status", "tag", "since", "id", "parent", "after")
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -30,17 +30,19 @@ class Filters(Struct, frozen=True, kw_only=True):
 
     workflow: str = ""
     status: str = ""
-    tag: str = ""
+    tag: list[str] = []
     since: str = ""
     id: str = ""
+    parent: str = ""
 
     @classmethod
     def of(cls, query: Query) -> Filters:
         """What an address asks for."""
-        return cls(**{name: (query.one(name) or "").strip() for name in cls.__struct_fields__})
+        texts = {name: (query.one(name) or "").strip() for name in cls.__struct_fields__ if name != "tag"}
+        return cls(tag=[each.strip() for each in query.all("tag") if each.strip()], **texts)
 
     @property
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, Any]:
         """What is not left open."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name))}
 
@@ -54,6 +56,7 @@ async def executions(visit: Visit) -> Response:
         status=filters.status or None,
         since=since(filters.since, visit.now_ms),
         tags=tags_of(filters.tag),
+        parent=parse_ref("parent", filters.parent) if filters.parent else None,
         beginning=own_beginning(visit, filters.id),
         after=cursors.opened(query.one("after")),
         limit=PAGE_ROWS,
@@ -97,13 +100,13 @@ def since(text: str, now_ms: int) -> datetime | None:
     return found
 
 
-def tags_of(text: str) -> dict[str, str]:
-    """Tags, written ``key=value`` with spaces between them. Raises ``InvalidInput``."""
+def tags_of(texts: list[str]) -> dict[str, str]:
+    """Tags, each written ``key=value``. Raises ``InvalidInput``."""
     found: dict[str, str] = {}
-    for each in text.split():
+    for each in texts:
         key, equals, value = each.partition("=")
         if not (key and equals):
-            raise InvalidInput("write tags as key=value, with spaces between them")
+            raise InvalidInput("write a tag as key=value")
         found[key] = value
     return found
 
