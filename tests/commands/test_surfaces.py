@@ -140,7 +140,6 @@ OTHER_LINES = {
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
     "prune": "a command for each of many executions; app.select(...) in Python",
-    "debug": "runs the body here, under pdb",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
     "bulk terminate": "the same",

@@ -386,6 +386,8 @@ async def test_a_terminated_parent_is_not_deleted_before_its_children_are_releas
             await parent.delete()
         monkeypatch.undo()
     async with app.worker():
+        while (await parent.status()).due_at is not None:
+            await asyncio.sleep(0.01)
         await parent.delete()
         with pytest.raises(hf.NotFound):
             await parent.status()
