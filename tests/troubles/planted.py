@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 import urllib.error
 import urllib.request
@@ -165,6 +166,16 @@ async def hold() -> None:
 @app.workflow
 async def holding() -> None:
     await hold()
+
+
+@app.transaction
+def stop(cursor: hf.SqlCursor) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@app.workflow
+async def stopping() -> None:
+    await stop()
 
 
 @dataclass

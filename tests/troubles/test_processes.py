@@ -8,11 +8,19 @@ import signal
 import pytest
 from tests.troubles.stage import HOUR_MS, Stage, trouble
 
+from holdfast.backends.sqlite import connection
+
 
 async def start_holding(stage: Stage) -> None:
     planted = stage.code()
     async with planted.app:
         await planted.holding.start(id="holding-1")
+
+
+async def start_stopping(stage: Stage) -> None:
+    planted = stage.code()
+    async with planted.app:
+        await planted.stopping.start(id="stopping-1")
 
 
 @pytest.fixture
@@ -38,8 +46,19 @@ def test_a_stopped_worker(holding):
     worker = holding.workers[0]
     worker.signal(signal.SIGSTOP)
     told = holding.until_told("doctor", "kill -CONT")
-    assert f"kill -CONT {worker.pid} continues process {worker.pid}, which a signal or a debugger stopped" in told
-    assert "holding holding-1" in told
+    assert f"kill -CONT {worker.pid} continues process {worker.pid}, which a signal or a debugger has stopped" in told
+    if "fail  file" not in told:  # unless it was stopped while it had the file locked
+        assert "it has holding holding-1" in told
+
+
+def test_a_worker_that_is_stopped_while_it_has_the_file_locked(stage, monkeypatch):
+    monkeypatch.setattr(connection, "OPEN_WAIT_MS", 100)
+    asyncio.run(start_stopping(stage))
+    worker = stage.worker()
+    told = stage.until_told("doctor", "kill -CONT")
+    assert "fail  file" in told
+    assert "stayed locked by another process" in told
+    assert f"kill -CONT {worker.pid} continues process {worker.pid}" in told
 
 
 @trouble("a lease that is never released", "doctor", "leases")

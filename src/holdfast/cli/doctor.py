@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from holdfast.app import App
-from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_work
+from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_stopped_beside, check_work
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import coloured, plain
 from holdfast.cli.session import Session, examples, on_home
@@ -49,7 +49,9 @@ def doctor(session: Session, *, strict: bool) -> None:
     try:
         findings = asyncio.run(_examine(app, has_code=session.app_name is not None))
     except StoreError as error:
-        findings = [Finding(FAIL, "file" if app.home_url.startswith("sqlite:") else "store", str(error))]
+        is_file = app.home_url.startswith("sqlite:")
+        findings = [Finding(FAIL, "file" if is_file else "store", str(error))]
+        findings += check_stopped_beside(app.home_url) if is_file else []
     level = max((finding.level for finding in findings), key=LEVELS.index)
     report = Report(home=app.home_url, level=level, findings=findings)
     session.answer(report, "\n".join(_as_lines(report)))

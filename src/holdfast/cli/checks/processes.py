@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from holdfast.backends.sqlite.bell_folder import beside
 from holdfast.cli.checks.finding import OK, WARN, Finding, Group
 from holdfast.clock import duration, moment
 from holdfast.patterns.lease_list import LAPSED, list_leases
@@ -66,14 +68,30 @@ def _check_stopped(living: list[WorkerStatus], now: int) -> Finding:
     for each in living:
         pid, work = pid_of(each.owner), ", ".join(each.examples) or "nothing"
         if _is_stopped(pid):
-            group.note(f"kill -CONT {pid} continues process {pid}, which a signal or a debugger stopped at", work)
+            group.note(_continues(pid), f"it has {work}")
         elif each.until is not None and each.until < moment(now):
             late = duration((moment(now) - each.until).total_seconds() * 1000)
-            group.note(f"process {pid} has not renewed its leases for {late}: its event loop hangs. It has", work)
+            group.note(f"process {pid} has not renewed its leases for {late}: its event loop hangs", f"it has {work}")
     if not group.count:
         return Finding(OK, "stopped", "no process is stopped or hangs")
     told = f"{group.count:,} processes live and do no work; others take their work over when its leases lapse"
     return Finding(WARN, "stopped", f"{told}. holdfast workers lists them", group.told())
+
+
+def check_stopped_beside(url: str) -> list[Finding]:
+    """The stopped processes that have a file open which cannot be read now: one may have stopped in a transaction."""
+    folder, group = beside(os.path.realpath(url.removeprefix("sqlite:///"))), Group()
+    for pid in sorted({pid_of(bell.name) for bell in folder.glob("*-*-*")}):
+        if _is_stopped(pid):
+            group.note(_continues(pid))
+    if not group.count:
+        return []
+    told = f"{group.count:,} processes that have the file open are stopped, perhaps in a transaction"
+    return [Finding(WARN, "stopped", told, group.told())]
+
+
+def _continues(pid: str) -> str:
+    return f"kill -CONT {pid} continues process {pid}, which a signal or a debugger has stopped"
 
 
 async def _check_leases(runtime: Runtime) -> Finding:
