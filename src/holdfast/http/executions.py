@@ -28,7 +28,7 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.right import Right
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
+from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler, Reader
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
 from holdfast.http.problems import OWN_WORDS, fault, type_of_error
@@ -110,7 +110,7 @@ def plain_status(call: Call, status: standing.Status) -> dict[str, Any]:
     return told
 
 
-def told_error(call: Call, status: standing.Status) -> str | None:
+def told_error(call: Reader, status: standing.Status) -> str | None:
     """What a caller without the right to inspect is told of the error of an execution."""
     if status.error is None:
         return None
