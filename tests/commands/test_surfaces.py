@@ -141,6 +141,7 @@ OTHER_LINES = {
     "timers ls": "reads every actor of the home",
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
+    "prune": "a command for each of many executions; app.select(...) in Python",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
     "bulk terminate": "the same",
