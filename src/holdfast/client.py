@@ -63,11 +63,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     root: ExecutionRef | None = None
     among: tuple[str, ...] = ()
     beginning: str = ""
-<<<<<<< HEAD
     waits_for: WaitsFor | None = None
-=======
     ended_before: datetime | None = None
->>>>>>> main
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
@@ -94,11 +91,8 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     parent: Named | None = None,
     root: Named | None = None,
     beginning: str = "",
-<<<<<<< HEAD
     waits_for: str | None = None,
-=======
     ended_before: datetime | None = None,
->>>>>>> main
 ) -> Selection:
     """A selection, checked: ``waits_for`` is a kind, or ``kind:name``. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
@@ -120,11 +114,8 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
         parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
         root=None if root is None else ExecutionRef(root.workflow, root.id),
         beginning=beginning,
-<<<<<<< HEAD
         waits_for=None if waits_for is None else WaitsFor.parse(waits_for),
-=======
         ended_before=ended_before,
->>>>>>> main
     )
 
 
