@@ -127,6 +127,7 @@ NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
 OTHER_LINES = {
     # no command of these, why
     "show": "one execution as a timeline; see the exceptions",
+    "trace": "sends to a collector, from where the operator is",
     "timers ls": "reads every actor of the home",
     "outbox ls": "about the events of an app on their way, for its operators",
     "outbox resend": "the same",

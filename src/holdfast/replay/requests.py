@@ -89,6 +89,11 @@ class DueTimer(Timer):
         """What replay compares: how long it was asked to wait."""
         return f"{self.delay_ms} ms"
 
+    @property
+    def began_at(self) -> int:
+        """Since when it waits, in milliseconds."""
+        return self.due_at - self.delay_ms
+
     def count_from(self, at_ms: int) -> None:
         """Fire as long after ``at_ms`` (milliseconds) as was asked for."""
         self.due_at = at_ms + self.delay_ms

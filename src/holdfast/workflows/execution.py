@@ -96,6 +96,7 @@ class Execution:
         "_workflow",
         "activation",
         "is_saved",
+        "recorded",
         "run",
     )
 
@@ -109,6 +110,7 @@ class Execution:
         self._record = record
         self._workflow = workflow
         self._live = live
+        self.recorded = live.recorder()
         self._seen = dict.fromkeys(record.seen) if record.seen else NONE
         self._awaited_by = dict.fromkeys(record.awaited_by) if record.awaited_by else NONE
         self._look_again: tuple[Operation, ...] = ()
@@ -216,8 +218,8 @@ class Execution:
     def read(self, message: Item) -> Arrival | None:
         now = self._live.now_ms()
         match decode_message(message.body):
-            case Signal(id, name, value):
-                return Arrival(Received(id, name, now, value))
+            case Signal(id, name, value, trace):
+                return Arrival(Received(id, name, now, value, trace))
             case CancelRequest(reason, id):
                 return Arrival(Cancelled(now, reason, id=id))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
@@ -268,7 +270,7 @@ class Execution:
         if request is None:
             return None
         if isinstance(request, DueTimer):
-            return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint))
+            return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint, began=request.began_at))
         if self._live.notes_on(op).pauses(now):
             return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
@@ -20,6 +21,7 @@ from holdfast.replay.program import AnyEffect, Arrival
 from holdfast.workflows.messages import send
 from holdfast.workflows.noted import NOTHING, Noted
 from holdfast.workflows.record import AwaitRequest, Message, await_sort, operation_key, post
+from holdfast.workflows.trace_ids import traceparent_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -67,6 +69,19 @@ class Live(Struct, frozen=True):
     def operation_key(self, op: str) -> str:
         """What identifies an operation across all executions, attempts, machines and homes."""
         return operation_key(self.partition, self.record, self.name_of(op))
+
+    def traceparent(self) -> str:
+        """The context of what the execution sends and starts; empty if it is not traced and has no caller that is."""
+        if (tracer := self.host.telemetry.tracer) is not None:
+            return tracer.context(self.partition, self.record)
+        return traceparent_of(self.partition, self.record) if self.record.trace else ""
+
+    def recorder(self) -> Callable[[Sequence[Entry]], None] | None:
+        """What makes spans of entries that have become durable, if anything does."""
+        telemetry = self.host.telemetry
+        if (tracer := telemetry.tracer) is None:
+            return None
+        return partial(telemetry.trace, tracer.recorded, self.partition, self.record)
 
     def name_of(self, op: str) -> str:
         """The name from which an operation's key is derived: its identity, unless a retry has started it again."""

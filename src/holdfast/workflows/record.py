@@ -180,7 +180,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     ``queries`` are the answers of the body's queries when it ended. ``starter`` is the operation that has
-    started it and left it to itself; an awaited one has a ``parent``.
+    started it and left it to itself; an awaited one has a ``parent``. ``trace`` is the
+    ``traceparent`` that came with the start.
     """
 
     workflow: str
@@ -215,6 +216,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     blocked: str = ""
     parked: bool = False
     queries: dict[str, Raw] = {}
+    trace: str = ""
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
@@ -274,12 +276,13 @@ decode_result: Final = stored(RecordedResult, "the result of an execution")
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Signal(Struct, frozen=True, tag="signal"):
-    """A named value for the body. ``id`` tells repeats apart."""
+class Signal(Struct, frozen=True, tag="signal", omit_defaults=True):
+    """A named value for the body. ``id`` tells repeats apart, ``trace`` is its sender's context."""
 
     id: str
     name: str
     value: Raw
+    trace: str = ""
 
 
 NO_LONGER_AWAITED: Final = "its parent no longer waits for it"
