@@ -23,8 +23,9 @@ NOT_TESTED = "NOT TESTED"
 """How the reason of a skip begins if something that should be here is missing."""
 
 HOW_TO_GET_THEM = (
-    "On Debian: apt-get install default-jre-headless npm redis-server. The rest is fetched into .tools by the first "
-    "run that finds these, CDK (400 MB) by make test-cdk. CI, which installs all of it and skips nothing: .ci/run"
+    "On Debian: apt-get install chromium default-jre-headless npm redis-server. The rest is fetched into .tools by "
+    "the first run that finds these, CDK (400 MB) by make test-cdk. CI, which installs all of it and skips nothing: "
+    ".ci/run"
 )
 
 SKIP_NOTHING = "HOLDFAST_SKIP_NOTHING"

@@ -33,7 +33,7 @@ def test_without_java_what_is_left_out_is_told(sample: str, tmp_path: Path) -> N
     assert run.returncode in {0, 5}, run.stdout
     told = run.stdout[run.stdout.index("tests were skipped, for want of tools") :]
     assert "NOT TESTED: the home on AWS, on DynamoDB Local: Java is not installed" in told
-    assert "apt-get install default-jre-headless npm redis-server" in told
+    assert "apt-get install chromium default-jre-headless npm redis-server" in told
 
 
 @pytest.mark.slow

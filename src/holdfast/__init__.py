@@ -25,6 +25,7 @@ PUBLIC_NAMES = {
     "coordination.stream.fold": "Fold",
     "coordination.stream.record": "Recorded",
     "coordination.stream.streams": "Stream Streams",
+    "dashboard.options": "Dashboard",
     "errors": (
         "BatchFailed Busy CallCycle CallFailed CallTimeout CompensationFailed ConfigurationError Conflict "
         "DeterminismError DuplicateName ExecutionCancelled ExecutionError ExecutionFailed ExecutionTerminated "

@@ -23,6 +23,7 @@ from holdfast.coordination.stream.fold import Fold as Fold
 from holdfast.coordination.stream.record import Recorded as Recorded
 from holdfast.coordination.stream.streams import Stream as Stream
 from holdfast.coordination.stream.streams import Streams as Streams
+from holdfast.dashboard.options import Dashboard as Dashboard
 from holdfast.errors import BatchFailed as BatchFailed
 from holdfast.errors import Busy as Busy
 from holdfast.errors import CallCycle as CallCycle

@@ -37,13 +37,14 @@ from holdfast.patterns import idempotency as keys
 from holdfast.patterns import records, sharing
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
-from holdfast.ports import Home, Seal, Shared
+from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.log_context import add_context
 from holdfast.runtime.prometheus import prometheus
 from holdfast.runtime.sync import sync as sync_bridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
+from holdfast.shared import Shared
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
 from holdfast.workflows.scope import current_activation

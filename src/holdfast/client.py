@@ -111,21 +111,27 @@ def select(
     )
 
 
-async def list_executions(runtime: Runtime, selection: Selection, *, after: str | None, limit: int) -> StatusPage:
-    """One page of executions. Status and workflow are found by the store, the rest among what it finds."""
+async def list_executions(
+    runtime: Runtime, selection: Selection, *, after: str | None, limit: int, most_read: int | None = None
+) -> StatusPage:
+    """One page of executions. Status and workflow are found by the store, the rest among what it finds; a page is
+    short, although there are more, once ``most_read`` were looked through.
+    """
     check_limit(limit)
     if after is not None:
         check_text("the cursor of a page", after)
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, selection.beginning)
     found: list[Status] = []
+    looked_at = 0
     while True:
         page = await runtime.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
+        looked_at += len(page.items)
         await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         now = runtime.clock.now_ms()
         standing = (head for head in page.items if is_there(head, now))
         found += [status for status in map(status_of, standing) if selection.admits(status)]
         after = page.cursor
-        if after is None or len(found) >= limit:
+        if after is None or len(found) >= limit or (most_read is not None and looked_at >= most_read):
             return StatusPage(tuple(found), after)
         await asyncio.sleep(0)  # there may be many more to look through, and others on this loop
 

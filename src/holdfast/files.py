@@ -41,3 +41,12 @@ def open_file(path: Path) -> IO[bytes]:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file, but a pipe, a device, a socket or a folder", str(path))
     return os.fdopen(descriptor, "rb")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: syncing a file does not (fsync(2))."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -8,7 +8,8 @@ from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError
-from holdfast.ports import Home, Shared
+from holdfast.ports import Home
+from holdfast.shared import Shared
 from holdfast.texts import told_url
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
+from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Bounds, Item, Write
 
 T = TypeVar("T")
@@ -170,6 +171,40 @@ class Purges(Protocol):
         ...
 
 
+def entry_cursor(item: Item) -> str:
+    """The cursor behind an item in the order of partition and sort key."""
+    return f"{len(item.partition)}:{item.partition}{item.sort}"
+
+
+def entry_place(cursor: str) -> tuple[str, str]:
+    """The partition and the sort key of such a cursor. Raises ``InvalidInput``."""
+    digits, _, place = cursor.partition(":")
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:9]) < len(place)):
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page")
+    return place[: int(digits[:9])], place[int(digits[:9]) :]
+
+
+class Census(Protocol):
+    """An optional port of stores that find what is of one kind by an index, without reading the rest.
+
+    The kind of a partition is the beginning of its name, up to and with the first ``#``.
+    """
+
+    async def count(self, kind: str) -> Mapping[str, int]:
+        """The number of heads of a kind in each status; those that have expired are counted until they are purged."""
+        ...
+
+    async def heads(self, prefix: str, *, after: str | None = None, limit: int = 1000) -> Page:
+        """The heads whose partition begins with ``prefix``, in the order of their names."""
+        ...
+
+    async def entries(self, prefix: str, *, after: str | None = None, limit: int = 1000) -> Page:
+        """The items without heads of the partitions that begin with ``prefix``, in the order of partition and sort
+        key.
+        """
+        ...
+
+
 class Partitions(Struct, frozen=True):
     """Some names of partitions. For the next page pass ``cursor`` as ``after``; ``None`` is the end."""
 
@@ -197,17 +232,6 @@ class Inventory(Protocol):
     async def adopt(self, salt: str) -> None:
         """Use the salt of the home whose items were moved here, from the next opening on."""
         ...
-
-
-class Seen(Struct, frozen=True):
-    """The entry of a key in a cache: the value, or ``None``; and how long, in milliseconds, it stays fresh (negative:
-    how long it has been stale) and is kept at all. ``may_fill``: the reader is to load a newer one.
-    """
-
-    value: bytes | None
-    fresh_ms: int
-    keep_ms: int
-    may_fill: bool
 
 
 class Invoker(Protocol):
@@ -289,76 +313,6 @@ class EventBus(Protocol):
         ...
 
 
-class Cache(Protocol):
-    """Values that can be computed again, shared by processes, and never overtaken by a slow reader.
-
-    Keys live in groups. Time is the cache's own. Every entry may be gone at any moment. Every method raises
-    ``StoreUnavailable`` if the cache does not answer, and each may be repeated.
-    """
-
-    async def look(self, group: str, key: str, token: str, fill_ms: int) -> Seen:
-        """The entry; if it is not fresh and has no filler, ``token`` may now fill it, for ``fill_ms``."""
-        ...
-
-    async def fill(
-        self, group: str, key: str, token: str, value: bytes, *, fresh_ms: int, keep_ms: int, version: int | None = None
-    ) -> bool:
-        """Store the value if ``token`` still may, and no higher version was requested meanwhile."""
-        ...
-
-    async def give_up(self, group: str, key: str, token: str) -> None:
-        """Let another process fill it."""
-        ...
-
-    async def forget(self, group: str, key: str, *, below: int | None = None, keep_ms: int = 0) -> None:
-        """Drop the value, and refuse a fill under way; with ``below``, only values of a lower version, now
-        and for ``keep_ms``.
-        """
-        ...
-
-    async def forget_all(self, group: str) -> None:
-        """``forget`` every key of the group."""
-        ...
-
-    async def close(self) -> None:
-        """Close it."""
-        ...
-
-
-class SessionStore(Protocol):
-    """Sessions: named fields that expire together, ``idle_ms`` after they were last read, and at the latest
-    ``lifetime_ms`` after they began. Keys are digests of unguessable ids, so they are not shared. Each method may be
-    repeated.
-    """
-
-    async def begin(self, key: str, fields: Mapping[str, bytes], *, idle_ms: int, lifetime_ms: int) -> None:
-        """Start a session under a new key."""
-        ...
-
-    async def look(self, key: str, idle_ms: int) -> Mapping[str, bytes] | None:
-        """Its fields, if it exists; it then lasts from now on, less up to a tenth of ``idle_ms``."""
-        ...
-
-    async def change(self, key: str, fields: Mapping[str, bytes], without: Sequence[str] = ()) -> bool:
-        """Set and remove fields, and leave the rest, and its end, as they are; false if it does not exist."""
-        ...
-
-    async def move(self, key: str, new_key: str) -> bool:
-        """Give it another new key, and leave the rest as it is; false if it does not exist."""
-        ...
-
-    async def end(self, key: str) -> None:
-        """Remove it."""
-        ...
-
-
-class Shared(Struct, frozen=True):
-    """What processes share in addition to their home. Either may be missing."""
-
-    cache: Cache | None = None
-    sessions: SessionStore | None = None
-
-
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
@@ -387,6 +341,7 @@ class Home(Struct, frozen=True):
     packs: bool = False
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
+    census: Census | None = None
     invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None

@@ -8,10 +8,10 @@ from pathlib import Path
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import ABSENT, Item, Put
 from holdfast.ports import Home, Store
-from holdfast.testing.conformance import PurgeConformance, StoreConformance
+from holdfast.testing.conformance import CensusConformance, PurgeConformance, StoreConformance
 
 
-class TestMemoryStore(StoreConformance, PurgeConformance):
+class TestMemoryStore(StoreConformance, PurgeConformance, CensusConformance):
     async def open_store(self, folder: Path) -> Store:
         return open_memory_home().store
 

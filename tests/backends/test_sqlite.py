@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from holdfast.backends.sqlite import SqliteStore
-from holdfast.ports import Store
-from holdfast.testing.conformance import PurgeConformance, StoreConformance
+from holdfast.backends.sqlite.census import SqliteCensus
+from holdfast.ports import Census, Store
+from holdfast.testing.conformance import CensusConformance, PurgeConformance, StoreConformance
 
 
-class TestSqliteStore(StoreConformance, PurgeConformance):
+class TestSqliteStore(StoreConformance, PurgeConformance, CensusConformance):
     async def open_store(self, folder: Path) -> Store:
         return SqliteStore.open(str(folder / "home.db"))
+
+    def census_of(self, store: Store) -> Census:
+        return SqliteCensus(cast("SqliteStore", store))

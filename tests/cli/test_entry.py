@@ -57,7 +57,7 @@ def test_who_calls_it_from_code_gets_the_error_itself():
 
 @pytest.mark.parametrize("event", TEXTS)
 def test_every_event_of_a_worker_has_a_text(event, capsys):
-    fields = {"pid": 1, "place": 2, "workers": 3, "home": "memory://", "reason": "exit status 1"}
+    fields = {"pid": 1, "place": 2, "workers": 3, "home": "memory://", "reason": "exit status 1", "url": "http://x"}
     _reporter(for_machines=False)(event, **fields, workflows=["checkout", "parcel"], restart_in_seconds=0.1)
     told = capsys.readouterr().err
     assert told.startswith("holdfast: ")

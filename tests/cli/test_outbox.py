@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.ports import Unfit
 from holdfast.testing import with_bus
 
-ROW_KEYS = {"app", "event", "id", "group", "published_at", "consumers", "problem"}
+ROW_KEYS = {"app", "queue", "event", "id", "group", "published_at", "consumers", "problem"}
 CANARY = "canary-4242"
 
 

@@ -118,7 +118,7 @@ def test_what_is_served_is_told_without_the_password_of_its_home(shop, monkeypat
         announce()
         return True
 
-    module = sys.modules["holdfast.cli.serve"]
+    module = sys.modules["holdfast.cli.serving"]
     monkeypatch.setattr(module, "look_whether_it_opens", opens)
     monkeypatch.setattr(module, "_uvicorn_server", lambda: serve)
     home = "aws://shop?region=x&endpoint=http://ann:hunter2@127.0.0.1:9"

@@ -50,6 +50,8 @@ from holdfast.commands.execution import (
     Terminate,
 )
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
+from holdfast.commands.overview import Overview
+from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
 from holdfast.errors import InvalidState
 from holdfast.http.routes import ROUTES
 from holdfast.runtime.lambda_table import TAKEN, order_of
@@ -77,6 +79,7 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     Discard: {**ACTOR, "place": "p"},
     Publish: {"event": "e"},
     ListParked: {},
+    **{each: {} for each in (Overview, ListOutbox, ListSchedules, ListLeases, ListWorkers, ListAudit)},
     **{each: {"id": "i"} for each in (ShowParked, Redrive, DropParked)},
 }
 
@@ -114,6 +117,12 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     ShowParked: "dlq show i",
     Redrive: "dlq redrive i",
     DropParked: "dlq discard i",
+    Overview: "overview",
+    ListOutbox: "outbox ls",
+    ListSchedules: "schedules",
+    ListLeases: "leases",
+    ListWorkers: "workers",
+    ListAudit: "audit",
 }
 
 NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
@@ -129,20 +138,22 @@ OTHER_LINES = {
     "show": "one execution as a timeline; see the exceptions",
     "trace": "sends to a collector, from where the operator is",
     "timers ls": "reads every actor of the home",
-    "outbox ls": "about the events of an app on their way, for its operators",
-    "outbox resend": "the same",
+    "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
     "bulk terminate": "the same",
     "bulk delete": "the same",
-    "audit": "about the whole home",
+    "backup": "about the whole home",
+    "restore": "the same",
     "doctor": "the same",
     "export": "the same",
     "import": "the same",
     "seal": "the same",
     "run": "a process",
     "serve": "the same",
+    "dashboard": "the same",
+    "debug": "runs a copy of an execution, under the debugger",
     "demo": "the same",
     "chaos run": "the same",
     "chaos ls": "about what there is to run",

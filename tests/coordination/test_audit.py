@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.coordination.audit import WINDOW_VARIABLE, audited, rows_since
+from holdfast.coordination.audit import MOST_PARTS, WINDOW_VARIABLE, audited, list_rows, rows_since
 from holdfast.errors import StoreUnavailable
 
 START = datetime(2026, 1, 30, 12, tzinfo=UTC)
@@ -94,3 +94,59 @@ async def test_a_row_goes_by_itself_when_its_time_is_over(home, clock, monkeypat
     assert await outcomes(home, clock) == [("new", "done")]
     assert await home.purges.purge(clock.now_ms(), 100) == 1
     assert len(home.store.data.partitions) >= 1
+
+
+async def pages(home, clock, limit, **options):
+    """What each page holds, until the last."""
+    found, after = [], None
+    while True:
+        page = await list_rows(home.store, clock, after=after, limit=limit, **options)
+        assert len(page.items) <= limit
+        found.append([row.what for row in page.items])
+        assert page.after is None or after is None or page.after < after, "a page leads further back"
+        if (after := page.after) is None:
+            return found
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 100, 1000])
+async def test_pages_hold_every_row_once_however_close_they_are(home, clock, limit):
+    gaps_ms = [0, 0, 1, 50, 3_000, 0, 0, 0, 0, 0, 86_400_000, 1, 12 * 86_400_000, 7, 31 * 86_400_000, 10, 0, 5]
+    for number, gap_ms in enumerate(gaps_ms):
+        clock.now += timedelta(milliseconds=gap_ms)
+        await change(home, clock, f"{number:02}")
+    found = [what for page in await pages(home, clock, limit) for what in page]
+    assert sorted(found) == [f"{number:02}" for number in range(len(gaps_ms))]
+    at = {row.what: row.at for row in await rows_since(home.store, clock, 0, 100)}
+    assert [at[what] for what in found] == sorted(at.values(), reverse=True)
+
+
+async def test_a_page_reads_a_bounded_number_of_parts_and_rows(home, clock, monkeypatch):
+    for _ in range(600):
+        clock.now += timedelta(seconds=7)
+        await change(home, clock, "dense")
+    asked, rows, query = 0, 0, home.store.query
+
+    async def counted(*args, **options):
+        nonlocal asked, rows
+        page = await query(*args, **options)
+        asked, rows = asked + 1, rows + len(page.items)
+        return page
+
+    monkeypatch.setattr(home.store, "query", counted)
+    page = await list_rows(home.store, clock, limit=20)
+    assert len(page.items) == 20 and asked <= MOST_PARTS and rows <= 20 * 20
+
+
+async def test_months_without_rows_are_passed_in_short_pages(home, clock, monkeypatch):
+    monkeypatch.setenv(WINDOW_VARIABLE, "3650d")
+    await change(home, clock, "old")
+    clock.now += timedelta(days=3_600)
+    found = await pages(home, clock, 10)
+    assert [what for page in found for what in page] == ["old"]
+    assert len(found) > 1, "no page reads ten years of months"
+
+
+@pytest.mark.parametrize("wrong", ["", "1", "x" * 15, "1" * 200, "²" * 15])
+async def test_a_cursor_of_another_list_is_refused(home, clock, wrong):
+    with pytest.raises(hf.InvalidInput, match="is not a cursor of this list"):
+        await list_rows(home.store, clock, after=wrong)

@@ -33,8 +33,14 @@ INTERNAL = {
     "codec.parameters.INPUT_LIMIT_BYTES": "the same as app.LIMIT_BYTES",
     "codec.shapes.KEY_LIMIT_CHARACTERS": "what a message quotes",
     "token_file.LONGEST_BYTES": "the file of a token, which Holdfast writes itself",
+    "http.metrics_port.LONGEST_HEAD_BYTES": "what a scraper sends",
     "moving.reading.LONGEST_LINE_BYTES": "a line of an export, which Holdfast writes itself",
     "patterns.cached.LONGEST_KEY_CHARACTERS": "longer arguments are represented by their digest",
+    "workflows.waiting.LARGEST_SEARCHED_BYTES": "larger arguments of a step are not shown",
+    "workflows.waiting.LONGEST_ARGUMENTS_CHARACTERS": "what is shown of a wait is cut",
+    "workflows.waiting.LONGEST_ERROR_CHARACTERS": "what is shown of a wait is cut",
+    "workflows.waiting.LONGEST_NAME_CHARACTERS": "what is shown of a wait is cut",
+    "workflows.waiting.LONGEST_SEARCHED_CHARACTERS": "longer errors of a wait are cut before they are searched",
 }
 """Sizes that refuse nothing of a user's, and why."""
 

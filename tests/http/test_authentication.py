@@ -39,9 +39,9 @@ def path_of(route):
     return route.path.format_map(PLACES)
 
 
-async def status_of(api, method, path, *, source=None, **headers):
+async def status_of(api, method, path, *, source=None, body=b"", **headers):
     given = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    request = hf.Request(method=method, path=path, headers=given, source=source or Remote())
+    request = hf.Request(method=method, path=path, headers=given, source=source or Remote(), body=body)
     return read(await respond(api.app, request, api.options))
 
 
@@ -97,6 +97,8 @@ MATRIX = {
     ("GET", "/v1/actors/Cart/k/total"): "read",
     ("POST", "/v1/actors/Cart/k/total"): "read",
     ("GET", "/v1/actors/Cart/k/requests/r"): "read",
+    **{("GET", f"/v1/{name}"): "read" for name in ("overview", "outbox", "schedules", "leases", "workers")},
+    ("GET", "/v1/audit"): "control",
     ("POST", "/v1/workflows/approval"): "write",
     ("POST", "/v1/workflows/approval/a"): "write",
     ("POST", "/v1/workflows/approval/a/signals/decision"): "write",
@@ -346,7 +348,8 @@ async def test_every_change_by_control_is_kept_in_the_audit_and_nothing_else_is(
         await api.post("/v1/workflows/approval/a/signals/other", 1)
         method, path = ("DELETE", "") if action == "delete" else ("POST", f"/{action}")
         refused = await status_of(api, method, f"/v1/workflows/approval/a{path}", **{"x-bob": "1"})
-        status, _ = await status_of(api, method, f"/v1/workflows/approval/a{path}")
+        body = b'{"id": "b"}' if action == "fork" else b""
+        status, _ = await status_of(api, method, f"/v1/workflows/approval/a{path}", body=body)
         runtime = api.app.runtime()
         (row,) = await rows_since(runtime.home.store, runtime.clock, 0, 10)
     assert refused[0] == 403

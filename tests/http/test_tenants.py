@@ -36,11 +36,14 @@ UNPLACED = {
     "POST /v1/dlq/{message}/redrive",
     "DELETE /v1/dlq/{message}",
 }
+WHOLE = {f"GET /v1/{name}" for name in ("overview", "outbox", "schedules", "leases", "workers", "audit")}
+"""Routes about the whole home: no tenant's caller may use them."""
+
 """Routes without an id in the path: each has a test of its own below, or in ``test_repairs``."""
 
 
 def test_no_other_route_is_without_an_id():
-    assert {str(route) for route in ROUTES if route.right} - {str(route) for route in PLACED} == UNPLACED
+    assert {str(route) for route in ROUTES if route.right} - {str(route) for route in PLACED} == UNPLACED | WHOLE
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -55,6 +58,17 @@ async def test_what_is_another_tenants_is_refused_whether_it_is_there_or_not(mem
         told = response.body.decode()
         assert response.status == 403
         assert "beta" not in told and "confined" in told
+
+
+@pytest.mark.parametrize("route", sorted(WHOLE))
+async def test_what_is_about_the_whole_home_is_for_no_tenant(memory_shop, route):
+    method, path = route.split()
+    async with memory_shop.working() as api:
+        await api.post("/v1/workflows/approval/beta%2F1", [1])
+        assert (await api.get(path))[0] == 200
+        acme = Api(api.app, authenticate=lambda _request: ACME)
+        response = await acme.send(method, path)
+        assert response.status == 403 and "beta" not in response.body.decode()
 
 
 @pytest.mark.parametrize("way", ["acme%2F..%2Fbeta", "acme%252F", "ACME%2F1", "%20acme%2F", "acme", "acme%EF%BC%8Fx"])

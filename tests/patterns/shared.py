@@ -6,7 +6,7 @@ import asyncio
 
 from holdfast.backends.memory.cache import CacheData, MemoryCache
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import Shared
+from holdfast.shared import Shared
 
 
 class SharedCache:

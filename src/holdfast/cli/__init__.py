@@ -10,15 +10,17 @@ from importlib import import_module
 
 import click
 
-from holdfast.cli import control
+from holdfast.cli import control, system
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
+from holdfast.cli.backup import backup, restore
 from holdfast.cli.bulk import bulk
 from holdfast.cli.callback import callback
 from holdfast.cli.chaos import chaos
 from holdfast.cli.cost import cost
+from holdfast.cli.debug import debug
 from holdfast.cli.demo import demo
 from holdfast.cli.dlq import dlq
 from holdfast.cli.doctor import doctor
@@ -31,7 +33,7 @@ from holdfast.cli.outbox import outbox
 from holdfast.cli.publish import publish
 from holdfast.cli.query import query
 from holdfast.cli.run import run
-from holdfast.cli.serve import serve
+from holdfast.cli.serve import dashboard, serve
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
@@ -73,6 +75,7 @@ def main() -> None:
 for _command in (
     run,
     serve,
+    dashboard,
     ask,
     start,
     result,
@@ -80,6 +83,7 @@ for _command in (
     show,
     query,
     trace,
+    debug,
     *control.COMMANDS,
     bulk,
     callback,
@@ -88,8 +92,11 @@ for _command in (
     timers,
     dlq,
     outbox,
+    *system.COMMANDS,
     doctor,
     audit,
+    backup,
+    restore,
     export,
     seal,
     import_,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import click
 
-from holdfast.app import App
+from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import iso, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import moment as moment_of
 from holdfast.clock import moment
-from holdfast.coordination.audit import AuditRow, rows_since
+from holdfast.commands.system import ListAudit
+from holdfast.coordination.audit import AuditRow
 
 HEADINGS = ("WHEN (UTC)", "WHO", "ACTION", "OUTCOME", "WHAT")
 
@@ -24,26 +26,25 @@ HEADINGS = ("WHEN (UTC)", "WHO", "ACTION", "OUTCOME", "WHAT")
     ),
 )
 @click.option("--since", metavar="TIME", type=moment_of, default="90d", show_default=True, help="How far to go back.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="The most to list.")
+@limit_option
+@after_option
 @on_home
-def audit(session: Session, *, since: datetime, limit: int) -> None:
+def audit(session: Session, *, since: datetime, limit: int, after: str | None) -> None:
     """List the changes that callers over HTTP and users of the command line have made, newest first.
 
     Rows stay for 90 days, or for as long as HOLDFAST_AUDIT_WINDOW says.
     """
-
-    async def look(app: App) -> list[AuditRow]:
-        runtime = app.runtime()
-        return await rows_since(runtime.home.store, runtime.clock, round(since.timestamp() * 1_000), limit)
-
-    rows = session.run(look)
+    page = session.perform(ListAudit(since, after, limit))
     told = [
         {"at": iso(moment(row.at)), "who": row.who, "action": row.action, "what": row.what, "outcome": row.outcome}
-        for row in rows
+        for row in page.items
     ]
-    session.answer({"changes": told}, "\n".join(_as_lines(rows)) if rows else "no changes")
+    lines = _as_lines(page.items) if page.items else ["no changes"]
+    if page.after is not None:
+        lines.append(f"there are more: add --after {page.after}")
+    session.answer({"changes": told, "cursor": page.after}, "\n".join(lines))
 
 
-def _as_lines(rows: list[AuditRow]) -> list[str]:
+def _as_lines(rows: Sequence[AuditRow]) -> list[str]:
     cells = [(shown_moment(moment(row.at)), plain(row.who), row.action, row.outcome, plain(row.what)) for row in rows]
     return table(HEADINGS, cells)

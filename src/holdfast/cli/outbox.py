@@ -11,7 +11,8 @@ from holdfast.cli.declaring import listing
 from holdfast.cli.output import between, duration, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
-from holdfast.messaging.listing import WaitingEvent, WaitingPage, list_waiting
+from holdfast.commands.system import ListOutbox
+from holdfast.messaging.listing import QUEUES, WaitingEvent, WaitingPage
 
 HEADINGS: Final = ("PUBLISHED (UTC)", "", "APP", "EVENT", "ID", "GROUP", "TO", "PROBLEM")
 NOBODY: Final = "(nobody)"
@@ -30,18 +31,15 @@ def outbox() -> None:
     "holdfast outbox ls --home sqlite:///shop.db shop --limit 10 --json",
     of="APP",
 )
+@click.option("--queue", type=click.Choice(QUEUES), help="Only those that wait for consumers, for the bus, or for you.")
 @on_home
-def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
+def ls(session: Session, *, name: str | None, queue: str | None, limit: int, after: str | None) -> None:
     """List the events that wait, without their payloads: those of all apps of the home, or of one.
 
     They come in the order of delivery. The events of a group are handled in their order; TO names the subscribed
     consumers. Events for the bus come after them; one with a PROBLEM waits for you: resend or discard it.
     """
-
-    async def look(app: App) -> WaitingPage:
-        return await list_waiting(app.runtime().home.store, name, after=after, limit=limit)
-
-    page = session.run(look)
+    page = session.perform(ListOutbox(name, queue, after, limit))
     session.answer({"events": page.items, "cursor": page.after}, "\n".join(_lines(page)))
 
 

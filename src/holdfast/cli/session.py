@@ -21,7 +21,7 @@ from msgspec import Struct
 from holdfast.app import HOME_VARIABLE, App
 from holdfast.cli.loading import load_app
 from holdfast.cli.output import as_json, echo
-from holdfast.commands import IN_HOME, NAMED, Command, Context, perform
+from holdfast.commands import IN_HOME, NAMED, Command, Context, perform_for
 from holdfast.commands.right import Right
 from holdfast.coordination.audit import audited
 from holdfast.errors import ConfigurationError, NotFound
@@ -112,12 +112,8 @@ class Session(Struct, frozen=True, kw_only=True):
 
         ``explain`` may raise a better error where what the command names is not there.
         """
-        named = NAMED[type(command)]
         app = self.app_for(command, with_code=with_code)
-        work = partial(performed, command, explain)
-        if not named.audited:
-            return self.run(work, app)
-        return self.change(action or named.name, str(command), work, app)
+        return self.run(partial(performed, command, explain, action=action), app)
 
     def app_for(self, command: Command[Any], *, with_code: bool = False) -> App:
         """The app on the chosen home, with its code if the command needs it. Raises what the code refuses."""
@@ -135,10 +131,10 @@ class Session(Struct, frozen=True, kw_only=True):
         echo(as_json(data, exact=exact) if self.json else text)
 
 
-async def performed(command: Command[T], explain: Explain | None, app: App) -> T:
+async def performed(command: Command[T], explain: Explain | None, app: App, *, action: str = "") -> T:
     """What a command answers in an open app. Where it finds nothing, ``explain`` may raise a better error."""
     try:
-        return await perform(command, app, names=IN_HOME)
+        return await perform_for(current_user(), command, Context(app, IN_HOME), action=action)
     except NotFound:
         if explain is not None:
             await explain(app)

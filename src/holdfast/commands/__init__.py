@@ -10,12 +10,13 @@ from typing import TypeVar
 
 from holdfast.commands.context import IN_CODE, IN_HOME, Command, Context, Names
 from holdfast.commands.named import Named
+from holdfast.commands.performing import perform_for
 from holdfast.commands.table import COMMANDS, NAMED
 from holdfast.messaging.declarations import Publishes
 
 A = TypeVar("A")
 
-__all__ = ["COMMANDS", "IN_CODE", "IN_HOME", "NAMED", "Command", "Context", "Named", "Names", "perform"]
+__all__ = ["COMMANDS", "IN_CODE", "IN_HOME", "NAMED", "Command", "Context", "Named", "Names", "perform", "perform_for"]
 
 
 async def perform(command: Command[A], app: Publishes, *, names: Names = IN_CODE, own_id: str = "") -> A:

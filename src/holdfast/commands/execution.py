@@ -79,6 +79,8 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
     beginning: str = ""
     after: str | None = None
     limit: int = LISTED
+    most_read: int | None = None
+    """How many stored executions to look through at most; the page may be short then, although there are more."""
 
     @classmethod
     def of(cls, selection: Selection, *, after: str | None, limit: int) -> ListExecutions:
@@ -109,7 +111,9 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             root=self.root,
             beginning=self.beginning,
         )
-        return await list_executions(context.app.runtime(), selection, after=self.after, limit=self.limit)
+        return await list_executions(
+            context.app.runtime(), selection, after=self.after, limit=self.limit, most_read=self.most_read
+        )
 
 
 class OnExecution(Command[A], frozen=True):
@@ -169,12 +173,14 @@ class Signal(OnExecution[None], frozen=True, tag="signal"):
 
 
 class Cancel(OnExecution[None], frozen=True, tag="cancel"):
-    """Ask an execution to stop: its clean-up and its sagas run first."""
+    """Ask an execution to stop: its clean-up and its sagas run first. A request with an id is taken once."""
 
     reason: str = ""
+    cancel_id: str | None = None
 
     async def perform(self, context: Context) -> None:
-        await context.handle(self.workflow, self.id).cancel(self.reason)
+        id = context.id_of(self.cancel_id)
+        await context.handle(self.workflow, self.id).cancel(self.reason, id=id)
 
 
 class Terminate(OnExecution[None], frozen=True, tag="terminate"):

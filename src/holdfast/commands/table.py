@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.commands import actor, callback, execution, message
+from holdfast.commands import actor, callback, execution, message, overview, system
 from holdfast.commands.named import Named
 
-COMMANDS: Final[tuple[Named, ...]] = (*execution.COMMANDS, *callback.COMMANDS, *actor.COMMANDS, *message.COMMANDS)
+COMMANDS: Final[tuple[Named, ...]] = (
+    *execution.COMMANDS,
+    *callback.COMMANDS,
+    *actor.COMMANDS,
+    *message.COMMANDS,
+    *overview.COMMANDS,
+    *system.COMMANDS,
+)
 
 NAMED: Final = {each.command: each for each in COMMANDS}

@@ -21,6 +21,12 @@ GRACE_MS: Final = 60_000
 
 LONGEST_PERIOD_MS: Final = int(LONGEST_SECONDS * 1000)
 
+LONGEST_GAP_MS: Final = 16 * 366 * 86_400_000
+"""Longer than the time between two ticks of any schedule: 29 February is missing for eight years around 2100."""
+
+FEW_TICKS: Final = 4
+"""The number of ticks that are gone through one by one before the last one is searched for by halving."""
+
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -95,6 +101,20 @@ def next_after(schedule: Schedule, after_ms: int) -> int:
             return (crontab.next_tick(crontab.read(expression), crontab.zone_of(tz), after) - _EPOCH) // _MILLISECOND
 
 
+def last_before(schedule: Schedule, before_ms: int) -> int | None:
+    """The last tick before ``before_ms``; ``None`` if there is none in the years before.
+
+    >>> last_before(CronSchedule("@hourly"), 7_200_000)
+    3600000
+    """
+    span_ms = next_after(schedule, before_ms) - before_ms + 1
+    while (oldest := next_after(schedule, before_ms - span_ms)) >= before_ms:
+        if span_ms > LONGEST_GAP_MS:
+            return None
+        span_ms *= 2
+    return _latest(schedule, oldest, before_ms - 1)
+
+
 # ── Which ticks to run ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -160,8 +180,10 @@ def _oldest(schedule: Schedule, oldest: int, now_ms: int, limit: int) -> tuple[t
 def _latest(schedule: Schedule, oldest: int, now_ms: int) -> int:
     """The last tick that is due, by halving: for a year of missed minutes it takes some forty steps."""
     latest, beyond = oldest, now_ms + 1  # a tick that is due, and where there is none from there to now
-    if next_after(schedule, oldest) > now_ms:
-        return oldest
+    for _ in range(FEW_TICKS):
+        if (following := next_after(schedule, latest)) > now_ms:
+            return latest
+        latest = following
     while beyond - latest > 1:
         middle = (latest + beyond) // 2
         tick = next_after(schedule, middle - 1)

@@ -13,13 +13,14 @@ from msgspec import Struct
 
 from holdfast.client import CallbackHandle
 from holdfast.codec import faults, jsontext
-from holdfast.commands import Command, Context
+from holdfast.commands import Command, Context, perform_for
 from holdfast.commands.right import Right
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import Authenticate, Caller, check_place, check_right
 from holdfast.http.limits import HttpLimits
 from holdfast.http.messages import Request, Response, header_id
+from holdfast.http.problems import Problem
 from holdfast.messaging.declarations import Publishes
 from holdfast.workflows.record import parse_ref
 
@@ -180,8 +181,9 @@ class Call:
         return Context(self.app, own_id=own_id, verified=self._callback)
 
     async def perform(self, command: Command[T], own_id: str = "") -> T:
-        """Perform a command and return its answer."""
-        return await command.perform(self.context(own_id))
+        """Perform a command for the caller, and return its answer. Control commands are recorded in the audit."""
+        who = "" if self._caller is None else self._caller.name
+        return await perform_for(who, command, self.context(own_id))
 
     @property
     def may_read(self) -> bool:
@@ -201,6 +203,12 @@ class Call:
     def tenant(self) -> str:
         """The prefix that the caller is confined to; empty for none."""
         return "" if self._caller is None else self._caller.tenant
+
+    def check_whole_home(self) -> None:
+        """Raise ``Problem`` if the caller is confined to a tenant: what is asked for is about the whole home."""
+        if self._caller is not None and self._caller.tenant:
+            confined = f"{self._caller.name} is confined to ids and keys that begin with {self._caller.tenant!r}"
+            raise Problem(403, "forbidden", f"{confined}, and this is about the whole home")
 
     def own_place(self, given: str | None) -> str | None:
         """Return an id that is not in the path. Raises ``Problem`` if the caller may not use it."""

@@ -29,19 +29,52 @@ class Servable(Openable, Served, Protocol):
     """An app that can be opened and served."""
 
 
-class AsgiApi:
-    """The API of an app. The app is open during the server's lifespan; with ``works`` it also runs a worker."""
+class Site(Protocol):
+    """Pages of an app, as an ASGI application without a lifespan."""
 
-    def __init__(self, app: Servable, options: Options, *, works: bool) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def end_waits(self) -> None:
+        """End what waits for news: the server stops."""
+        ...
+
+    def login_path(self) -> str | None:
+        """The path below the pages by which this machine's user logs in, once; ``None`` if no code is needed."""
+        ...
+
+
+class Mounted(Protocol):
+    """What makes the pages that are served below a path, next to the API."""
+
+    @property
+    def path(self) -> str: ...
+
+    def site(self, app: Servable, options: Options) -> Site:
+        """The pages of an app. Raises ``ConfigurationError`` if they need what is not installed."""
+        ...
+
+
+class AsgiApi:
+    """The API of an app. The app is open during the server's lifespan; with ``works`` it also runs a worker.
+
+    With ``mounted`` its pages are served below its path, and the API next to them; at the path ``/`` they are all that
+    is served.
+    """
+
+    def __init__(self, app: Servable, options: Options, *, works: bool, mounted: Mounted | None = None) -> None:
         self._app = app
         self._options = options
         self._works = works
+        self._mount_path = "" if mounted is None else mounted.path.rstrip("/")
+        self.site = None if mounted is None else mounted.site(app, options)
         self._serving: set[ClientWait] = set()
         self._room = Room(options.limits.bodies_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
         match scope["type"]:
+            case "http" if self.site is not None and (inner := _below(scope, self._mount_path)) is not None:
+                await self.site(inner, receive, send)
             case "http":
                 await self._serve(scope, receive, send)
             case "lifespan":
@@ -56,6 +89,8 @@ class AsgiApi:
         """Make routes that wait answer the current status: the server stops."""
         for patience in self._serving:
             patience.server_stops()
+        if self.site is not None:
+            self.site.end_waits()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         patience = ClientWait()
@@ -107,6 +142,17 @@ def _path(scope: Scope) -> str:
     path = quote(scope["path"]) if raw is None else raw.decode("latin-1").partition("?")[0]
     root = quote(scope.get("root_path", "")).rstrip("/")
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+
+
+def _below(scope: Scope, mount_path: str) -> Scope | None:
+    """The scope of a request as an application that is mounted at this path sees it; ``None`` for another path."""
+    root = str(scope.get("root_path", "")).rstrip("/")
+    path = str(scope["path"])
+    inner = path.removeprefix(root) if root and path.startswith(f"{root}/") else path
+    if inner != mount_path and not inner.startswith(f"{mount_path}/"):
+        return None
+    below = inner.removeprefix(mount_path) or "/"
+    return {**scope, "root_path": root + mount_path, "path": f"{root}{mount_path}{below}"}
 
 
 def _source(scope: Scope, headers: set[str]) -> Source:

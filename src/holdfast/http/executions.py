@@ -31,7 +31,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
-from holdfast.http.problems import OWN_WORDS, fault
+from holdfast.http.problems import OWN_WORDS, fault, type_of_error
 from holdfast.secret import redacted_json
 from holdfast.workflows import status as standing
 from holdfast.workflows.callback_tokens import masked
@@ -97,24 +97,20 @@ def _told(call: Call, head: Item) -> Response:
 
 def _execution(call: Call, head: Item) -> dict[str, Any]:
     """An execution as callers see it: its status, and its recorded result if there is one."""
-    told = _plain(call, status_of(head))
+    told = plain_status(call, status_of(head))
     result = decode_result(head.body).result
     return told if result == NO_VALUE else told | {"result": Raw(redacted_json(bytes(result)))}
 
 
-def _plain(call: Call, status: standing.Status) -> dict[str, Any]:
+def plain_status(call: Call, status: standing.Status) -> dict[str, Any]:
     """A status as JSON. The text of an error is included only if the app declares its type; else its type is."""
     error = status.error
     if error is not None:
         type = status.error_type or ""
         declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
-        error = masked(error) if declared else _type_of(error)
+        error = masked(error) if declared else type_of_error(error)
     told: dict[str, Any] = msgspec.to_builtins(replace(status, error=error))
     return told
-
-
-def _type_of(error: str) -> str:
-    return error.partition(":")[0]
 
 
 async def history(call: Call) -> Response:
@@ -132,7 +128,7 @@ def _event(event: Event, *, tracebacks: bool) -> Event:
     """An event as callers see it: the types of errors, and their tracebacks, which have their messages too."""
     if event.error is None or event.traceback is None:
         return event
-    return replace(event, error=_type_of(event.error), traceback=masked(event.traceback) if tracebacks else None)
+    return replace(event, error=type_of_error(event.error), traceback=masked(event.traceback) if tracebacks else None)
 
 
 async def list_all(call: Call) -> Response:
@@ -152,7 +148,7 @@ async def list_all(call: Call) -> Response:
         limit=query.count("limit", LISTED),
     )
     page = await listed(call, command)
-    told = [_plain(call, each) for each in page.executions]
+    told = [plain_status(call, each) for each in page.executions]
     return json_response(200, {"executions": told, "cursor": cursors.sealed(page.cursor)})
 
 

@@ -147,3 +147,8 @@ def told_error(type: str, text: str, declared: ErrorRegistry) -> str:
     """A recorded error of user code, as an outside caller may see it: its text only if the app declares its type."""
     name = type.rpartition(".")[2]
     return masked(f"{name}: {text}") if type in OWN_WORDS or declared.declares(type) else name
+
+
+def type_of_error(told: str) -> str:
+    """The type of an error that is told in one line."""
+    return told.partition(":")[0]

@@ -9,7 +9,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.containment import contained
-from holdfast.coordination.audit import audited
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, ClientWait, Options, Served
 from holdfast.http.authentication import Caller, caller_of, check_right
@@ -17,7 +16,7 @@ from holdfast.http.limits import check_body, check_size
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
-from holdfast.http.routes import Found, Route, find
+from holdfast.http.routes import Found, find
 from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
 from holdfast.tracing import within
@@ -70,7 +69,7 @@ async def respond(
         if route.admit is not None:
             route.admit(call)
         with within("".join(request.header_values("traceparent"))):  # of several there is none: they are no context
-            response = await _handled(call, route, known)
+            response = await route.handle(call)
     except ClientGone:
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - the caller gets a response to any error
@@ -80,16 +79,6 @@ async def respond(
     target = "" if found is None or not caller else " ".join(found.names.values())
     app.telemetry.emit("http_answered", route=named, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
-
-
-async def _handled(call: Call, route: Route, caller: Caller | None) -> Response:
-    """The route's response. Control commands are recorded in the audit."""
-    action = route.action
-    if action is None or caller is None:
-        return await route.handle(call)
-    runtime, what = call.app.runtime(), " ".join(call.names.values())
-    async with audited(runtime.home.store, runtime.clock, caller.name, action, what):
-        return await route.handle(call)
 
 
 def _problem(error: Exception, found: Found | None) -> Problem:

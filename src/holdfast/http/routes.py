@@ -41,8 +41,10 @@ from holdfast.commands.execution import (
     Terminate,
 )
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
+from holdfast.commands.overview import Overview
 from holdfast.commands.right import Right
-from holdfast.http import actors, callbacks, events, executions, metrics, repairs
+from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
+from holdfast.http import actors, callbacks, events, executions, metrics, repairs, system
 from holdfast.http.api import Call, Handler, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
@@ -104,6 +106,11 @@ def _route(method: str, path: str, command: type[Command[Any]], handle: Handler)
     return Route(method=method, path=path, command=command, right=NAMED[command].right, handle=handle)
 
 
+def _whole(path: str, command: type[Command[Any]], handle: Handler) -> Route:
+    """A route about the whole home: callers that are confined to a tenant are refused."""
+    return replace(_route("GET", path, command, handle), verify=system.whole_home)
+
+
 _EXECUTION: Final = "/v1/workflows/{workflow}/{id}"
 _METHOD: Final = "/v1/actors/{actor}/{key}/{method}"
 _ACTOR: Final = "/v1/actors/{actor}/{key}"
@@ -150,6 +157,12 @@ ROUTES: Final = (
     _route("POST", f"{_PARKED}/redrive", Redrive, repairs.redrive),
     _route("DELETE", _PARKED, DropParked, repairs.drop_parked),
     _route("POST", "/v1/events/{event}", Publish, events.publish),
+    _whole("/v1/overview", Overview, system.overview),
+    _whole("/v1/outbox", ListOutbox, system.list_outbox),
+    _whole("/v1/schedules", ListSchedules, system.list_schedules),
+    _whole("/v1/leases", ListLeases, system.list_leases),
+    _whole("/v1/workers", ListWorkers, system.list_workers),
+    _whole("/v1/audit", ListAudit, system.list_audit),
 )
 
 _BY_LENGTH: Final[dict[int, list[tuple[tuple[str, ...], Route]]]] = {}

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.http.asgi import AsgiApi, Servable
+    from holdfast.http.asgi import AsgiApi, Mounted, Servable
     from holdfast.http.authentication import Authenticate
     from holdfast.http.limits import HttpLimits
     from holdfast.runtime.lambda_ import Called, LambdaHandler
@@ -18,6 +18,7 @@ def asgi(
     authenticate: Authenticate | None = None,
     worker: bool = False,
     limits: HttpLimits | None = None,
+    dashboard: Mounted | None = None,
 ) -> AsgiApi:
     """The app's HTTP API as an ASGI 3 application: ``api = app.asgi(authenticate=...)``, ``uvicorn shop:api``.
 
@@ -26,14 +27,16 @@ def asgi(
 
     ``authenticate`` identifies the caller of a request: it returns a name, an ``hf.Caller`` with rights, or ``None``
     for an unknown caller. An ``hf.BearerTokens`` is one. Without it, only callbacks and health are open to requests
-    that do not come over the loopback interface.
+    that do not come over the loopback interface. ``dashboard`` is an ``hf.Dashboard``: pages for people below its path,
+    for the same callers.
     """
     # An app that serves nothing loads nothing of this.
     from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.asgi import AsgiApi  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
-    return AsgiApi(app, Options(authenticate=authenticate, limits=limits or HttpLimits()), works=worker)
+    options = Options(authenticate=authenticate, limits=limits or HttpLimits())
+    return AsgiApi(app, options, works=worker, mounted=dashboard)
 
 
 def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: HttpLimits | None = None) -> LambdaHandler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -43,6 +44,13 @@ class Lost(Struct, frozen=True, gc=False):
 
 
 Hold = Unowned | Owned | Lost
+
+
+class Told(Struct, frozen=True):
+    """The head's body as a renewal shall leave it. ``written`` is called when the store has it."""
+
+    body: bytes
+    written: Callable[[], None]
 
 
 class Unloaded(Struct, frozen=True, gc=False):
@@ -119,6 +127,10 @@ class Entity:
         """A write of ours has left its head like this. If it has not, ``lose`` says so. Returns our hold on it now."""
         self.hold = hold = Owned(epoch, revision, lease_until, due_at)
         return hold
+
+    def tells(self) -> Told | None:
+        """What a renewal of its lease takes along, for those who look at it from outside; ``None``: nothing is new."""
+        return None
 
     def release(self) -> None:
         """A write of ours has released it, or it is to be claimed again. What is in memory stays valid until another

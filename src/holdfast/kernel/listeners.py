@@ -43,10 +43,19 @@ class Watchers:
 class WakeListeners:
     """The callbacks in this process that are called at each wake-up of an entity."""
 
-    __slots__ = ("_by_partition",)
+    __slots__ = ("_by_partition", "_for_all")
 
     def __init__(self) -> None:
         self._by_partition: dict[str, set[Callable[[], object]]] = {}
+        self._for_all: list[Callable[[str | None], object]] = []
+
+    def add_for_all(self, rung: Callable[[str | None], object]) -> None:
+        """Call ``rung`` with the entity at each wake-up of any; with ``None`` if all of them were woken."""
+        self._for_all.append(rung)
+
+    def remove_for_all(self, rung: Callable[[str | None], object]) -> None:
+        """Take an ``add_for_all`` back."""
+        self._for_all.remove(rung)
 
     def add(self, partition: str, rung: Callable[[], object]) -> None:
         """Call ``rung`` at each wake-up of the entity."""
@@ -63,6 +72,8 @@ class WakeListeners:
 
     def heard(self, partition: str | None) -> None:
         """The entity was woken; ``None``: all of them were."""
+        for each in self._for_all:
+            each(partition)
         rung = self._by_partition.values() if partition is None else (self._by_partition.get(partition, ()),)
         for listener in [each for listeners in rung for each in listeners]:
             listener()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.coordination.lease import is_leased, renewal
@@ -26,13 +27,19 @@ async def renew(host: Host) -> None:
 async def _extend(entity: Entity, until: int, host: Host) -> None:
     """Extend a lease. The head that comes back shows whether a wake-up was lost: a turn that never rests would not
     find out.
+
+    The body that rides along may be written while a release is: what the release writes stands in any case. If the
+    renewal comes first it is overwritten, and if it comes later it is refused.
     """
-    epoch = entity.epoch
+    epoch, told = entity.epoch, entity.tells()
+    body = UNSET if told is None else told.body
     try:
-        update = replace(renewal(entity.partition, host.home.owner, epoch, until), load=True)
+        update = replace(renewal(entity.partition, host.home.owner, epoch, until), load=True, body=body)
         (head,) = await host.home.store.write(update)
         if isinstance(entity.hold, Owned) and entity.epoch == epoch:
             renewed(entity, until)
+            if told is not None:
+                told.written()
             if head is not None and head.revision > entity.hold.revision:
                 entity.notify()
     except Refused as refused:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host, Limits
     from holdfast.kernel.listeners import WakeListeners
     from holdfast.kernel.presence import Presence
-    from holdfast.ports import Home, Shared
+    from holdfast.ports import Home
     from holdfast.registrations import Registrations
+    from holdfast.shared import Shared
     from holdfast.telemetry import Telemetry
 
 T = TypeVar("T")

@@ -24,29 +24,37 @@ from holdfast.messaging.outbox import (
     subscribed,
     subscriptions,
 )
-from holdfast.paging import heads
-from holdfast.ports import Store
+from holdfast.paging import Items, heads
+from holdfast.ports import Home, Store
 
 CURSOR_MARK = "/"
 """Separates an outbox from a place in it. No app has it in its name."""
 
 
+OUTBOX: Final = "outbox"
+FOR_BUS: Final = "bus"
+REFUSED: Final = "refused"
+
 PLACES: Final = (
-    (partition_of, ENTRY_PREFIX),
-    (bus_queue.partition_of, ENTRY_PREFIX),
-    (bus_queue.partition_of, bus_queue.UNROUTABLE_PREFIX),
+    (OUTBOX, partition_of, ENTRY_PREFIX),
+    (FOR_BUS, bus_queue.partition_of, ENTRY_PREFIX),
+    (REFUSED, bus_queue.partition_of, bus_queue.UNROUTABLE_PREFIX),
 )
 """Where events of an app wait: for the relay, for the bus, and for an operator."""
+
+QUEUES: Final = tuple(name for name, _, _ in PLACES)
 
 
 class WaitingEvent(Struct, frozen=True, kw_only=True):
     """An event that the relay has not delivered yet, or that the bus has not accepted. It does not hold the payload.
 
+    ``queue`` is where it waits: in the ``outbox`` for the relay, for the ``bus``, or ``refused`` for an operator.
     ``group`` is the actor in whose order it is handled; ``None`` if it stands alone. ``consumers`` are those that are
     subscribed now; without any the event will be dropped. ``problem`` is why the bus refused it for good.
     """
 
     app: str
+    queue: str
     event: str
     id: str
     group: str | None
@@ -62,34 +70,43 @@ class WaitingPage(Struct, frozen=True):
     after: str | None
 
 
-async def list_waiting(store: Store, app: str | None, *, after: str | None, limit: int) -> WaitingPage:
+async def list_waiting(
+    home: Home, app: str | None, *, queue: str | None = None, after: str | None, limit: int
+) -> WaitingPage:
     """One page of the events that wait in one app's outbox, or in all of the home's, in the order of delivery. Events
-    that wait for the bus are included. Raises ``InvalidInput`` for a wrong limit or cursor.
+    that wait for the bus are included, unless only those of one ``queue`` are asked for. Raises ``InvalidInput`` for a
+    wrong queue, limit or cursor.
     """
     check_limit(limit)
+    if queue is not None and queue not in QUEUES:
+        raise InvalidInput(f"no queue of events is called {queue!r}; there are: {', '.join(QUEUES)}")
     first, begin, place = _parts(after)
     found: list[WaitingEvent] = []
-    for each in await _apps(store) if app is None else [app]:
+    for each in await apps_of(home) if app is None else [app]:
         if each < first:
             continue
-        known = await _consumers(store, each)
-        for number, (partition, prefix) in enumerate(PLACES):
-            if each == first and number < begin:
+        known = await _consumers(home.store, each)
+        for number, (name, partition, prefix) in enumerate(PLACES):
+            if (each == first and number < begin) or queue not in (None, name):
                 continue
             cursor = place if (each, number) == (first, begin) else None
             more = True
             while more:
                 if len(found) >= limit:
                     return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{number}{cursor or ''}")
-                page = await store.query(partition(each), prefix=prefix, after=cursor, limit=limit - len(found))
+                page = await home.store.query(partition(each), prefix=prefix, after=cursor, limit=limit - len(found))
                 found += [_waiting(each, item, number, known) for item in page.items]
                 cursor, more = page.cursor, page.cursor is not None
     return WaitingPage(tuple(found), None)
 
 
-async def _apps(store: Store) -> list[str]:
-    """The apps that have an outbox, by name."""
-    return sorted([head.partition[len(PARTITION_PREFIX) :] async for head in heads(store, PARTITION_PREFIX)])
+async def apps_of(home: Home) -> list[str]:
+    """The apps that have an outbox, by name. Without a census this reads the whole table."""
+    if home.census is None:
+        return sorted([head.partition[len(PARTITION_PREFIX) :] async for head in heads(home.store, PARTITION_PREFIX)])
+    census = home.census
+    found = Items(lambda after: census.heads(PARTITION_PREFIX, after=after))
+    return [head.partition[len(PARTITION_PREFIX) :] async for head in found]
 
 
 async def _consumers(store: Store, app: str) -> dict[str, list[str]]:
@@ -106,17 +123,19 @@ def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]]) 
         case 0:
             entry = decode_entry(item.body)
             wanted = consumers.get(entry.event, [])
-            return _event(app, entry, [each for each in wanted if not (entry.foreign and each == bus_queue.BUS)], None)
+            taken = [each for each in wanted if not (entry.foreign and each == bus_queue.BUS)]
+            return _event(app, place, entry, taken, None)
         case 1:
-            return _event(app, decode_entry(item.body), [bus_queue.BUS], None)
+            return _event(app, place, decode_entry(item.body), [bus_queue.BUS], None)
         case _:
             refused = bus_queue.decode_unroutable(item.body)
-            return _event(app, refused.entry, [bus_queue.BUS], refused.reason)
+            return _event(app, place, refused.entry, [bus_queue.BUS], refused.reason)
 
 
-def _event(app: str, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:
+def _event(app: str, place: int, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:
     return WaitingEvent(
         app=app,
+        queue=QUEUES[place],
         event=entry.event,
         id=entry.id,
         group=None if stands_alone(entry.group) else describe_partition(entry.group),

@@ -156,7 +156,7 @@ class Outbox:
 
     async def waiting(self, *, after: str | None = None, limit: int = 100) -> WaitingPage:
         """List the events that wait for delivery, in their order, a page at a time."""
-        return await list_waiting(self._connect().home.store, self.app, after=after, limit=limit)
+        return await list_waiting(self._connect().home, self.app, after=after, limit=limit)
 
     async def unsubscribe(self, consumer: str) -> None:
         """Deliver no more events to a consumer."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidInput, InvalidState
-from holdfast.files import give_name, new_file
+from holdfast.files import give_name, new_file, sync_folder
 from holdfast.moving.records import (
     SEALED_FORMAT,
     Counts,
@@ -86,11 +86,7 @@ class RecordWriter:
                 give_name(self._part, self._path)
             except FileExistsError:
                 raise self._is_there() from None
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self._path.parent)
 
     def _add(self, text: bytes) -> None:
         line = text + b"\n"

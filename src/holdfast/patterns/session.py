@@ -16,7 +16,7 @@ from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput, NotFound, PayloadTooLarge
 from holdfast.kernel.runtime import Connect
 from holdfast.patterns.lease import checked_name
-from holdfast.ports import SessionStore
+from holdfast.shared import SessionStore
 
 Place = Literal["home", "cache"]
 

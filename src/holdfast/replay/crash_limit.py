@@ -44,7 +44,7 @@ async def fence(unloaded: Unloaded, journal: Journal, host: Host) -> None:
 def check(journal: Journal, program: Program, host: Host) -> None:
     """Raise ``Deadly`` if one death more would be too many. The program has begun, and started nothing."""
     if journal.deaths >= host.limits.most_deaths:
-        raise Deadly(_reason(journal.deaths, program.under_way()), journal)
+        raise Deadly(_reason(journal.deaths, program.under_way), journal)
 
 
 def _reason(deaths: int, under_way: Sequence[str]) -> str:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from holdfast.containment import Escaped, is_asked_for
 from holdfast.items import Item
-from holdfast.kernel.entity import Entity
+from holdfast.kernel.entity import Entity, Told
 from holdfast.replay.program import Arrival, Effect, Programs, Timed
 from holdfast.replay.work import Work
+
+TOLD_FROM: Final = 2
+"""The renewal from which on the head tells what is under way: what is short is never told."""
 
 
 class JournaledEntity(Entity):
     """One workflow execution that this process has in memory.
 
-    ``handing_over``: effects were stopped here, for another process to perform. ``uncallable`` is why the version of
-    the code that it wants cannot be called.
+    ``handing_over``: effects were stopped here, for another process to perform. ``renewals`` of this lease have found
+    effects under way. ``uncallable`` is why the version of the code that it wants cannot be called.
     """
 
-    __slots__ = ("handing_over", "paused", "programs", "uncallable", "work")
+    __slots__ = ("handing_over", "paused", "programs", "renewals", "uncallable", "work")
 
     def __init__(self, partition: str, programs: Programs) -> None:
         super().__init__(partition, programs)
         self.programs = programs
         self.work: Work | None = None
         self.paused = self.handing_over = False
+        self.renewals = 0
         self.uncallable: str | None = None
 
     @property
@@ -50,8 +55,16 @@ class JournaledEntity(Entity):
         """See ``Entity``."""
         super().own(head, created=created, taken_over=taken_over, died=died)
         self.paused = False
+        self.renewals = 0
         if self.work is not None:
             self.work.journal.epoch = head.epoch
+
+    def tells(self) -> Told | None:
+        """See ``Entity``: from the second renewal on, as long as effects keep it from being released."""
+        if self.work is None or not self.work.effects:
+            return None
+        self.renewals += 1
+        return self.work.program.at_work(self.epoch) if self.renewals >= TOLD_FROM else None
 
     def forget(self) -> None:
         super().forget()

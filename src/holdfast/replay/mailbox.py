@@ -25,7 +25,12 @@ class Mailbox:
     @property
     def waiting(self) -> bool:
         """Whether a task waits for a message."""
-        return any(not taker.done() for taker in self._takers)
+        return bool(self.takers)
+
+    @property
+    def takers(self) -> Sequence[asyncio.Future[None]]:
+        """What the tasks wait for that wait for a message, the one that gets the next message first."""
+        return [taker for taker in self._takers if not taker.done()]
 
     @property
     def unread(self) -> Sequence[Raw]:
@@ -84,6 +89,10 @@ class Mailboxes:
     def waiting(self) -> bool:
         """Whether the body waits for any message."""
         return any(mailbox.waiting for mailbox in self._by_name.values())
+
+    def takers(self) -> list[tuple[str, asyncio.Future[None]]]:
+        """What tasks wait for a message, by its name."""
+        return [(name, taker) for name, box in self._by_name.items() for taker in box.takers]
 
     def unread(self) -> list[tuple[str, Raw]]:
         """The messages that were not taken, by name. They stay where they are: the caller may have to ask again."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.replay.entries import Cancelled
 from holdfast.replay.intrusion import in_our_words
 from holdfast.replay.loop import DurableLoop
-from holdfast.replay.places import waiting_place
+from holdfast.replay.places import Place, user_code_of, waiting_place
 from holdfast.replay.requests import RUNNING, Outcome, Raised, Returned
 
 CANCELLATIONS: Final = 100
@@ -38,6 +38,11 @@ class MainTask:
     def place(self) -> str:
         """The line of the user's code at which the body waits, as ``file:line``."""
         return waiting_place(self._task.get_coro())
+
+    @property
+    def user_code(self) -> Place | None:
+        """The code of the user's at which the body waits, and its line."""
+        return user_code_of(self._task.get_coro())
 
     def run(self, requested: Sized) -> None:
         """Run until the body waits. Once it has ended, what it leaves behind is cancelled or closed, live as in replay.

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import sysconfig
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from traceback import walk_tb
 from types import CodeType, FrameType
@@ -49,7 +50,21 @@ def waiting_place(coroutine: Any) -> str:
 
     It is the line of a library if the coroutine has passed none of the user's.
     """
-    return _innermost([(frame.f_code, frame.f_lineno) for frame in _frames(coroutine)])
+    return _innermost([(frame.f_code, frame.f_lineno) for frame in frames_of_awaitable(coroutine)])
+
+
+def user_code_of(coroutine: Any) -> Place | None:
+    """The innermost code of the user's own at which a coroutine waits, and the line; ``None`` if there is none."""
+    found: Place | None = None
+    for frame in frames_of_awaitable(coroutine):
+        if _is_users(frame.f_code.co_filename):
+            found = (frame.f_code, frame.f_lineno)
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _is_users(file: str) -> bool:
+    return not file.startswith(_OURS) and not _is_of_a_library(file)
 
 
 def place_of_error(error: BaseException) -> str:
@@ -71,7 +86,12 @@ def _is_of_a_library(file: str) -> bool:
     return file.startswith(_PYTHONS) or _INSTALLED in file
 
 
-def _frames(awaitable: Any) -> Iterator[FrameType]:
+def is_of_user(file: str) -> bool:
+    """Whether a frame of this file says something to the user: it is neither ours nor asyncio's."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def frames_of_awaitable(awaitable: Any) -> Iterator[FrameType]:
     """From the outermost to the innermost: coroutines, generators that are awaited, asynchronous generators."""
     while awaitable is not None:
         for kind in ("cr", "gi", "ag"):

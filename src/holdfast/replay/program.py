@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.items import Item, Write
+from holdfast.kernel.entity import Told
 from holdfast.kernel.model import Model
 from holdfast.kernel.outcomes import Blocked, Conclusion
 from holdfast.ports import SqlCursor
@@ -90,17 +91,20 @@ class Program(Protocol):
     run: int
     recorded: Callable[[Sequence[Entry]], None] | None
 
-    @property
-    def unsaved(self) -> bytes | UnsetType:
-        """The head's body, if it is not as the store has it. A write to the head that is made anyway takes it along."""
+    def at_rest(self, notes: tuple[Note, ...], count: int) -> bytes | UnsetType:
+        """The head's body as a release shall leave it, if it is not as the store has it. It holds ``notes``, which no
+        segment holds yet: behind the first ``count`` entries.
+        """
         ...
 
     def saved(self) -> None:
-        """The store has it now."""
+        """The release is written, and the store has it now."""
         ...
 
-    def keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
-        """Have the head hold these, which no segment holds yet: behind the first ``count`` entries."""
+    def at_work(self, epoch: int) -> Told | None:
+        """The head's body as a renewal shall leave it, while effects are under way; ``None`` if nothing is new in it.
+        ``epoch`` is the owner's.
+        """
         ...
 
     @property
@@ -112,6 +116,7 @@ class Program(Protocol):
         """Why nothing can ever wake it, now that it is at rest; ``None`` if something can."""
         ...
 
+    @property
     def under_way(self) -> Sequence[str]:
         """The operations that it has asked for and that have not ended."""
         ...

@@ -20,9 +20,12 @@ NO_OPERATIONS: Final[dict[str, str]] = {}
 
 
 class Operation(DurableFuture):
-    """Something the body asked of the outside, called ``name`` in the code. ``command`` says what is to be done."""
+    """Something the body asked of the outside, called ``name`` in the code. ``command`` says what is to be done.
 
-    __slots__ = ("_decode", "command", "fingerprint", "id", "kind", "name", "withdrawn")
+    ``began`` is when the attempt that is under way did, ``beat`` when it reported last, in milliseconds; 0 if not.
+    """
+
+    __slots__ = ("_decode", "beat", "began", "command", "fingerprint", "id", "kind", "name", "withdrawn")
 
     def __init__(
         self, loop: DurableLoop, id: str, name: str, kind: str, command: Any, fingerprint: str, decode: Decode
@@ -33,6 +36,7 @@ class Operation(DurableFuture):
         self.kind = kind
         self.command = command
         self.fingerprint = fingerprint
+        self.began = self.beat = 0
         self._decode = decode
         self.withdrawn: Callable[[Operation], None] | None = None
 
@@ -93,6 +97,11 @@ class DueTimer(Timer):
     def began_at(self) -> int:
         """Since when it waits, in milliseconds."""
         return self.due_at - self.delay_ms
+
+    @property
+    def resolves(self) -> Any:
+        """The future that a sleep awaits; of another timer what its callback gets, if anything."""
+        return self._handle.argument
 
     def count_from(self, at_ms: int) -> None:
         """Fire as long after ``at_ms`` (milliseconds) as was asked for."""

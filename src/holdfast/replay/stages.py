@@ -123,18 +123,18 @@ class Replaying(Struct, frozen=True, gc=False):
         return Idle(work.next_due(), busy=work.busy)
 
     async def rest(self, entity: JournaledEntity, host: Host, /) -> Rest:
-        """See ``Stages``: what was noted rides in the head."""
+        """See ``Stages``: what was noted rides in the head, and what is waited for."""
         program, journal = entity.at_work.program, entity.at_work.journal
         if not (entity.paused or host.draining) and (reason := program.stuck()) is not None:
             raise Blocked(reason)  # not before: a thread that answers meanwhile is told of by the body itself
         if journal.has_many_notes:
             journal.record_notes()
             await journal.commit()
-        program.keep_notes(journal.notes(), journal.count)
+        body = program.at_rest(journal.notes(), journal.count)
         if entity.paused:  # `attend` finds out when it is to be looked at
-            return Rest(UNSET, UNSET, body=program.unsaved)
+            return Rest(UNSET, UNSET, body=body)
         due_at = host.clock.now_ms() if entity.interrupted else entity.at_work.next_due()
-        return Rest(self.programs.suspended, due_at, body=program.unsaved)
+        return Rest(self.programs.suspended, due_at, body=body)
 
     def left(self, entity: JournaledEntity, left: Left, host: Host, /) -> None:
         """See ``Stages``."""

@@ -40,6 +40,11 @@ class Handle:
         """The name of the function that it calls."""
         return str(getattr(self._callback, "__name__", ""))
 
+    @property
+    def argument(self) -> Any:
+        """What it is called with first; ``None`` if with nothing."""
+        return self._args[0] if self._args else None
+
     def run(self) -> None:
         """Call it, once. Frames outlive it: from Python 3.13 on those of an error lead back to here."""
         if not self._cancelled:

@@ -139,7 +139,7 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
         if head.status in ENDED:
             raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
         record, now = decode_record(head.body), runtime.clock.now_ms()
-        ended = replace(record, parked=False, ended_at=now, error=describe(ExecutionTerminated(reason)))
+        ended = replace(record, parked=False, waits=None, ended_at=now, error=describe(ExecutionTerminated(reason)))
         update = Update(
             partition=partition,
             when=AllOf((RevisionIs(head.revision), StatusIn(OPEN))),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED
 from holdfast.items import Delete, Item, Put, Update, Write
+from holdfast.kernel.entity import Told
 from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.entries import (
     Cancelled,
@@ -50,6 +51,9 @@ from holdfast.workflows.record import (
     encode_record,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.telling import Telling
+from holdfast.workflows.waiting import waits_of
+from holdfast.workflows.waits import Waits
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -93,6 +97,7 @@ class Execution:
         "_ran_out_of_time",
         "_record",
         "_seen",
+        "_telling",
         "_workflow",
         "activation",
         "is_saved",
@@ -100,7 +105,7 @@ class Execution:
         "run",
     )
 
-    def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live) -> None:
+    def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live, earlier: Waits | None = None) -> None:
         record = live.record
         self.run = record.run
         self._partition = head.partition
@@ -118,16 +123,25 @@ class Execution:
         self._ran_out_of_time = False
         self._clears = False
         self.is_saved = True
+        self._telling = Telling(earlier)
 
-    @property
-    def unsaved(self) -> bytes | UnsetType:
-        return UNSET if self.is_saved else encode_record(self._with_notes())
+    # ── What the head tells of it ───────────────────────────────────────────────────────────────────────────────────
+
+    def at_rest(self, notes: tuple[Note, ...], count: int) -> bytes | UnsetType:
+        self._keep_notes(notes, count)
+        waits, room = waits_of(self.activation, self._live), self._live.host.home.inline_bytes
+        return self._telling.at_rest(waits, self._encoded, room, is_saved=self.is_saved)
 
     def saved(self) -> None:
         self.is_saved = True
+        self._telling.saved()
         self._live.threads.leave_all(self._partition)
 
-    def keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
+    def at_work(self, epoch: int) -> Told | None:
+        waits, room = waits_of(self.activation, self._live), self._live.host.home.inline_bytes
+        return self._telling.at_work(waits, self._encoded, room, epoch)
+
+    def _keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
         if notes and (notes, count) != (self._kept, self._kept_at):
             self._kept, self._kept_at = notes, count
             self.is_saved = False
@@ -142,14 +156,18 @@ class Execution:
             return misfit
         return self.activation.stuck() if self._record.deadline_at is None or self._ran_out_of_time else None
 
+    @property
     def under_way(self) -> Sequence[str]:
         return [op for op, request in self.activation.requested.items() if isinstance(request, Operation)]
 
     def blocked(self, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Program
-        return encode_record(replace(self._with_notes(), blocked=reason))
+        return encode_record(replace(self._with_notes(self._telling.earlier), blocked=reason))
 
-    def _with_notes(self) -> ExecutionRecord:
-        return replace(self._record, notes=self._kept, notes_at=self._kept_at)
+    def _encoded(self, waits: Waits | None) -> bytes:
+        return encode_record(self._with_notes(waits))
+
+    def _with_notes(self, waits: Waits | None) -> ExecutionRecord:
+        return replace(self._record, notes=self._kept, notes_at=self._kept_at, waits=waits)
 
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live

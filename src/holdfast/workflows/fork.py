@@ -83,6 +83,7 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
         queries={},
         deadline_at=None,
         timed_from=0,
+        waits=None,
     )
     new_partition = partition_of(record.workflow, id)
     body = encode_record(record)

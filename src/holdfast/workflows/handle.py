@@ -141,19 +141,23 @@ class Handle(Generic[R]):
         data = encode_untyped(value, f"the value of signal {name!r}", self._connect().limit_bytes)
         await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data), here()))
 
-    async def cancel(self, reason: str = "") -> None:
+    async def cancel(self, reason: str = "", *, id: str | None = None) -> None:
         """Ask it to stop: ``CancelledError`` is raised where it waits, clean-up and sagas run, then it is CANCELLED.
 
-        Neither clean-up nor undos are interrupted by another request: a body that goes on nevertheless gets that later.
+        A repeat with the same ``id`` is dropped; in a workflow body the place of the call is its id. Neither
+        clean-up nor undos are interrupted by another request: a body that goes on nevertheless gets that later.
         Raises ``NotFound``, and ``InvalidState`` if it has ended in another way.
         """
         check_text("the reason of a cancellation", reason)
+        if id is not None:
+            check_text("a cancellation's id", id)
+            check_id("a cancellation's id", id)
         activation = current_activation()
         if activation is not None:
             await send_from_body(activation, SendCancel(self._partition, reason))
             return
         refuse_in_step("handle.cancel()")
-        await self._send(CancelRequest(reason, ids.new_id()))
+        await self._send(CancelRequest(reason, ids.new_id() if id is None else id))
 
     async def terminate(self, reason: str = "terminated") -> None:
         """End it at once, without clean-up or compensation. Children that it awaits are cancelled afterwards."""

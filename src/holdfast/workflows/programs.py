@@ -62,10 +62,12 @@ class Workflows(Struct, frozen=True):
         record = decode_record(head.body)
         if record.parked:
             raise Deadly(record.blocked, run=record.run)
-        record = replace(record, input=record.input.copy())  # or it would keep the whole body of the head in memory
+        waits = record.waits
+        # The bytes of its input would keep the whole body of the head in memory.
+        record = replace(record, input=record.input.copy(), waits=None)
         workflow = self.registry.workflow(record.workflow)
         if not workflow.is_pinned:
-            return Execution(head, workflow, self._live(head, record, host))
+            return Execution(head, workflow, self._live(head, record, host), waits)
         if not workflow.is_version(wanted := pinned_to(record)):
             named = f", which {record.published} has" if record.published else ""
             raise Blocked(
@@ -75,7 +77,7 @@ class Workflows(Struct, frozen=True):
                 published=record.published,
             )
         published = record.published if host.home.versions is None else host.home.versions.own or record.published
-        execution = Execution(head, workflow, self._live(head, replace(record, published=published), host))
+        execution = Execution(head, workflow, self._live(head, replace(record, published=published), host), waits)
         execution.is_saved = published == record.published
         return execution
 

@@ -15,6 +15,7 @@ from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
 from holdfast.replay.entries import Entry, Note, Received
+from holdfast.workflows.waits import Waits
 
 PARTITION_PREFIX: Final = "wf#"
 READY: Final = "READY"
@@ -172,7 +173,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     them along. ``blocked`` is why the code could not go on when it was last tried. ``parked``: too many processes have
     died of it, and it waits to be resumed.
 
-        ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
+    ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
 
     The body begins at ``starts_at``, if the start was delayed. ``root`` is the partition of the execution at the top of
     the family, if there is a ``parent``.
@@ -180,7 +181,9 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     ``queries`` are the answers of the body's queries when it ended. ``starter`` is the operation that has
-    started it and left it to itself; an awaited one has a ``parent``. ``trace`` is the
+    started it and left it to itself; an awaited one has a ``parent``.
+
+    ``waits`` is what its last owner has told of where the body stands. Nothing depends on it. ``trace`` is the
     ``traceparent`` that came with the start.
     """
 
@@ -216,6 +219,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     blocked: str = ""
     parked: bool = False
     queries: dict[str, Raw] = {}
+    waits: Waits | None = None
     trace: str = ""
 
 

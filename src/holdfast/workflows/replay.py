@@ -32,15 +32,16 @@ def activation_of(
     *,
     looking: bool = False,
     untouched: bool = False,
+    make: type[Activation] = Activation,
 ) -> Activation:
     """The activation of one run, not yet begun. Replay is strict if only this very code has worked on it (G13).
 
     ``entries`` are all that is recorded, notes included. ``looking``: it serves a query, and nothing will come of it.
-    ``untouched``: no process has worked on the execution before.
+    ``untouched``: no process has worked on the execution before. ``make``: a debugger has an activation of its own.
     """
     mark = CODE_MARK + workflow.version
     marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
-    activation = Activation(
+    activation = make(
         partial(_body, workflow, record),
         recorded=(*record.carried, *entries),
         carried=len(record.carried),
@@ -78,9 +79,11 @@ def looked_into(
     entries: Sequence[Entry],
     workflow: DeclaredWorkflow,
     rebuild: Callable[[ErrorRecord], Exception],
+    make: type[Activation] = Activation,
 ) -> Generator[Activation]:
     """The body behind these entries, with today's code, to be begun. It is evicted at the end: nothing comes of it."""
-    activation = activation_of(recorded.head.partition, recorded.record, workflow, entries, rebuild, looking=True)
+    partition = recorded.head.partition
+    activation = activation_of(partition, recorded.record, workflow, entries, rebuild, looking=True, make=make)
     try:
         yield activation
     finally:

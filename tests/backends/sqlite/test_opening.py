@@ -16,12 +16,14 @@ import pytest
 
 from holdfast.backends.sqlite import SocketDoorbell, SqliteStore, open_sqlite_home
 from holdfast.backends.sqlite.blobs import SqliteBlobs
+from holdfast.backends.sqlite.census import SqliteCensus
 from holdfast.backends.sqlite.database import Database
 from holdfast.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 from holdfast.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update
 
 NOBODY = 65534
+INSERT_HEAD = "INSERT INTO holdfast_heads (partition, revision, status, epoch, body) VALUES (?, 1, ?, 1, x'')"
 
 
 def mode_of(path: Path) -> int:
@@ -117,6 +119,25 @@ class TestSettings:
         async with open_home() as home:
             assert len(home.store.salt()) == 32
             assert (await home.store.get("wf#a#1")).status == "BLOCKED"
+            assert dict(await SqliteCensus(home.store).count("wf#")) == {"BLOCKED": 1}
+
+    async def test_the_heads_of_an_older_file_are_counted(self, path, open_home) -> None:
+        old = apsw.Connection(str(path))
+        for statement in (each for migration in MIGRATIONS[:3] for each in migration):
+            old.execute(statement)
+        rows = [(f"{kind}#a#{number}", status) for kind in ("wf", "actor") for number, status in enumerate("AAB")]
+        old.executemany(
+            "INSERT INTO holdfast_heads (partition, revision, status, epoch, body) VALUES (?, 1, ?, 1, x'')", rows
+        )
+        old.execute("INSERT INTO holdfast_heads (partition) VALUES ('wf#placeholder')")
+        old.pragma("application_id", APPLICATION_ID)
+        old.pragma("user_version", 3)
+        old.close()
+        async with open_home() as home:
+            assert dict(await SqliteCensus(home.store).count("wf#")) == {"A": 2, "B": 1}
+            page = await home.store.scan("wf#", status="A")
+            assert [head.partition for head in page.items] == ["wf#a#1", "wf#a#0"]
+            assert await home.store.integrity() == []
 
     async def test_a_setting_that_is_not_in_force_is_noticed(self, open_home) -> None:
         async with open_home() as home:

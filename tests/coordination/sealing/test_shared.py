@@ -14,7 +14,7 @@ import holdfast as hf
 from holdfast.backends.redis import open_redis
 from holdfast.backends.redis.sessions import RedisSessions
 from holdfast.errors import StoreUnusable
-from holdfast.ports import Shared
+from holdfast.shared import Shared
 
 __all__ = ["redis_server"]
 

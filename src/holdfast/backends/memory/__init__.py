@@ -35,6 +35,7 @@ def open_memory_home(name: str | None = None, *, data: MemoryData | None = None,
         blobs=MemoryBlobs(shared),
         sequencer=store,
         inventory=store,
+        census=store,
         bus=MemoryBus(shared.on_bus),
         salt=shared.salt,
     )

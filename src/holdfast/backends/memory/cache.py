@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from holdfast.ports import Seen
+from holdfast.shared import Seen
 
 
 class Entry(Struct):

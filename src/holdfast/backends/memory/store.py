@@ -7,13 +7,14 @@ every head.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from holdfast.backends.memory.data import MemoryData
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Item, Put, Update, Write, holds, place, updated
-from holdfast.ports import BLOB_MARK, Page, Partitions
+from holdfast.ports import BLOB_MARK, Page, Partitions, entry_cursor, entry_place
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller gives."""
@@ -126,6 +127,31 @@ class MemoryStore:
     async def adopt(self, salt: str) -> None:
         """See ``Inventory.adopt``."""
         self.data.salt = salt
+
+    async def count(self, kind: str) -> Mapping[str, int]:
+        """See ``Census.count``."""
+        self._check_open()
+        return Counter(head.status for head in self.data.heads() if head.partition.startswith(kind))
+
+    async def heads(self, prefix: str, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Page:
+        """See ``Census.heads``."""
+        self._check_open()
+        found = sorted((head for head in self.data.heads()), key=lambda head: head.partition)
+        wanted = [head for head in found if head.partition.startswith(prefix) and head.partition > (after or "")]
+        return _page([(head.partition, head) for head in wanted], limit)
+
+    async def entries(self, prefix: str, *, after: str | None = None, limit: int = PAGE_ITEMS) -> Page:
+        """See ``Census.entries``."""
+        self._check_open()
+        start = None if after is None else entry_place(after)
+        found = [
+            (entry_cursor(item), item)
+            for _, entity in sorted(self.data.partitions.items())
+            for _, item in sorted(entity.items())
+            if item.sort != HEAD and item.partition.startswith(prefix)
+            if start is None or (item.partition, item.sort) > start
+        ]
+        return _page(found, limit)
 
     async def purge(self, now: int, limit: int = 1000) -> int:
         """See ``Purges.purge``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.backends.redis.cache import RedisCache
 from holdfast.backends.redis.connection import Connection
 from holdfast.backends.redis.sessions import RedisSessions
-from holdfast.ports import Shared
+from holdfast.shared import Shared
 
 __all__ = ["Connection", "RedisCache", "RedisSessions", "open_redis"]
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast import ids
 from holdfast.backends.redis.connection import Connection
-from holdfast.ports import Seen
+from holdfast.shared import Seen
 
 # An entry, `KEYS[1]`:  g its generation   v value  w version  f fresh until  k kept until   t token  u token until
 #                       n the lowest version wanted      (times in milliseconds by Redis)

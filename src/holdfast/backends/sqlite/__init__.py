@@ -6,6 +6,7 @@ import os
 from functools import partial
 
 from holdfast.backends.sqlite.blobs import SqliteBlobs
+from holdfast.backends.sqlite.census import SqliteCensus
 from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
 from holdfast.backends.sqlite.inventory import SqliteInventory
 from holdfast.backends.sqlite.store import SqliteStore
@@ -38,6 +39,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         blobs=SqliteBlobs(store),
         sequencer=store,
         inventory=SqliteInventory(store),
+        census=SqliteCensus(store),
         salt=store.salt(),
         token=partial(token_of_database, store.path),
     )

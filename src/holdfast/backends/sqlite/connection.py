@@ -122,7 +122,7 @@ def _prepare(connection: Database, path: str, pragmas: Mapping[str, int | str]) 
         raise StoreUnusable(msg)
     # User SQL may not edit the schema table directly (https://sqlite.org/c3ref/c_dbconfig_defensive.html).
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    _check_identity(connection, path)
+    check_identity(connection, path)
     _patiently(lambda: connection.pragma("journal_mode", "wal"))
     for name, value in pragmas.items():
         if name not in {"journal_mode", "query_only"}:
@@ -135,7 +135,8 @@ def _prepare(connection: Database, path: str, pragmas: Mapping[str, int | str]) 
         raise StoreUnusable(msg)
 
 
-def _check_identity(connection: Database, path: str) -> None:
+def check_identity(connection: Database, path: str) -> None:
+    """Refuse a file of another application, or of a newer Holdfast."""
     # One transaction, so that both numbers are of the same moment: another process may be migrating the file. Outside a
     # transaction a savepoint begins one, inside it does no harm (https://sqlite.org/lang_savepoint.html).
     connection.execute("SAVEPOINT holdfast")
@@ -164,7 +165,7 @@ def _migrate(connection: Database, path: str) -> None:
     """Bring the schema up to date in one transaction; a second process finds it done."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _check_identity(connection, path)
+        check_identity(connection, path)
         for migration in MIGRATIONS[connection.pragma("user_version") :]:
             for statement in migration:
                 connection.execute(statement)

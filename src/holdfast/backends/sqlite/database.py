@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
+from urllib.parse import quote
 
 import apsw
 
@@ -35,6 +36,26 @@ class Cursor(Rows, Protocol):
 
     def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - apsw's own signature
         """End its statement; ``force`` says that unread rows are no mistake."""
+        ...
+
+
+class Copying(Protocol):
+    """A copy of a whole database into another (``apsw.Backup``)."""
+
+    done: bool
+    remaining: int
+    page_count: int
+
+    def step(self, npages: int = -1) -> bool:
+        """Copy some pages; returns whether it is done."""
+        ...
+
+    def finish(self) -> None:
+        """Commit what is done, or give up what is not."""
+        ...
+
+    def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - apsw's own signature
+        """Give up what is not finished; ``force`` ignores errors."""
         ...
 
 
@@ -72,6 +93,10 @@ class Database(Protocol):
         """Change an option that is not a pragma."""
         ...
 
+    def backup(self, databasename: str, sourceconnection: Any, sourcedatabasename: str) -> Copying:
+        """Begin to copy another database over this one."""
+        ...
+
     def readonly(self, name: str) -> bool:
         """Whether the database cannot be written."""
         ...
@@ -92,3 +117,12 @@ def connect(path: str, *, statement_cache: int) -> Database:
     """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
     return cast("Database", apsw.Connection(path, flags=flags, statementcachesize=statement_cache))
+
+
+def connect_alone(path: str) -> Database:
+    """Open a file that nothing writes, for reading, without the files next to it: what is not in it is not seen.
+
+    See https://sqlite.org/uri.html, "immutable".
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+    return cast("Database", apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags))

@@ -13,8 +13,8 @@ COMPANIONS: Final = ("", "-wal", "-shm", "-journal")
 """The file, and the files next to it that SQLite trusts: a log found there becomes part of the file."""
 
 
-def create(path: str | os.PathLike[str]) -> str:
-    """Make sure that the file exists, readable by its owner alone if we created it; returns its real path."""
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Where the file is, or would be. Raises ``StoreUnusable`` if another user has a hand in it."""
     named = os.fspath(path)
     if not named or named == ":memory:":
         msg = f"{named!r} is not a file. For a store without one use memory://"
@@ -23,6 +23,12 @@ def create(path: str | os.PathLike[str]) -> str:
         raise StoreUnusable(complaint)
     real = Path(os.path.realpath(named))
     check_ownership(real)
+    return real
+
+
+def create(path: str | os.PathLike[str]) -> str:
+    """Make sure that the file exists, readable by its owner alone if we created it; returns its real path."""
+    real = real_path(path)
     try:
         _create_directory(real.parent)
         # O_EXCL: an existing file keeps its mode. SQLite gives -wal and -shm the mode of the file itself

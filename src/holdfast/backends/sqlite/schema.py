@@ -104,10 +104,18 @@ DRAW_SALT: Final = "INSERT INTO holdfast_settings (name, value) VALUES ('salt', 
 # The status of executions whose code does not fit had another name.
 BLOCKED: Final = "UPDATE holdfast_heads SET status = 'BLOCKED' WHERE status = 'STRANDED'"
 
+# The kind of an entity, and an index by which those of one kind and status are counted and listed, newest first. A
+# change of status costs about 2 us more with it. Placeholders have no status and are left out.
+KIND: Final = """
+ALTER TABLE holdfast_heads ADD COLUMN kind TEXT AS (substr(partition, 1, instr(partition, '#'))) VIRTUAL
+"""
+HEADS_KIND: Final = "CREATE INDEX holdfast_heads_kind ON holdfast_heads (kind, status) WHERE status IS NOT NULL"
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),
     (BLOBS, BLOB_PIECES, BLOBS_KEPT, *_REFERENCES),
     (SETTINGS, DRAW_SALT, BLOCKED),
+    (KIND, HEADS_KIND),
 )
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
@@ -118,3 +126,9 @@ ADOPT_SALT: Final = "UPDATE holdfast_settings SET value = ?1 WHERE name = 'salt'
 
 # How many tables in the file are not ours (and whether it is new).
 COUNT_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'holdfast\\_%' ESCAPE '\\'"
+
+# How many items and blobs the file holds, for the check of a copy.
+COUNT_ROWS: Final = """
+SELECT (SELECT count(*) FROM holdfast_heads) + (SELECT count(*) FROM holdfast_entries),
+       (SELECT count(*) FROM holdfast_blobs)
+"""

@@ -71,6 +71,41 @@ WHERE number BETWEEN ?1 AND ?2 AND revision IS NOT NULL
 ORDER BY number DESC LIMIT ?6
 """
 
+# The number of the row that is ?4 rows back in the index of a kind and a status, below ?3: a page reads no more.
+SCAN_STATUS_BOUND: Final = """
+SELECT min(number), count(*) FROM (
+    SELECT number FROM holdfast_heads INDEXED BY holdfast_heads_kind
+    WHERE kind = ?1 AND status = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4)
+"""
+
+# The heads of one kind and status numbered from ?3 to below ?4 whose partition lies in [?5, ?6), newest first.
+SCAN_STATUS: Final = f"""
+SELECT number, partition, {FIELDS} FROM holdfast_heads INDEXED BY holdfast_heads_kind
+WHERE kind = ?1 AND status = ?2 AND number >= ?3 AND number < ?4 AND +partition >= ?5 AND +partition < ?6
+ORDER BY number DESC LIMIT ?7
+"""
+
+# How many heads of a kind are in each status, from the index alone.
+COUNT_KIND: Final = """
+SELECT status, count(*) FROM holdfast_heads INDEXED BY holdfast_heads_kind
+WHERE kind = ?1 AND status IS NOT NULL GROUP BY status
+"""
+
+# The heads whose partition lies in [?1, ?2), by name.
+HEADS_BY_NAME: Final = f"""
+SELECT partition, {FIELDS} FROM holdfast_heads
+WHERE partition >= ?1 AND partition < ?2 AND revision IS NOT NULL ORDER BY partition LIMIT ?3
+"""
+
+# The other items of the partitions in [?1, ?2), behind the place (?3, ?4). The order of the join is that of the answer
+# (https://sqlite.org/optoverview.html#crossjoin), so that nothing is sorted.
+ENTRIES_BY_NAME: Final = f"""
+SELECT partition, sort, {", ".join(f"entries.{name}" for name in FIELDS.split(", "))}
+FROM holdfast_heads AS heads CROSS JOIN holdfast_entries AS entries ON entries.head = heads.number
+WHERE partition >= ?1 AND partition < ?2 AND (partition > ?3 OR sort > ?4)
+ORDER BY partition, sort LIMIT ?5
+"""
+
 # Partitions with items, in the order of creation behind the number ?1; unneeded placeholders are left out.
 PARTITIONS: Final = """
 SELECT number, partition FROM holdfast_heads

@@ -28,6 +28,8 @@ from holdfast.backends.sqlite.statements import (
     QUERY_ENTRIES,
     SCAN,
     SCAN_BOUNDS,
+    SCAN_STATUS,
+    SCAN_STATUS_BOUND,
     end_of_prefix,
 )
 from holdfast.backends.sqlite.writer import Writer
@@ -121,9 +123,9 @@ class SqliteStore:
         # Behind `after` means from its immediate successor on, which is `after` and a zero character.
         first = prefix if after is None else max(prefix, after + "\0")
         text = QUERY if HEAD.startswith(prefix) else QUERY_ENTRIES
-        count = _page_size(limit)
+        count = page_size(limit)
         parameters = (partition, first, end_of_prefix(prefix), count + 1)
-        return self._read_page(text, parameters, count, lambda row: (row[0], Item(partition, *row)))
+        return self.read_page(text, parameters, count, lambda row: (row[0], Item(partition, *row)))
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Heads due at the same time come in the order of their creation.
@@ -132,21 +134,35 @@ class SqliteStore:
         """
         self.runner.identity.check_all()  # every sweep gets here
         when, number = (-(2**63), 0) if after is None else _numbers(after, 2)
-        count = _page_size(limit)
+        count = page_size(limit)
         parameters = (before, when, number, count + 1)
-        return self._read_page(DUE, parameters, count, lambda row: (f"{row[0]}:{row[1]}", Item(row[2], HEAD, *row[3:])))
+        return self.read_page(DUE, parameters, count, lambda row: (f"{row[0]}:{row[1]}", Item(row[2], HEAD, *row[3:])))
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``. Newest first. A page may be short, or empty, although there are more."""
         (behind,) = (2**63 - 1,) if after is None else _numbers(after, 1)
+        if status is not None and "#" in prefix:
+            return self._scan_status(prefix, status, behind, page_size(limit))
         ((newest, oldest),) = self.rows(SCAN_BOUNDS, (behind,))
         if newest is None:
             return Page(())
         last = max(newest - SCAN_ROWS + 1, oldest)
-        count = _page_size(limit)
+        count = page_size(limit)
         parameters = (last, newest, prefix, end_of_prefix(prefix), status, count + 1)
-        page = self._read_page(SCAN, parameters, count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:])))
+        page = self.read_page(SCAN, parameters, count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:])))
         if page.cursor is None and last > oldest:
+            return Page(page.items, cursor=str(last))
+        return page
+
+    def _scan_status(self, prefix: str, status: str, behind: int, count: int) -> Page:
+        """The heads of a kind and a status, by their index."""
+        kind = prefix[: prefix.index("#") + 1]
+        ((last, seen),) = self.rows(SCAN_STATUS_BOUND, (kind, status, behind, SCAN_ROWS))
+        if last is None:
+            return Page(())
+        parameters = (kind, status, last, behind, prefix, end_of_prefix(prefix), count + 1)
+        page = self.read_page(SCAN_STATUS, parameters, count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:])))
+        if page.cursor is None and seen == SCAN_ROWS:
             return Page(page.items, cursor=str(last))
         return page
 
@@ -158,7 +174,7 @@ class SqliteStore:
         except Exception as error:
             raise explained(error, self.path) from error
 
-    def _read_page(
+    def read_page(
         self, text: str, parameters: Sequence[Any], count: int, entry: Callable[[Row], tuple[str, Item]]
     ) -> Page:
         """The first ``count`` items, fewer if they are large. ``entry`` returns a row's cursor and its item."""
@@ -224,7 +240,8 @@ def _purge(runner: BatchRunner, now: int, limit: int) -> int:
     return deleted
 
 
-def _page_size(limit: int) -> int:
+def page_size(limit: int) -> int:
+    """How many items a page has for a limit: one at least, and ``PAGE_ITEMS`` at most."""
     return max(1, min(limit, PAGE_ITEMS))
 
 

@@ -20,7 +20,7 @@ from holdfast import ids
 from holdfast.backoff import Pauses
 from holdfast.bounded import Bounded
 from holdfast.coordination.cache.breaker import Breaker
-from holdfast.ports import Cache, Seen
+from holdfast.shared import Cache, Seen
 
 T = TypeVar("T")
 

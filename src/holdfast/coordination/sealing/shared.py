@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.sealing.envelope import Envelope
 from holdfast.errors import StoreUnusable
-from holdfast.ports import Cache, Seen, SessionStore, Shared
+from holdfast.shared import Cache, Seen, SessionStore, Shared
 
 MOVED: Final = "\n@"
 """The prefix of a field's name that says under which key the session was before."""

@@ -6,7 +6,8 @@ A backend's test file is a subclass, and pytest does the rest::
         async def open_store(self, folder: Path) -> Store:
             return await MyStore.open(folder / "data")
 
-A store that has ``holdfast.ports.Purges`` uses ``PurgeConformance`` too.
+A store that has ``holdfast.ports.Purges`` uses ``PurgeConformance`` too, one that has ``Census`` uses
+``CensusConformance``.
 
 The suite is put together from one class per verb; each test is one clause of the contract in ``holdfast.ports``. The
 last class lets Hypothesis make up histories and compares the store with the memory store. Needs ``pytest`` and
@@ -15,6 +16,7 @@ last class lets Hypothesis make up histories and compares the store with the mem
 
 from __future__ import annotations
 
+from holdfast.testing.conformance.census import CensusConformance
 from holdfast.testing.conformance.conditions import Conditions
 from holdfast.testing.conformance.histories import Histories
 from holdfast.testing.conformance.purging import PurgeConformance
@@ -26,4 +28,4 @@ class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Hist
     """Subclass it, name the subclass ``Test…``, and implement ``open_store``."""
 
 
-__all__ = ["PurgeConformance", "StoreConformance"]
+__all__ = ["CensusConformance", "PurgeConformance", "StoreConformance"]

@@ -135,7 +135,8 @@ async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live
 async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
     attempt = Attempt(command, operation, live)
-    began = live.now_ms()
+    began = operation.began = live.now_ms()
+    operation.beat = 0
     if (tracer := live.host.telemetry.tracer) is not None:
         live.host.telemetry.trace(tracer.attempt, live.partition, live.record, operation.id, attempt.number, began)
     try:
@@ -308,8 +309,9 @@ class Attempt:
             return
         if self._silence is not None and self._seconds is not None and not self._silence.expired():
             self._silence.reschedule(self._loop.time() + self._seconds)
+        self._operation.beat = now = self._live.now_ms()
         self._live.amend(self._operation.id, progressed=details)
-        self._live.report(Progressed(self._operation.id, self._live.now_ms(), details))
+        self._live.report(Progressed(self._operation.id, now, details))
 
 
 def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffect:

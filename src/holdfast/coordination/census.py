@@ -1,0 +1,41 @@
+"""Finding what is of one kind in a home: by its census, and where it has none by reading the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.items import HEAD
+from holdfast.ports import Page
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+    from holdfast.ports import Home
+
+MOST_READS: Final = 10
+"""How often one page of a list asks the store. A page may therefore be short, or empty, with a cursor to go on from."""
+
+
+async def heads_named(home: Home, prefix: str, *, after: str | None, limit: int) -> Page:
+    """Heads whose partition begins with ``prefix``, by name. Without a census they come in the order of a scan, which
+    reads the whole table; a page may be short then.
+    """
+    if home.census is not None:
+        return await home.census.heads(prefix, after=after, limit=limit)
+    return await home.store.scan(prefix, after=after, limit=limit)
+
+
+async def entries_named(home: Home, prefix: str, *, after: str | None, limit: int) -> Page:
+    """Items without heads of the partitions that begin with ``prefix``. Without a census the names of all partitions
+    are read; a page may be short then, or hold a little more than ``limit``.
+    """
+    if home.census is not None:
+        return await home.census.entries(prefix, after=after, limit=limit)
+    if home.inventory is None:
+        return Page(())
+    names = await home.inventory.partitions(after=after, limit=limit)
+    found: list[Item] = []
+    for name in names.names:
+        if name.startswith(prefix):
+            page = await home.store.query(name)
+            found += [item for item in page.items if item.sort != HEAD]
+    return Page(tuple(found), names.cursor)

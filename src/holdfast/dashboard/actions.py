@@ -1,0 +1,176 @@
+"""What a person can do by a form: one row for each action, and the command that it makes of a form.
+
+An action adds nothing to its command. ``on`` is what it acts on: an execution is ``(workflow, id)``, an actor
+``(actor, key)``, a message in an actor's inbox ``(actor, key, place)``, a dead letter ``(id,)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast import ids
+from holdfast.commands import NAMED, Command
+from holdfast.commands.actor import DeleteActor, Discard, Park, ResumeActor, Unpark
+from holdfast.commands.arguments import LEFT_OUT
+from holdfast.commands.execution import (
+    Cancel,
+    Delete,
+    Fork,
+    Move,
+    Pause,
+    Resume,
+    Retry,
+    RetryNow,
+    Signal,
+    Terminate,
+)
+from holdfast.commands.message import DropParked, Redrive
+from holdfast.dashboard.signals import signal_value
+from holdfast.errors import InvalidInput
+from holdfast.http.api import plain_json
+from holdfast.workflows.record import BLOCKED, CANCELLED, CLAIMABLE, ENDED, OPEN, PAUSED
+
+if TYPE_CHECKING:
+    from holdfast.commands.right import Right
+    from holdfast.dashboard.forms import Form
+    from holdfast.dashboard.visit import Visit
+
+On = tuple[str, ...]
+Make = Callable[["Visit", On, "Form"], Command[Any]]
+
+LONGEST_REASON_CHARACTERS: Final = 1_000
+LONGEST_NAME_CHARACTERS: Final = 500
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """One action. ``asks`` is what a page asks before it is done, for actions that cannot be taken back. It is offered
+    while what it acts on has one of these ``statuses``, or always.
+    """
+
+    label: str
+    of: str
+    command: type[Command[Any]]
+    make: Make
+    done: str
+    asks: str = ""
+    statuses: tuple[str, ...] = ()
+    on_many: bool = True
+
+    @property
+    def name(self) -> str:
+        """How forms name it."""
+        return NAMED[self.command].name
+
+    @property
+    def right(self) -> Right | None:
+        """The right that it needs."""
+        return NAMED[self.command].right
+
+    def is_offered(self, visit: Visit, status: str) -> bool:
+        """Whether a page shows it for something that has this status."""
+        return visit.may(self.right) and (not self.statuses or status in self.statuses)
+
+
+def request_id(form: Form, on: On) -> str:
+    """The id of a request: made with the form, so that a form that is sent twice is one request."""
+    return ids.derive("form", form.one("form"), *on)
+
+
+def text_of(form: Form, name: str, longest: int) -> str:
+    """A text of a form. Raises ``InvalidInput`` if it is too long."""
+    text = form.one(name).strip()
+    if len(text) > longest:
+        raise InvalidInput(f"the {name} must be at most {longest} characters, got {len(text)}")
+    return text
+
+
+def _plain(command: Callable[..., Command[Any]]) -> Make:
+    """A command that needs only what it acts on."""
+    return lambda _visit, on, _form: command(*on)
+
+
+def _cancel(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    return Cancel(on[0], on[1], text_of(form, "reason", LONGEST_REASON_CHARACTERS), request_id(form, on))
+
+
+def _terminate(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    return Terminate(on[0], on[1], text_of(form, "reason", LONGEST_REASON_CHARACTERS) or "terminated")
+
+
+def _signal(visit: Visit, on: On, form: Form) -> Command[Any]:
+    name = text_of(form, "name", LONGEST_NAME_CHARACTERS)
+    if not name:
+        raise InvalidInput("a signal must have a name")
+    return Signal(on[0], on[1], name, signal_value(visit, on[0], name, form), request_id(form, on))
+
+
+def _fork(visit: Visit, on: On, form: Form) -> Command[Any]:
+    chosen = text_of(form, "new_id", LONGEST_NAME_CHARACTERS)
+    made = f"{visit.tenant}fork-{request_id(form, on)[:16]}"
+    return Fork(on[0], on[1], chosen or made, text_of(form, "before", LONGEST_NAME_CHARACTERS) or None)
+
+
+def _arguments(form: Form) -> Raw:
+    """New arguments for a message, or none."""
+    text = form.one("args").strip()
+    if not text:
+        return LEFT_OUT
+    return Raw(msgspec.json.encode(plain_json(text.encode(), "the new arguments")))
+
+
+_PARK_ASKS: Final = "The message that it has halted at is parked, and the actor goes on with the next one."
+_DISCARD_ASKS: Final = "The message is dropped for good: it is never handled."
+_CANCELLABLE: Final = tuple(status for status in OPEN)
+_RETRIABLE: Final = tuple(status for status in ENDED if status not in {"COMPLETED", CANCELLED})
+
+ACTIONS: Final = (
+    Action(label="Retry", of="execution", command=Retry, make=_plain(Retry), done="continues from what failed",
+           statuses=(*_RETRIABLE, CANCELLED)),
+    Action(label="Retry now", of="execution", command=RetryNow, make=_plain(RetryNow),
+           done="makes its next attempts now", statuses=CLAIMABLE),
+    Action(label="Resume", of="execution", command=Resume, make=_plain(Resume), done="goes on",
+           statuses=(PAUSED, BLOCKED)),
+    Action(label="Pause", of="execution", command=Pause, make=_plain(Pause), done="starts nothing new",
+           statuses=CLAIMABLE),
+    Action(label="Signal", of="execution", command=Signal, make=_signal, done="has the signal", statuses=OPEN),
+    Action(label="Cancel", of="execution", command=Cancel, make=_cancel, done="is asked to stop",
+           asks="It is asked to stop: its clean-up and its sagas run first.", statuses=_CANCELLABLE),
+    Action(label="Terminate", of="execution", command=Terminate, make=_terminate, done="is ended",
+           asks="It ends at once, without clean-up or compensation.", statuses=OPEN),
+    Action(label="Move to this code", of="execution", command=Move, make=_plain(Move),
+           done="is pinned to the code of this app",
+           asks="It goes on with the code of this app, whatever code it was pinned to.", statuses=OPEN),
+    Action(label="Fork", of="execution", command=Fork, make=_fork, done="is forked", on_many=False),
+    Action(label="Delete", of="execution", command=Delete, make=_plain(Delete), done="is deleted",
+           asks="It is deleted with its history and its result. That cannot be taken back.", statuses=ENDED),
+    Action(label="Resume", of="actor", command=ResumeActor, make=_plain(ResumeActor),
+           done="tries its message again", statuses=("HALTED",)),
+    Action(label="Park its message", of="actor", command=Park, make=_plain(Park), done="goes on with the next message",
+           asks=_PARK_ASKS, statuses=("HALTED",)),
+    Action(label="Delete", of="actor", command=DeleteActor, make=_plain(DeleteActor), done="is deleted",
+           asks="Its state and its timers go, after the messages before. That cannot be taken back."),
+    Action(label="Put back", of="parked", command=Unpark,
+           make=lambda _visit, on, form: Unpark(on[0], on[1], on[2], _arguments(form)), done="is in the inbox again"),
+    Action(label="Discard", of="parked", command=Discard, make=_plain(Discard), done="is dropped", asks=_DISCARD_ASKS),
+    Action(label="Redrive", of="letter", command=Redrive,
+           make=lambda _visit, on, form: Redrive(on[0], _arguments(form)), done="is in its inbox again"),
+    Action(label="Discard", of="letter", command=DropParked, make=_plain(DropParked), done="is dropped",
+           asks=_DISCARD_ASKS),
+)  # fmt: skip
+"""All actions, in the order in which pages offer them."""
+
+ACTION_NAMED: Final = {each.name: each for each in ACTIONS}
+
+
+def offered(visit: Visit, of: str, status: str) -> list[Action]:
+    """The actions that a page offers for one thing of this status."""
+    return [each for each in ACTIONS if each.of == of and each.is_offered(visit, status)]
+
+
+def offered_on_many(visit: Visit, of: str) -> list[Action]:
+    """The actions that a list offers for what is selected."""
+    return [each for each in ACTIONS if each.of == of and each.on_many and visit.may(each.right)]

@@ -1,0 +1,204 @@
+"""News for open pages, as server-sent events: an event only says that a page is old, and the page looks again.
+
+State is truth, an event is a hint. Hints are the wake-ups that this process hears and the events of its own worker;
+what neither tells is seen by a look every few seconds. The more pages are open, the less often each one looks, so that
+all of them together cost no more than a few looks a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.actors.record import PARTITION_PREFIX as ACTORS
+from holdfast.actors.record import key_of
+from holdfast.actors.record import partition_of as actor_partition
+from holdfast.dashboard.sessions import was_ended
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.http.problems import Problem
+from holdfast.workflows.record import PARTITION_PREFIX as EXECUTIONS
+from holdfast.workflows.record import id_of, partition_of
+
+if TYPE_CHECKING:
+    from holdfast.dashboard.visit import Visit
+    from holdfast.http.api import Served
+
+SHORTEST_PAUSE_SECONDS: Final = 0.25
+"""The pause between two events of one page, and between two looks of all pages together."""
+
+LOOK_SECONDS: Final = 2.0
+PAID_LOOK_SECONDS: Final = 15.0
+"""How long a page waits for a hint before it looks all the same; the second where reads are billed."""
+
+MOST_STREAMS: Final = 200
+MOST_STREAMS_OF_SESSION: Final = 30
+
+STALE: Final = b"event: stale\ndata: main\n\n"
+OVER: Final = b"event: over\ndata: session\n\n"
+FIRST: Final = b"retry: 2000\n\n"
+
+Admits = Callable[[str], bool]
+
+
+class Stream:
+    """What one open page waits for."""
+
+    def __init__(self, session: str, admits: Admits) -> None:
+        self.session = session
+        self.server_stops = False
+        self._ended = asyncio.Event()
+        self._admits = admits
+        self._news = asyncio.Event()
+
+    def heard(self, partition: str | None) -> None:
+        """Something has happened to an entity; ``None``: perhaps to any."""
+        if partition is None or self._admits(partition):
+            self._news.set()
+
+    def has_ended(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._ended.is_set()
+
+    def end(self, *, server_stops: bool = False) -> None:
+        """End the stream: its session is over, or the server stops."""
+        self.server_stops = server_stops
+        self._ended.set()
+        self._news.set()
+
+    async def next(self, patience_seconds: float) -> None:
+        """Wait for news, or as long as there is patience."""
+        try:
+            async with asyncio.timeout(patience_seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        if not self.has_ended():
+            self._news.clear()
+
+
+class Streams:
+    """The streams of all open pages of this process. It listens only while there are some."""
+
+    def __init__(self, app: Served) -> None:
+        self._app = app
+        self._open: set[Stream] = set()
+
+    def respond(self, visit: Visit) -> Response:
+        """The stream of a page. Raises ``Problem`` if there are too many, ``InvalidInput`` for an unknown page."""
+        own = sum(each.session == visit.session.id for each in self._open)
+        if len(self._open) >= MOST_STREAMS or own >= MOST_STREAMS_OF_SESSION:
+            raise Problem(503, "overloaded", "too many pages are open: this one looks again by itself")
+        watch = visit.query("watch").one("watch") or ""
+        stream = Stream(visit.session.id, within_tenant(watched(watch), visit.tenant))
+        return StreamingResponse(self._events(visit, stream), media_type="text/event-stream")
+
+    def end(self) -> None:
+        """End all streams: the server stops."""
+        for stream in self._open:
+            stream.end(server_stops=True)
+
+    def end_session(self, session: str) -> None:
+        """End the streams of a session: its user has logged out."""
+        for stream in self._open:
+            if stream.session == session:
+                stream.end()
+
+    async def _events(self, visit: Visit, stream: Stream) -> AsyncIterator[bytes]:
+        runtime = self._app.runtime()
+        loop, look = runtime.loop, PAID_LOOK_SECONDS if runtime.home.reads_are_paid else LOOK_SECONDS
+        self._add(stream)
+        try:
+            yield FIRST
+            while True:
+                pause = SHORTEST_PAUSE_SECONDS * len(self._open)
+                sent_at = loop.time()
+                await stream.next(max(look, pause))
+                if stream.has_ended() or await self._is_over(visit):
+                    break
+                while not stream.has_ended() and (left := sent_at + pause - loop.time()) > 0:
+                    await stream.next(left)
+                if stream.has_ended():
+                    break
+                yield STALE
+            if not stream.server_stops:
+                yield OVER
+        finally:
+            self._remove(stream)
+
+    async def _is_over(self, visit: Visit) -> bool:
+        """Whether the session is over: its time is up, or its user has logged out elsewhere."""
+        if visit.session.until <= visit.now_ms:
+            return True
+        try:
+            return await was_ended(self._app.runtime().home.store, visit.session)
+        except HoldfastError:
+            return False  # the page finds out when it looks
+
+    def _add(self, stream: Stream) -> None:
+        if not self._open:
+            self._app.runtime().wake_listeners.add_for_all(self._heard)
+            self._app.telemetry.subscribe(self._told)
+        self._open.add(stream)
+
+    def _remove(self, stream: Stream) -> None:
+        self._open.discard(stream)
+        if not self._open:
+            self._app.runtime().wake_listeners.remove_for_all(self._heard)
+            self._app.telemetry.unsubscribe(self._told)
+
+    def _heard(self, partition: str | None) -> None:
+        for stream in self._open:
+            stream.heard(partition)
+
+    def _told(self, _event: str, fields: dict[str, object]) -> None:
+        """An event of telemetry; it may come from another thread."""
+        partition = fields.get("partition")
+        if not isinstance(partition, str):
+            return
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._app.runtime().loop.call_soon_threadsafe(self._heard, partition)
+        else:
+            self._heard(partition)
+
+
+# ── What a page is about ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def watched(watch: str) -> Admits:
+    """The entities that a page is about, as the page names them. Raises ``InvalidInput``."""
+    try:
+        names = msgspec.json.decode(watch, type=list[str]) if watch.startswith("[") else [watch]
+    except (msgspec.MsgspecError, ValueError):
+        names = []
+    match names:
+        case ["executions"]:
+            return lambda partition: partition.startswith(EXECUTIONS)
+        case ["actors"]:
+            return lambda partition: partition.startswith(ACTORS)
+        case ["home"]:
+            return lambda _partition: True
+        case ["execution", workflow, id]:
+            return partition_of(workflow, id).__eq__
+        case ["actor", actor, key]:
+            return actor_partition(actor, key).__eq__
+        case _:
+            raise InvalidInput("no page is about that")
+
+
+def within_tenant(admits: Admits, tenant: str) -> Admits:
+    """The same, but only for entities that a caller may see."""
+    if not tenant:
+        return admits
+
+    def own(partition: str) -> bool:
+        if partition.startswith(EXECUTIONS):
+            return admits(partition) and id_of(partition).startswith(tenant)
+        return partition.startswith(ACTORS) and admits(partition) and key_of(partition).startswith(tenant)
+
+    return own

@@ -1,0 +1,36 @@
+"""The pages, one module each: a function reads what the page shows by commands, and renders its template."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from holdfast.dashboard.pages.actors import actor, actors
+from holdfast.dashboard.pages.execution import execution
+from holdfast.dashboard.pages.executions import executions
+from holdfast.dashboard.pages.letters import letter, letters
+from holdfast.dashboard.pages.metrics import metrics
+from holdfast.dashboard.pages.overview import overview
+from holdfast.dashboard.pages.system import audit, leases, outbox, schedules, workers
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from holdfast.dashboard.visit import Visit
+
+PAGES: Final[dict[str, Callable[[Visit], Awaitable[Response]]]] = {
+    "actor": actor,
+    "actors": actors,
+    "audit": audit,
+    "execution": execution,
+    "executions": executions,
+    "leases": leases,
+    "letter": letter,
+    "letters": letters,
+    "metrics": metrics,
+    "outbox": outbox,
+    "overview": overview,
+    "schedules": schedules,
+    "workers": workers,
+}
+"""Each page by its address: see ``navigation``. Looking changes nothing."""

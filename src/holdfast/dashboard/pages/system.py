@@ -1,0 +1,88 @@
+"""The lists of a whole home: events on their way, schedules, leases, processes, and who changed what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
+from holdfast.dashboard.pages.executions import since
+from holdfast.dashboard.rendering import render
+from holdfast.dashboard.visit import PAGE_ROWS
+from holdfast.messaging.listing import QUEUES
+from holdfast.patterns.lease_list import KINDS, STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
+
+    from holdfast.commands import Command
+    from holdfast.dashboard.visit import Visit
+
+
+async def outbox(visit: Visit) -> Response:
+    """Events that wait for the relay, for the bus, or for an operator."""
+
+    def make(given: dict[str, str], after: str | None) -> Command[Any]:
+        return ListOutbox(given.get("app"), given.get("queue"), after=after, limit=PAGE_ROWS)
+
+    return await _listed(visit, "outbox", ("app", "queue"), make, queues=QUEUES)
+
+
+async def schedules(visit: Visit) -> Response:
+    """When each schedule ticks next, and what it has missed."""
+
+    def make(given: dict[str, str], after: str | None) -> Command[Any]:
+        return ListSchedules(given.get("app"), after=after, limit=PAGE_ROWS)
+
+    return await _listed(visit, "schedules", ("app",), make)
+
+
+async def leases(visit: Visit) -> Response:
+    """Who has each lease, permit of a semaphore and role of a leader."""
+
+    def make(given: dict[str, str], after: str | None) -> Command[Any]:
+        return ListLeases(given.get("kind"), given.get("status"), after=after, limit=PAGE_ROWS)
+
+    return await _listed(visit, "leases", ("kind", "status"), make, kinds=KINDS, statuses=STATUSES)
+
+
+async def workers(visit: Visit) -> Response:
+    """The processes that have the home open or own something in it."""
+
+    def make(_given: dict[str, str], after: str | None) -> Command[Any]:
+        return ListWorkers(after=after, limit=PAGE_ROWS)
+
+    return await _listed(visit, "workers", (), make)
+
+
+async def audit(visit: Visit) -> Response:
+    """Who changed what, newest first."""
+
+    def make(given: dict[str, str], after: str | None) -> Command[Any]:
+        return ListAudit(since(given.get("since", ""), visit.now_ms), after=after, limit=PAGE_ROWS)
+
+    return await _listed(visit, "audit", ("since",), make)
+
+
+async def _listed(
+    visit: Visit,
+    page: str,
+    filters: tuple[str, ...],
+    make: Callable[[dict[str, str], str | None], Command[Any]],
+    **more: Any,
+) -> Response:
+    """One page of a list, by the command that its address stands for."""
+    query, cursors = visit.query(*filters, "after"), await visit.cursors()
+    given = {name: value for name in filters if (value := (query.one(name) or "").strip())}
+    found = await visit.read(make(given, cursors.opened(query.one("after"))))
+    return render(
+        visit,
+        f"{page}.html",
+        found=found,
+        rows=found.items,
+        next_cursor=cursors.sealed(found.after),
+        is_first=query.one("after") is None,
+        given=given,
+        **more,
+    )

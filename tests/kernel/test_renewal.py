@@ -1,0 +1,234 @@
+"""What a renewal of a lease takes along: it never overwrites anything newer, and is no extra write."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import UNSET
+from tests.workflows.waiting_shop import Shop, is_renewal
+
+import holdfast as hf
+from holdfast.backends.memory import MemoryData
+from holdfast.errors import Refused, StoreUnavailable
+from holdfast.testing import run_virtual
+from holdfast.workflows.record import decode_record
+from holdfast.workflows.waits import SIGNAL, STEP
+
+HOUR_SECONDS = 3_600.0
+
+
+def with_code(shop: Shop, *, hangs: bool = True):
+    """A workflow whose step takes an hour here, or ends at once; and which waits for a signal then."""
+
+    @shop.app.step
+    async def ship(order: str) -> str:
+        if hangs:
+            await asyncio.sleep(HOUR_SECONDS / 2)
+            hf.current().heartbeat(order)
+            await asyncio.sleep(HOUR_SECONDS / 2)
+        return order
+
+    @shop.app.workflow
+    async def checkout() -> str:
+        await ship("order-17")
+        return await hf.signal("approval", str)
+
+    return checkout
+
+
+def bodies(shop: Shop) -> list[bytes]:
+    return [each.body for each in shop.renewals if each.body is not UNSET]
+
+
+def test_the_second_renewal_tells_and_later_ones_only_what_is_new():
+    shop = Shop()
+    checkout = with_code(shop)
+
+    async def main():
+        async with shop.app.worker():
+            await checkout.start(id="1")
+            await asyncio.sleep(8)
+            assert (len(shop.renewals), len(bodies(shop))) == (1, 0)
+            await asyncio.sleep(HOUR_SECONDS / 4)
+            assert len(bodies(shop)) == 1
+            waits = await shop.waits(checkout)
+            (wait,) = waits.waits
+            assert (wait.kind, wait.op, wait.attempt, wait.arguments) == (STEP, "ship#0", 1, '["order-17"]')
+            assert wait.beat == 0 < wait.began
+            assert waits.epoch == (await shop.head(checkout)).epoch
+            await asyncio.sleep(HOUR_SECONDS / 2)
+            assert len(bodies(shop)) == 2, "the heartbeat is news"
+            (wait,) = (await shop.waits(checkout)).waits
+            assert wait.beat - wait.began == pytest.approx(HOUR_SECONDS / 2 * 1_000, abs=1_000)
+            renewals = len(shop.renewals)
+            others = [each for each in shop.store.writes if not is_renewal(each)]
+            await asyncio.sleep(60)
+            assert len(shop.renewals) - renewals == 12
+            assert [each for each in shop.store.writes if not is_renewal(each)] == others, "no write more than before"
+
+    run_virtual(main)
+
+
+def test_an_answer_that_is_lost_is_told_again_and_the_release_stands():
+    shop = Shop()
+    checkout = with_code(shop)
+    lost = 0
+
+    async def lose(update):
+        nonlocal lost
+        if is_renewal(update) and update.body is not UNSET and lost < 3:
+            lost += 1
+            raise StoreUnavailable("its answer is lost")
+
+    async def main():
+        async with shop.app.worker():
+            shop.store.after = lose
+            await checkout.start(id="1")
+            await asyncio.sleep(60)
+            assert (lost, len(bodies(shop))) == (3, 4)
+            await asyncio.sleep(HOUR_SECONDS)
+            (wait,) = (await shop.waits(checkout)).waits
+            assert (wait.kind, wait.op) == (SIGNAL, "approval")
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the release", "after it"])
+def test_a_renewal_on_its_way_does_not_change_what_a_release_says(late):
+    """The release says what the store had before the renewal: it would be left out if that counted as stored."""
+    shop = Shop()
+    go, sent = asyncio.Event(), asyncio.Event()
+
+    @shop.app.step
+    async def quick() -> None:
+        await go.wait()
+
+    @shop.app.workflow
+    async def checkout() -> None:
+        await asyncio.gather(hf.signal("approval"), quick())
+
+    async def hold(update):
+        if update.body is not UNSET and is_renewal(update):
+            sent.set()
+            if late:
+                await asyncio.sleep(4)
+
+    async def hold_answer(update):
+        if update.body is not UNSET and is_renewal(update) and not late:
+            await asyncio.sleep(4)
+
+    async def main():
+        async with shop.app.worker():
+            shop.store.before, shop.store.after = hold, hold_answer
+            await checkout.start(id="1")
+            await sent.wait()
+            go.set()
+            await asyncio.sleep(60)
+            head = await shop.head(checkout)
+            assert (head.owner, head.status) == (None, "SUSPENDED")
+            assert [each.kind for each in decode_record(head.body).waits.waits] == [SIGNAL]
+            await checkout.handle("1").signal("approval")
+            await checkout.handle("1")
+
+    run_virtual(main)
+
+
+def test_what_a_dead_process_told_stays_until_the_next_owner_knows_better():
+    data = MemoryData()
+    first, second = Shop(data, "one"), Shop(data, "two")
+    checkout, again = with_code(first), with_code(second, hangs=False)
+
+    async def main():
+        worker = first.app.worker()
+        await worker.__aenter__()
+        await checkout.start(id="1")
+        await first.told(checkout)
+        told = await first.waits(checkout)
+        first.app.runtime().host.abandon()
+        head = await first.head(checkout)
+        assert (head.owner, decode_record(head.body).waits) == ("one", told)
+        await worker.__aexit__(None, None, None)
+        async with second.app.worker():
+            while (await second.head(again)).owner is not None or await second.waits(again) == told:
+                await asyncio.sleep(0.1)
+            (wait,) = (await second.waits(again)).waits
+            assert (wait.kind, wait.op) == (SIGNAL, "approval")
+
+    run_virtual(main)
+
+
+def test_a_zombie_overwrites_nothing():
+    """Its renewal arrives an hour late, when another process has taken the execution over and left it."""
+    data = MemoryData()
+    first, second = Shop(data, "one"), Shop(data, "two")
+    checkout, again = with_code(first), with_code(second, hangs=False)
+    refused: list[str] = []
+
+    async def stall(update):
+        if is_renewal(update) and update.body is not UNSET:
+            await asyncio.sleep(HOUR_SECONDS / 4)
+
+    async def main():
+        async with first.app.worker():
+            first.store.before = stall
+            await checkout.start(id="1")
+            await asyncio.sleep(12)
+            (stale,) = bodies(first)
+            async with second.app.worker():
+                while await second.waits(again) is None:
+                    await asyncio.sleep(1)
+                left = await second.head(again)
+                zombie = next(each for each in first.renewals if each.body == stale)
+                try:
+                    await first.store._store.write(zombie)
+                except Refused:
+                    refused.append("the renewal")
+                assert await second.head(again) == left
+                await asyncio.sleep(HOUR_SECONDS / 2)
+                assert (await second.head(again)).body == left.body
+        assert refused == ["the renewal"]
+
+    run_virtual(main)
+
+
+def test_a_signal_and_a_pause_meanwhile_are_kept():
+    shop = Shop()
+    checkout = with_code(shop)
+
+    async def main():
+        async with shop.app.worker():
+            handle = await checkout.start(id="1")
+            await shop.told(checkout)
+            await handle.signal("approval", "yes")
+            await handle.pause()
+            told = len(bodies(shop))
+            while len(bodies(shop)) == told:
+                await asyncio.sleep(1)
+            assert (await shop.head(checkout)).status == "PAUSED"
+            assert (await shop.waits(checkout)).untaken == ("approval",)
+            await handle.resume()
+            assert await handle == "yes"
+
+    run_virtual(main)
+
+
+def test_a_body_that_the_store_keeps_aside_does_not_ride_along():
+    shop = Shop(inline_bytes=512 + 100)
+    checkout = with_code(shop)
+
+    @shop.app.workflow
+    async def asks() -> None:
+        await hf.signal("go")
+
+    async def main():
+        async with shop.app.worker():
+            await checkout.start(id="1")
+            await asyncio.sleep(60)
+            assert (len(bodies(shop)), await shop.waits(checkout)) == (0, None)
+            await asyncio.sleep(HOUR_SECONDS)
+            assert await shop.waits(checkout) is None, "nothing else is new in it"
+            await shop.rest(asks)
+            assert [each.kind for each in (await shop.waits(asks)).waits] == [SIGNAL], "it is written in any case"
+
+    run_virtual(main)
