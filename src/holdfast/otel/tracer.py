@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.record import ExecutionRecord
 
 MOST_LIVE: Final = 10_000
-"""So many attempts whose end is not known are remembered with what users said of them."""
+"""The number of attempts without a known end for which is kept what users said of them."""
 
 
 class SpanTracer:

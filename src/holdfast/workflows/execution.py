@@ -28,7 +28,7 @@ from holdfast.replay.requests import DueTimer, Operation, Request
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.ending import Ending
-from holdfast.workflows.live import Live
+from holdfast.workflows.live import Live, recorder
 from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.step import retry_now
@@ -115,7 +115,7 @@ class Execution:
         self._record = record
         self._workflow = workflow
         self._live = live
-        self.recorded = live.recorder()
+        self.recorded = recorder(live)
         self._seen = dict.fromkeys(record.seen) if record.seen else NONE
         self._awaited_by = dict.fromkeys(record.awaited_by) if record.awaited_by else NONE
         self._look_again: tuple[Operation, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
@@ -75,13 +74,6 @@ class Live(Struct, frozen=True):
         if (tracer := self.host.telemetry.tracer) is not None:
             return tracer.context(self.partition, self.record)
         return traceparent_of(self.partition, self.record) if self.record.trace else ""
-
-    def recorder(self) -> Callable[[Sequence[Entry]], None] | None:
-        """What makes spans of entries that have become durable, if anything does."""
-        telemetry = self.host.telemetry
-        if (tracer := telemetry.tracer) is None:
-            return None
-        return partial(telemetry.trace, tracer.recorded, self.partition, self.record)
 
     def name_of(self, op: str) -> str:
         """The name from which an operation's key is derived: its identity, unless a retry has started it again."""
@@ -155,6 +147,14 @@ class Live(Struct, frozen=True):
             began=began,
         )
         return Arrival(entry)
+
+
+def recorder(live: Live) -> Callable[[Sequence[Entry]], None] | None:
+    """What makes spans of entries that have become durable, if anything does."""
+    telemetry = live.host.telemetry
+    if (tracer := telemetry.tracer) is None:
+        return None
+    return lambda entries: telemetry.trace(tracer.recorded, live.partition, live.record, entries)
 
 
 class Command(Protocol):
