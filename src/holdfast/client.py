@@ -51,7 +51,7 @@ class StatusPage(Struct, frozen=True):
 
 class Selection(Struct, frozen=True, kw_only=True):
     """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
-    is what the ids begin with.
+    is what the ids begin with. ``ended_before`` admits only what has ended, and then.
     """
 
     workflow: str | None = None
@@ -63,6 +63,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     root: ExecutionRef | None = None
     among: tuple[str, ...] = ()
     beginning: str = ""
+    ended_before: datetime | None = None
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
@@ -73,11 +74,12 @@ class Selection(Struct, frozen=True, kw_only=True):
             and (self.root is None or status.root == self.root)
             and (self.since is None or status.created_at >= self.since)
             and (self.until is None or status.created_at < self.until)
+            and (self.ended_before is None or (status.ended_at is not None and status.ended_at < self.ended_before))
             and self.tags.items() <= status.tags.items()
         )
 
 
-def select(
+def select(  # noqa: PLR0913 - one for each thing to find them by
     workflow: str | None = None,
     *,
     status: str | None = None,
@@ -87,11 +89,12 @@ def select(
     parent: Named | None = None,
     root: Named | None = None,
     beginning: str = "",
+    ended_before: datetime | None = None,
 ) -> Selection:
     """A selection, checked. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"no status is called {status!r}; there are: {', '.join(STATUSES)}")
-    times: tuple[Any, ...] = (since, until)
+    times: tuple[Any, ...] = (since, until, ended_before)
     for time in times:
         if time is not None and not isinstance(time, datetime):
             raise InvalidInput(f"a time must be a datetime with its time zone, got {time!r}")
@@ -108,6 +111,7 @@ def select(
         parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
         root=None if root is None else ExecutionRef(root.workflow, root.id),
         beginning=beginning,
+        ended_before=ended_before,
     )
 
 

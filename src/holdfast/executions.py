@@ -63,14 +63,25 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     tags: dict[str, str] | None = None,
     parent: Named | None = None,
     root: Named | None = None,
+    ended_before: datetime | None = None,
 ) -> Chosen:
-    """Choose executions, to retry, cancel or terminate all of them; without a wish, all there are.
+    """Choose executions, to retry, cancel, terminate or delete all of them; without a wish, all there are.
 
-    ``older_than`` is how long ago they were created at least. Raises ``InvalidInput``.
+    ``older_than`` is how long ago they were created at least. ``ended_before`` chooses only what has ended, and before
+    then. Raises ``InvalidInput``.
     """
     if older_than is not None:
         if until is not None:
             raise InvalidInput("until and older_than say the same: give one of them")
         until = moment(app.clock.now_ms() - milliseconds(older_than))
-    selection = selection_of(workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root)
+    selection = selection_of(
+        workflow,
+        status=status,
+        since=since,
+        until=until,
+        tags=tags,
+        parent=parent,
+        root=root,
+        ended_before=ended_before,
+    )
     return Chosen(selection, app.runtime, partial(handle, app))

@@ -30,6 +30,7 @@ from holdfast.cli.init import init
 from holdfast.cli.listing import ls
 from holdfast.cli.moving import export, import_, seal
 from holdfast.cli.outbox import outbox
+from holdfast.cli.prune import prune
 from holdfast.cli.publish import publish
 from holdfast.cli.query import query
 from holdfast.cli.run import run
@@ -86,6 +87,7 @@ for _command in (
     debug,
     *control.COMMANDS,
     bulk,
+    prune,
     callback,
     publish,
     actor,

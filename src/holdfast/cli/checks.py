@@ -15,8 +15,7 @@ from holdfast.backends.sqlite.checkup import Checkup, check_up
 from holdfast.backends.sqlite.connection import FIRST_SOUND_SQLITE
 from holdfast.backends.sqlite.schema import SCHEMA_VERSION
 from holdfast.backends.sqlite.store import SqliteStore
-from holdfast.cli.output import duration
-from holdfast.clock import Clock
+from holdfast.clock import Clock, duration
 from holdfast.errors import StoreUnusable
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import PARKED_DUE_AT

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
-from holdfast.cli.output import between, coloured, duration, plain, shown_moment, table
+from holdfast.cli.output import coloured, plain, shown_moment, table
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.client import Selection, StatusPage
+from holdfast.clock import between, duration
 from holdfast.commands.execution import ListExecutions
 from holdfast.workflows.status import Status
 
