@@ -139,7 +139,7 @@ def _event(event: Event, *, tracebacks: bool) -> Event:
 
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
-    query = call.query("status", "since", "until", "tag", "parent", "root", "after", "limit")
+    query = call.query("status", "since", "until", "tag", "parent", "root", "waits_for", "after", "limit")
     cursors = await cursors_of(call)
     command = ListExecutions(
         call.names.get("workflow"),
@@ -152,6 +152,7 @@ async def list_all(call: Call) -> Response:
         beginning=call.tenant,
         after=cursors.opened(query.one("after")),
         limit=query.count("limit", LISTED),
+        waits_for=query.one("waits_for"),
     )
     page = await listed(call, command)
     told = [plain_status(call, each) for each in page.executions]
