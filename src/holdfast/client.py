@@ -27,7 +27,7 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
-from holdfast.workflows.status import Status, status_of
+from holdfast.workflows.status import Status, WaitsFor, status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -59,6 +59,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     root: ExecutionRef | None = None
     among: tuple[str, ...] = ()
     beginning: str = ""
+    waits_for: WaitsFor | None = None
     ended_before: datetime | None = None
 
     def admits(self, status: Status) -> bool:
@@ -72,6 +73,7 @@ class Selection(Struct, frozen=True, kw_only=True):
             and (self.until is None or status.created_at < self.until)
             and (self.ended_before is None or (status.ended_at is not None and status.ended_at < self.ended_before))
             and self.tags.items() <= status.tags.items()
+            and (self.waits_for is None or self.waits_for.is_one_of(status.waits))
         )
 
 
@@ -85,9 +87,10 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     parent: Named | None = None,
     root: Named | None = None,
     beginning: str = "",
+    waits_for: str | None = None,
     ended_before: datetime | None = None,
 ) -> Selection:
-    """A selection, checked. Raises ``InvalidInput``."""
+    """A selection, checked: ``waits_for`` is a kind, or ``kind:name``. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"no status is called {status!r}; there are: {', '.join(STATUSES)}")
     times: tuple[Any, ...] = (since, until, ended_before)
@@ -107,6 +110,7 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
         parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
         root=None if root is None else ExecutionRef(root.workflow, root.id),
         beginning=beginning,
+        waits_for=None if waits_for is None else WaitsFor.parse(waits_for),
         ended_before=ended_before,
     )
 

@@ -140,6 +140,7 @@ NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
 
 OTHER_LINES = {
     # no command of these, why
+    "trace": "sends to a collector, from where the operator is",
     "timers ls": "reads every actor of the home",
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",

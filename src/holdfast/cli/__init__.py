@@ -39,6 +39,7 @@ from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
 from holdfast.cli.timers import timers
+from holdfast.cli.trace import trace
 
 
 def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
@@ -82,6 +83,7 @@ for _command in (
     ls,
     show,
     query,
+    trace,
     debug,
     *control.COMMANDS,
     bulk,
