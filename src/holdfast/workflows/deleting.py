@@ -8,10 +8,12 @@ the purge does the rest.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
+from holdfast.backoff import Pauses
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update, Write, parts_of
@@ -29,6 +31,7 @@ from holdfast.workflows.record import (
     ENDED,
     NO_VALUE,
     OPEN,
+    TERMINATED,
     AwaitedEnded,
     ExecutionRecord,
     Message,
@@ -41,6 +44,11 @@ from holdfast.workflows.record import (
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
+PARTING_SECONDS: Final = 5.0
+"""How long a deletion waits for a worker that is to cancel the children of a terminated execution."""
+
+FIRST_LOOK_SECONDS: Final = 0.02
+
 BATCH: Final = 100
 """The number of items that one write deletes."""
 
@@ -49,11 +57,13 @@ async def delete(runtime: Runtime, partition: str) -> None:
     """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
 
     Executions waiting for it by handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
-    open, or its parent is and has not heard yet.
+    open, or its parent is and has not heard yet, or if it was terminated and its children have not been told.
     """
     head = await head_of(runtime, partition)
     if head.status not in ENDED:
         raise InvalidState(f"{describe_partition(partition)} is {head.status}: only what has ended can be deleted")
+    if _has_to_part(head):
+        head = await _once_parted(runtime, partition)
     recorded = await load(runtime.home.store, partition)
     await _refuse_if_awaited(runtime, recorded.record.parent, partition)
     await _tell(runtime, recorded)
@@ -73,6 +83,25 @@ async def delete(runtime: Runtime, partition: str) -> None:
             f"{describe_partition(partition)} was changed by another process just now; look again"
         ) from None
     await _empty(runtime, head, AllOf((StatusIn((DELETED,)), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
+
+
+def _has_to_part(head: Item) -> bool:
+    """Whether a worker has yet to cancel the executions that a terminated one waits for: only its code knows them."""
+    return head.status == TERMINATED and head.due_at is not None
+
+
+async def _once_parted(runtime: Runtime, partition: str) -> Item:
+    """The head of a terminated execution once a worker has cancelled what it waits for, which takes it a moment."""
+    pauses, give_up_at = Pauses(FIRST_LOOK_SECONDS), asyncio.get_running_loop().time() + PARTING_SECONDS
+    while _has_to_part(head := await head_of(runtime, partition)):
+        missing = runtime.presence.missing(partition, runtime.host)
+        if missing or asyncio.get_running_loop().time() >= give_up_at:
+            raise InvalidState(
+                f"{describe_partition(partition)} was terminated, and no worker has cancelled the executions that it "
+                f"waits for yet: a worker that has its code does that; {missing or 'delete it then'}"
+            )
+        await pauses.wait()
+    return head
 
 
 def _is_deleted(there: Item | None, head: Item) -> bool:
