@@ -27,7 +27,7 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
-from holdfast.workflows.status import Status, status_of
+from holdfast.workflows.status import Status, WaitsFor, status_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -47,7 +47,7 @@ class StatusPage(Struct, frozen=True):
 
 class Selection(Struct, frozen=True, kw_only=True):
     """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
-    is what the ids begin with.
+    is what the ids begin with. ``ended_before`` admits only what has ended, and then.
     """
 
     workflow: str | None = None
@@ -59,6 +59,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     root: ExecutionRef | None = None
     among: tuple[str, ...] = ()
     beginning: str = ""
+    waits_for: WaitsFor | None = None
+    ended_before: datetime | None = None
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
@@ -69,11 +71,13 @@ class Selection(Struct, frozen=True, kw_only=True):
             and (self.root is None or status.root == self.root)
             and (self.since is None or status.created_at >= self.since)
             and (self.until is None or status.created_at < self.until)
+            and (self.ended_before is None or (status.ended_at is not None and status.ended_at < self.ended_before))
             and self.tags.items() <= status.tags.items()
+            and (self.waits_for is None or self.waits_for.is_one_of(status.waits))
         )
 
 
-def select(
+def select(  # noqa: PLR0913 - one for each thing to find them by
     workflow: str | None = None,
     *,
     status: str | None = None,
@@ -83,11 +87,13 @@ def select(
     parent: Named | None = None,
     root: Named | None = None,
     beginning: str = "",
+    waits_for: str | None = None,
+    ended_before: datetime | None = None,
 ) -> Selection:
-    """A selection, checked. Raises ``InvalidInput``."""
+    """A selection, checked: ``waits_for`` is a kind, or ``kind:name``. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"no status is called {status!r}; there are: {', '.join(STATUSES)}")
-    times: tuple[Any, ...] = (since, until)
+    times: tuple[Any, ...] = (since, until, ended_before)
     for time in times:
         if time is not None and not isinstance(time, datetime):
             raise InvalidInput(f"a time must be a datetime with its time zone, got {time!r}")
@@ -104,6 +110,8 @@ def select(
         parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
         root=None if root is None else ExecutionRef(root.workflow, root.id),
         beginning=beginning,
+        waits_for=None if waits_for is None else WaitsFor.parse(waits_for),
+        ended_before=ended_before,
     )
 
 

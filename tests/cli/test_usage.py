@@ -75,6 +75,7 @@ def test_all_commands_are_there() -> None:
         "outbox resend",
         "overview",
         "pause",
+        "prune",
         "publish",
         "query",
         "restore",

@@ -44,6 +44,7 @@ from holdfast.commands.execution import (
     Resume,
     Retry,
     RetryNow,
+    Show,
     Signal,
     Start,
     Status,
@@ -64,6 +65,7 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     Status: EXECUTION,
     ListExecutions: {},
     ReadHistory: EXECUTION,
+    Show: EXECUTION,
     Query: {**EXECUTION, "name": "n"},
     Signal: {**EXECUTION, "name": "n"},
     **dict.fromkeys((Cancel, Terminate, Pause, Resume, Delete, Move, Retry, RetryNow, Fork), EXECUTION),
@@ -89,6 +91,7 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     Start: "start approval 7",
     Result: "result approval a",
     ListExecutions: "ls",
+    Show: "show approval a",
     Query: "query approval a asked",
     Signal: "signal approval a decision",
     Cancel: "cancel approval a",
@@ -137,10 +140,11 @@ NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
 
 OTHER_LINES = {
     # no command of these, why
-    "show": "one execution as a timeline; see the exceptions",
+    "trace": "sends to a collector, from where the operator is",
     "timers ls": "reads every actor of the home",
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
+    "prune": "a command for each of many executions; app.select(...) in Python",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
     "bulk terminate": "the same",

@@ -94,6 +94,7 @@ MATRIX = {
     ("GET", "/v1/workflows/approval"): "read",
     ("GET", "/v1/workflows/approval/a"): "read",
     ("GET", "/v1/workflows/approval/a/history"): "read",
+    ("GET", "/v1/workflows/approval/a/show"): "read",
     ("GET", "/v1/workflows/approval/a/queries/asked"): "read",
     ("GET", "/v1/actors/Cart/k/total"): "read",
     ("POST", "/v1/actors/Cart/k/total"): "read",

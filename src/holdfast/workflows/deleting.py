@@ -8,18 +8,16 @@ the purge does the rest.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from holdfast.backoff import Pauses
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.failure import describe
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update, Write, parts_of
 from holdfast.paging import Pages
 from holdfast.persist import write_for_caller
-from holdfast.replay.entries import EMPTY, Done, Failed
+from holdfast.replay.entries import EMPTY, Done, Failed, Pending
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
@@ -44,11 +42,6 @@ from holdfast.workflows.record import (
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
-PARTING_SECONDS: Final = 5.0
-"""How long a deletion waits for a worker that is to cancel the children of a terminated execution."""
-
-FIRST_LOOK_SECONDS: Final = 0.02
-
 BATCH: Final = 100
 """The number of items that one write deletes."""
 
@@ -57,14 +50,14 @@ async def delete(runtime: Runtime, partition: str) -> None:
     """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
 
     Executions waiting for it by handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
-    open, or its parent is and has not heard yet, or if it was terminated and its children have not been told.
+    open, or its parent is and has not heard yet, or it was terminated and its children are not released yet: its
+    journal alone knows them.
     """
     head = await head_of(runtime, partition)
     if head.status not in ENDED:
         raise InvalidState(f"{describe_partition(partition)} is {head.status}: only what has ended can be deleted")
-    if _has_to_part(head):
-        head = await _once_parted(runtime, partition)
     recorded = await load(runtime.home.store, partition)
+    _refuse_if_it_has_children(recorded)
     await _refuse_if_awaited(runtime, recorded.record.parent, partition)
     await _tell(runtime, recorded)
     as_seen = AllOf((RevisionIs(head.revision), EpochIs(head.epoch), StatusIn(ENDED)))
@@ -85,27 +78,22 @@ async def delete(runtime: Runtime, partition: str) -> None:
     await _empty(runtime, head, AllOf((StatusIn((DELETED,)), RevisionIs(head.revision + 1), EpochIs(head.epoch))))
 
 
-def _has_to_part(head: Item) -> bool:
-    """Whether a worker has yet to cancel the executions that a terminated one waits for: only its code knows them."""
-    return head.status == TERMINATED and head.due_at is not None
-
-
-async def _once_parted(runtime: Runtime, partition: str) -> Item:
-    """The head of a terminated execution once a worker has cancelled what it waits for, which takes it a moment."""
-    pauses, give_up_at = Pauses(FIRST_LOOK_SECONDS), asyncio.get_running_loop().time() + PARTING_SECONDS
-    while _has_to_part(head := await head_of(runtime, partition)):
-        missing = runtime.presence.missing(partition, runtime.host)
-        if missing or asyncio.get_running_loop().time() >= give_up_at:
-            raise InvalidState(
-                f"{describe_partition(partition)} was terminated, and no worker has cancelled the executions that it "
-                f"waits for yet: a worker that has its code does that; {missing or 'delete it then'}"
-            )
-        await pauses.wait()
-    return head
-
-
 def _is_deleted(there: Item | None, head: Item) -> bool:
     return there is not None and there.revision == head.revision + 1 and there.status == DELETED
+
+
+def _refuse_if_it_has_children(recorded: Recorded) -> None:
+    """A terminated execution is due until a worker has released its children: which they are only its journal says."""
+    head, entries = recorded.head, recorded.entries
+    if head.status != TERMINATED or head.due_at is None:
+        return
+    ended = {each.op for each in entries if isinstance(each, (Done, Failed))}
+    begun = {op for each in entries if isinstance(each, Pending) for op in each.operations}
+    if begun - ended:
+        raise InvalidState(
+            f"{describe_partition(head.partition)} was terminated, and no worker has released its children yet. Run a "
+            "worker that has its code, and delete it then"
+        )
 
 
 async def _refuse_if_awaited(runtime: Runtime, parent: Parent | None, partition: str) -> None:
