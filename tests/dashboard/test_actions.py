@@ -41,7 +41,7 @@ async def test_an_execution_is_paused_resumed_signalled_and_deleted(shop, person
         page = await person.follow(await person.act(page, "pause"))
         assert "approval a starts nothing new" in page.text
         assert await status(shop, "a") == "PAUSED"
-        assert "starts nothing new" not in (await person.get(at("approval", "a"))).text, "it is told once"
+        assert "approval a starts nothing new" not in (await person.get(at("approval", "a"))).text, "it is told once"
         page = await person.follow(await person.act(page, "resume"))
         page = await person.follow(await person.act(page, "signal", name="decision", value='"yes"'))
         await until(lambda: is_ended(shop, "a"))

@@ -85,6 +85,8 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
     limit: int = LISTED
     most_read: int | None = None
     """How many stored executions to look through at most; the page may be short then, although there are more."""
+    waits_for: str | None = None
+    """A kind of wait, or ``kind:name``."""
 
     @classmethod
     def of(cls, selection: Selection, *, after: str | None, limit: int) -> ListExecutions:
@@ -100,6 +102,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             selection.beginning,
             after,
             limit,
+            waits_for=None if selection.waits_for is None else str(selection.waits_for),
         )
 
     async def perform(self, context: Context) -> StatusPage:
@@ -114,6 +117,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             parent=self.parent,
             root=self.root,
             beginning=self.beginning,
+            waits_for=self.waits_for,
         )
         return await list_executions(
             context.app.runtime(), selection, after=self.after, limit=self.limit, most_read=self.most_read

@@ -28,7 +28,7 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.right import Right
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
+from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler, Reader
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
 from holdfast.http.problems import OWN_WORDS, fault, type_of_error
@@ -110,7 +110,7 @@ def plain_status(call: Call, status: standing.Status) -> dict[str, Any]:
     return told
 
 
-def told_error(call: Call, status: standing.Status) -> str | None:
+def told_error(call: Reader, status: standing.Status) -> str | None:
     """What a caller without the right to inspect is told of the error of an execution."""
     if status.error is None:
         return None
@@ -139,7 +139,7 @@ def _event(event: Event, *, tracebacks: bool) -> Event:
 
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
-    query = call.query("status", "since", "until", "tag", "parent", "root", "after", "limit")
+    query = call.query("status", "since", "until", "tag", "parent", "root", "waits_for", "after", "limit")
     cursors = await cursors_of(call)
     command = ListExecutions(
         call.names.get("workflow"),
@@ -152,6 +152,7 @@ async def list_all(call: Call) -> Response:
         beginning=call.tenant,
         after=cursors.opened(query.one("after")),
         limit=query.count("limit", LISTED),
+        waits_for=query.one("waits_for"),
     )
     page = await listed(call, command)
     told = [plain_status(call, each) for each in page.executions]

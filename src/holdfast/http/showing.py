@@ -17,7 +17,7 @@ from holdfast.workflows.record import DERIVED_ID_MARK
 from holdfast.workflows.view import View, for_readers
 
 if TYPE_CHECKING:
-    from holdfast.http.api import Call
+    from holdfast.http.api import Call, Reader
 
 MOST_LINES: Final = 1_000
 
@@ -34,7 +34,7 @@ async def show(call: Call) -> Response:
     return json_response(200, shown(readable(call, view)))
 
 
-def readable(call: Call, view: View) -> View:
+def readable(call: Reader, view: View) -> View:
     """The part of a view that this caller may see, with what it says of troubles."""
     view = replace(view, others=tuple(each for each in view.others if _may_see(call, each.id)))
     if not call.may(Right.INSPECT):
@@ -42,6 +42,6 @@ def readable(call: Call, view: View) -> View:
     return replace(view, troubles=diagnose(view, moment(call.app.runtime().clock.now_ms())))
 
 
-def _may_see(call: Call, id: str) -> bool:
+def _may_see(call: Reader, id: str) -> bool:
     """Whether an execution is the caller's own, or was started by one that is."""
     return id.startswith((call.tenant, DERIVED_ID_MARK))

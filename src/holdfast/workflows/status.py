@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.clock import moment
-from holdfast.errors import StoreUnusable
+from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.failure import in_one_line
+from holdfast.keys import check_text
 from holdfast.replay.earlier import name_of
 from holdfast.workflows.record import (
     BLOCKED,
@@ -24,9 +25,11 @@ from holdfast.workflows.record import (
     root_of,
     workflow_of,
 )
-from holdfast.workflows.waits import SIGNAL, Wait, Waits
+from holdfast.workflows.waits import KINDS, SIGNAL, Wait, Waits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.items import Item
 
 _logger = logging.getLogger("holdfast")
@@ -57,6 +60,32 @@ class Awaited(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_heartbeat: datetime | None = None
     error: str | None = None
     arguments: str | None = None
+
+
+class WaitsFor(Struct, frozen=True):
+    """What executions are looked for that wait for it: anything of a kind, or what has this name too."""
+
+    kind: str
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> WaitsFor:
+        """Read ``KIND`` or ``KIND:NAME``. Raises ``InvalidInput``.
+
+        >>> WaitsFor.parse("signal:approval")
+        WaitsFor(kind='signal', name='approval')
+        """
+        kind, _, name = check_text("what is waited for", text).partition(":")
+        if kind not in KINDS:
+            raise InvalidInput(f"nothing that is waited for is called {kind[:60]!r}; there are: {', '.join(KINDS)}")
+        return cls(kind, name)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+    def is_one_of(self, waits: Sequence[Awaited]) -> bool:
+        """Whether it is among these."""
+        return any(each.kind == self.kind and self.name in ("", each.name) for each in waits)
 
 
 class Status(Struct, frozen=True, kw_only=True):
