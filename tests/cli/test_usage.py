@@ -43,6 +43,7 @@ def test_all_commands_are_there() -> None:
         "bulk delete",
         "bulk retry",
         "bulk terminate",
+        "callback answer",
         "callback complete",
         "callback fail",
         "callback heartbeat",

@@ -29,7 +29,7 @@ from holdfast.commands.actor import (
     ShowActor,
     Unpark,
 )
-from holdfast.commands.callback import Complete, Fail, Heartbeat
+from holdfast.commands.callback import AnswerCallback, Complete, Fail, Heartbeat
 from holdfast.commands.context import Command
 from holdfast.commands.execution import (
     Cancel,
@@ -72,6 +72,7 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     Complete: {"token": "t"},
     Fail: {"token": "t", "message": "m"},
     Heartbeat: {"token": "t"},
+    AnswerCallback: {**EXECUTION, "operation": "o"},
     Call: ACTOR | METHOD,
     Send: ACTOR | METHOD,
     RequestStatus: {**ACTOR, "request_id": "r"},
@@ -105,6 +106,7 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     Complete: "callback complete t",
     Fail: "callback fail t lost",
     Heartbeat: "callback heartbeat t",
+    AnswerCallback: "callback answer approval a o",
     Call: "actor call Cart u total",
     Send: "actor send Cart u total",
     RequestStatus: "actor request Cart u r",
@@ -227,7 +229,7 @@ def test_http_has_a_route_for_every_command():
 
 
 PLACES = {"workflow": "approval", "id": "a", "name": "asked", "actor": "Cart", "key": "k", "method": "total",
-          "event": "Placed", "place": "p", "message": "m", "token": "t"}  # fmt: skip
+          "event": "Placed", "place": "p", "message": "m", "token": "t", "operation": "o"}  # fmt: skip
 BODIES = {Fork: {"id": "b"}, Fail: {"message": "lost"}, Publish: {"order": "o"}}
 FIRST = {Redrive: ShowParked, DropParked: ShowParked}
 """What is performed before: whose message it is has to be known."""

@@ -26,6 +26,7 @@ PLACES = {
     "event": "Placed",
     "place": "p",
     "message": "m",
+    "operation": "o",
     "token": "hf1.x.y",
 }
 
@@ -109,6 +110,7 @@ MATRIX = {
     ("POST", "/v1/actors/Nobody/k/total"): "write",
     ("POST", "/v1/events/Placed"): "write",
     ("DELETE", "/v1/workflows/approval/a"): "control",
+    ("POST", "/v1/workflows/approval/a/callbacks/o"): "control",
     ("GET", "/v1/actors"): "control",
     ("GET", "/v1/actors/Cart"): "control",
     ("GET", "/v1/actors/Cart/k"): "control",

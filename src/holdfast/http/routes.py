@@ -22,7 +22,7 @@ from holdfast.commands.actor import (
     ShowActor,
     Unpark,
 )
-from holdfast.commands.callback import Complete, Fail, Heartbeat
+from holdfast.commands.callback import AnswerCallback, Complete, Fail, Heartbeat
 from holdfast.commands.execution import (
     Cancel,
     Delete,
@@ -139,6 +139,7 @@ ROUTES: Final = (
     _route("POST", f"{_EXECUTION}/retry", Retry, executions.change(Retry)),
     _route("POST", f"{_EXECUTION}/retry-now", RetryNow, executions.change(RetryNow, 202)),
     replace(_route("POST", f"{_EXECUTION}/fork", Fork, executions.fork), admit=executions.may_fork),
+    _route("POST", f"{_EXECUTION}/callbacks/{{operation}}", AnswerCallback, callbacks.answer),
     replace(_route("POST", _CALLBACK, Complete, callbacks.complete), verify=callbacks.verify),
     replace(_route("POST", f"{_CALLBACK}/fail", Fail, callbacks.fail), verify=callbacks.verify),
     replace(_route("POST", f"{_CALLBACK}/heartbeat", Heartbeat, callbacks.heartbeat), verify=callbacks.verify),
