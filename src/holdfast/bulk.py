@@ -98,7 +98,10 @@ class Chosen:
         wanted = self._selection.status
         if wanted is not None and wanted not in verb.statuses:
             raise InvalidInput(f"what is {wanted} cannot be {verb.done}; what can be is {', '.join(verb.statuses)}")
-        return Chosen(replace(self._selection, among=verb.statuses), self._connect, self._handle_of)
+        among = tuple(each for each in verb.statuses if each in (self._selection.among or verb.statuses))
+        if not among:
+            raise InvalidInput(f"none of these can be {verb.done}; what can be is {', '.join(verb.statuses)}")
+        return Chosen(replace(self._selection, among=among), self._connect, self._handle_of)
 
     async def change(self, verb: Verb, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
         """Do something with each that it can be done with; errors are reported, and the others go on."""

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw, Struct
 
 from holdfast.codec.typed import encode_untyped
-from holdfast.coordination.inbox import USED
-from holdfast.errors import InvalidInput, InvalidToken, Refused, StepFailed, StoreUnavailable
+from holdfast.errors import InvalidInput, StepFailed
 from holdfast.failure import describe
-from holdfast.kernel.wake import wake
 from holdfast.keys import check_limit, check_text
-from holdfast.persist import write_fresh
 from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
-from holdfast.workflows.messages import send, was_answered
+from holdfast.workflows.messages import answer_once, send, was_answered
 from holdfast.workflows.record import (
     NO_VALUE,
     OPEN,
@@ -25,16 +22,15 @@ from holdfast.workflows.record import (
     CallbackAnswer,
     ExecutionRef,
     Named,
-    answer_writes,
     check_tags,
     decode_record,
     is_there,
     partition_of,
 )
-from holdfast.workflows.status import Status, status_of
+from holdfast.workflows.status import Status, WaitsFor, status_of
 
 if TYPE_CHECKING:
-    from holdfast.items import Item, Put
+    from holdfast.items import Item
     from holdfast.kernel.runtime import Connect, Runtime
 
 
@@ -51,7 +47,7 @@ class StatusPage(Struct, frozen=True):
 
 class Selection(Struct, frozen=True, kw_only=True):
     """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
-    is what the ids begin with.
+    is what the ids begin with. ``ended_before`` admits only what has ended, and then.
     """
 
     workflow: str | None = None
@@ -63,6 +59,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     root: ExecutionRef | None = None
     among: tuple[str, ...] = ()
     beginning: str = ""
+    waits_for: WaitsFor | None = None
+    ended_before: datetime | None = None
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
@@ -73,11 +71,13 @@ class Selection(Struct, frozen=True, kw_only=True):
             and (self.root is None or status.root == self.root)
             and (self.since is None or status.created_at >= self.since)
             and (self.until is None or status.created_at < self.until)
+            and (self.ended_before is None or (status.ended_at is not None and status.ended_at < self.ended_before))
             and self.tags.items() <= status.tags.items()
+            and (self.waits_for is None or self.waits_for.is_one_of(status.waits))
         )
 
 
-def select(
+def select(  # noqa: PLR0913 - one for each thing to find them by
     workflow: str | None = None,
     *,
     status: str | None = None,
@@ -87,11 +87,13 @@ def select(
     parent: Named | None = None,
     root: Named | None = None,
     beginning: str = "",
+    waits_for: str | None = None,
+    ended_before: datetime | None = None,
 ) -> Selection:
-    """A selection, checked. Raises ``InvalidInput``."""
+    """A selection, checked: ``waits_for`` is a kind, or ``kind:name``. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"no status is called {status!r}; there are: {', '.join(STATUSES)}")
-    times: tuple[Any, ...] = (since, until)
+    times: tuple[Any, ...] = (since, until, ended_before)
     for time in times:
         if time is not None and not isinstance(time, datetime):
             raise InvalidInput(f"a time must be a datetime with its time zone, got {time!r}")
@@ -108,6 +110,8 @@ def select(
         parent=None if parent is None else ExecutionRef(parent.workflow, parent.id),
         root=None if root is None else ExecutionRef(root.workflow, root.id),
         beginning=beginning,
+        waits_for=None if waits_for is None else WaitsFor.parse(waits_for),
+        ended_before=ended_before,
     )
 
 
@@ -165,10 +169,7 @@ class CallbackHandle:
         """Answer with a failure: the body sees ``StepFailed`` with this type and message. Repeats as ``complete``."""
         runtime = self._connect()
         found = await self._verified(runtime)
-        error = StepFailed(
-            check_text("the type of an error", error_type), check_text("the message of an error", message)
-        )
-        await self._answer(runtime, *found, error=error)
+        await self._answer(runtime, *found, error=callback_error(error_type, message))
 
     async def heartbeat(self) -> None:
         """Report that the work continues; the callback's heartbeat time-out starts again."""
@@ -192,16 +193,13 @@ class CallbackHandle:
         answer = CallbackAnswer(
             run=scope.run, op=scope.op, value=value, error=None if error is None else describe(error)
         )
-        message, mark, due = answer_writes(scope.partition, answer, runtime.clock.now_ms())
-        try:
-            if not _takes_answers(head, scope):
-                raise invalid_token()
-            await write_fresh(runtime.home.store, message, mark, due, ours=lambda there: _is_ours(there, message))
-        except (Refused, InvalidToken):
-            if not await was_answered(runtime.home.store, scope, answer):
-                raise invalid_token() from None
-            return
-        wake(head.partition, runtime.home, runtime.host)
+        now = runtime.clock.now_ms()
+        if _takes_answers(head, scope):
+            taken = await answer_once(scope, answer, runtime.home, runtime.host, now)
+        else:
+            taken = await was_answered(runtime.home.store, scope, answer)
+        if not taken:
+            raise invalid_token()
 
     async def _verified(self, runtime: Runtime) -> tuple[TokenScope, Item]:
         seen, self._seen = self._seen, None
@@ -220,15 +218,10 @@ class CallbackHandle:
         return scope, head
 
 
+def callback_error(type: str, message: str) -> StepFailed:
+    """What a body sees of a callback that was answered with a failure."""
+    return StepFailed(check_text("the type of an error", type), check_text("the message of an error", message))
+
+
 def _takes_answers(head: Item, scope: TokenScope) -> bool:
     return head.status in OPEN and decode_record(head.body).run == scope.run
-
-
-def _is_ours(there: Item | None, answer: Put) -> bool:
-    """Whether an answer to which the store said nothing has been applied, given what is in its way now."""
-    if there is None or (there.sort == answer.item.sort and there.status != USED):
-        return there == answer.item
-    raise StoreUnavailable(
-        "the store did not say whether it took this answer of a callback. The execution has gone on since: with this "
-        "answer, or with another that came before it; see its history"
-    )

@@ -41,14 +41,18 @@ async def executions(  # noqa: PLR0913 - one for each thing to find them by
     tags: dict[str, str] | None = None,
     parent: Named | None = None,
     root: Named | None = None,
+    waits_for: str | None = None,
     after: str | None = None,
     limit: int = 100,
 ) -> StatusPage:
     """List executions, newest first, a page at a time.
 
-    ``parent`` and ``root`` are handles, say: the executions that it has called, or its whole family.
+    ``parent`` and ``root`` are handles, say: the executions that it has called, or its whole family. ``waits_for`` is
+    what they wait for: a kind, such as ``"signal"``, or a kind and a name, ``"signal:approval"``.
     """
-    selection = selection_of(workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root)
+    selection = selection_of(
+        workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root, waits_for=waits_for
+    )
     return await list_executions(app.runtime(), selection, after=after, limit=limit)
 
 
@@ -63,14 +67,27 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     tags: dict[str, str] | None = None,
     parent: Named | None = None,
     root: Named | None = None,
+    waits_for: str | None = None,
+    ended_before: datetime | None = None,
 ) -> Chosen:
-    """Choose executions, to retry, cancel or terminate all of them; without a wish, all there are.
+    """Choose executions, to retry, cancel, terminate or delete all of them; without a wish, all there are.
 
-    ``older_than`` is how long ago they were created at least. Raises ``InvalidInput``.
+    ``older_than`` is how long ago they were created at least. ``ended_before`` chooses only what has ended, and before
+    then. Raises ``InvalidInput``.
     """
     if older_than is not None:
         if until is not None:
             raise InvalidInput("until and older_than say the same: give one of them")
         until = moment(app.clock.now_ms() - milliseconds(older_than))
-    selection = selection_of(workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root)
+    selection = selection_of(
+        workflow,
+        status=status,
+        since=since,
+        until=until,
+        tags=tags,
+        parent=parent,
+        root=root,
+        ended_before=ended_before,
+        waits_for=waits_for,
+    )
     return Chosen(selection, app.runtime, partial(handle, app))

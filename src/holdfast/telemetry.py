@@ -56,11 +56,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 from holdfast.containment import contained_call
 from holdfast.logs import log
 from holdfast.texts import printable
+
+if TYPE_CHECKING:
+    from holdfast.tracing import Tracer
+
+P = ParamSpec("P")
 
 LOGGED: Final = {
     "fenced": logging.INFO,
@@ -94,15 +99,18 @@ Subscriber = Callable[[str, dict[str, object]], None]
 class Telemetry:
     """Counts events and passes them on. One per open app."""
 
-    __slots__ = ("_detailed", "_failed", "_subscribers", "counts", "is_detailed")
+    __slots__ = ("_detailed", "_failed", "_subscribers", "_untold", "counts", "is_detailed", "tracer")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.is_detailed = False
         """Whether a subscriber asks for details. An attribute, since hot paths look at it."""
+        self.tracer: Tracer | None = None
+        """Who makes spans of what becomes durable, if anything does. Call it by ``trace``."""
         self._subscribers: list[Subscriber] = []
         self._detailed: list[Subscriber] = []
         self._failed: list[Subscriber] = []
+        self._untold: set[str] = set()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call ``subscriber(event, fields)`` for every event, on the thread of the event. It must not block.
@@ -142,6 +150,15 @@ class Telemetry:
     def detail(self, event: str, **fields: object) -> None:
         """Pass a detail on. The caller has seen ``is_detailed``."""
         self._tell(self._detailed, event, fields)
+
+    def trace(self, tell: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell the tracer, by one of its methods. Its errors cost its spans, and are reported once."""
+        try:
+            contained_call(tell, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - what makes spans must not cost durability
+            if tell.__name__ not in self._untold:
+                self._untold.add(tell.__name__)
+                log(logging.ERROR, "no spans are made of some of what happens: %r failed", tell, error=error)
 
     def _tell(self, subscribers: list[Subscriber], event: str, fields: dict[str, object]) -> None:
         for subscriber in subscribers:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.backends.memory import open_memory_home
+import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.sqlite.checkup import Checkup
-from holdfast.cli.checks import OVERDUE_MS, _check_permissions, _check_space, _named, check_file, check_work
+from holdfast.cli.checks import check_file, check_work
+from holdfast.cli.checks.file import _check_permissions, _check_space
+from holdfast.cli.checks.finding import Group
+from holdfast.cli.checks.retrying import STORM, Retrying
 from holdfast.clock import SystemClock
+from holdfast.commands.overview import OVERDUE_MS
 from holdfast.items import Item, Put, Update
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
 from holdfast.workflows.record import decode_record, encode_record, partition_of
+from holdfast.workflows.waits import STEP, Wait, Waits
 
 
 def findings(shop, *options, exit_code=0):
@@ -34,8 +39,6 @@ def started(shop):
 
 def change(shop, **fields):
     """Change the head of that execution behind everybody's back."""
-    import holdfast as hf
-
     with hf.App("other", home=shop.home).sync() as run:
         store = run._app.runtime().home.store
         run(store.write(Update(partition=partition_of("approval", "a"), **fields)))
@@ -80,21 +83,28 @@ def test_work_without_a_worker_is_a_warning(started):
     assert "1 executions are overdue" in found["told"]
 
 
-async def doctors(home):
-    return {each.check: each for each in await check_work(home, SystemClock(), None)}
+async def doctors(data, **other):
+    async def open_home():
+        return replace(open_memory_home(data=data), **other)
+
+    async with hf.App("other", home=open_home) as app:
+        return {each.check: each for each in await check_work(app.runtime(), None)}
 
 
 async def test_where_processes_are_not_heard_of_only_their_leases_tell():
-    home = open_memory_home()
-    now = SystemClock().now_ms()
+    data, now = MemoryData(), SystemClock().now_ms()
     lapsed = Item(
         partition=partition_of("approval", "a"), status="RUNNING", owner="elsewhere-1", lease_until=now - OVERDUE_MS
     )
-    await home.store.write(Put(msgspec.structs.replace(lapsed, due_at=1)))
-    found = await doctors(msgspec.structs.replace(home, writes_are_paid=True, reads_are_paid=True, hears_peers=False))
+    home = open_memory_home(data=data)
+    await home.store.write(Put(replace(lapsed, due_at=1)))
+    await home.doorbell.close()
+    found = await doctors(data, writes_are_paid=True, reads_are_paid=True, hears_peers=False)
     assert (found["overdue"].level, found["peers"].level) == ("warn", "ok")
     assert "cannot be seen; 1 executions are unfinished" in found["peers"].told
-    assert (await doctors(home))["peers"].level == "warn"
+    found = await doctors(data)
+    assert (found["peers"].level, found["died"].level) == ("warn", "warn")
+    assert found["died"].examples == ("process elsewhere died: it worked on approval a",)
 
 
 def test_work_that_is_due_since_just_now_is_fine(started):
@@ -107,13 +117,11 @@ def test_what_needs_a_person_is_a_warning(status, check, started):
     change(started, status=status)
     found = findings(started)[check]
     assert found["level"] == "warn"
-    assert "execution 'a' of workflow 'approval'" in found["told"]
+    assert found["examples"][0].startswith("holdfast show approval a")
 
 
 def block(shop, ids, *, parked):
     """Leave executions as a worker leaves those that it blocks, or parks."""
-    import holdfast as hf
-
     with hf.App("other", home=shop.home).sync() as run:
         store = run._app.runtime().home.store
         for id in ids:
@@ -141,10 +149,10 @@ def test_blocked_and_parked_executions_are_counted_and_named_with_what_to_do(sho
     found = findings(shop)
     (other,) = {"blocked", "crashes"} - {check}
     assert (found[check]["level"], found[other]["level"], found["overdue"]["level"]) == ("warn", "ok", "ok")
-    words = found[check]["told"]
+    words, examples = found[check]["told"], found[check]["examples"]
     assert words.startswith(told)
-    assert words.count("the reason of") == 3
-    assert "and 1 more" in words
+    assert [each.rpartition(": ")[2] for each in examples[:-1]] == [f"the reason of {id}" for id in "dcb"]
+    assert examples[-1] == "and 1 more"
     assert remedy in words
     assert "holdfast ls --status BLOCKED" in words
     findings(shop, "--strict", exit_code=1)
@@ -154,8 +162,6 @@ def test_blocked_and_parked_executions_are_counted_and_named_with_what_to_do(sho
 
 
 def test_a_workflow_without_code_is_a_warning(started):
-    import holdfast as hf
-
     with hf.App("other", home=started.home).sync() as run:
         head = Item(partition=partition_of("forgotten", "a"), status="SUSPENDED", body=b"{}")
         run(run._app.runtime().home.store.write(Put(head)))
@@ -169,8 +175,37 @@ def test_without_the_app_nothing_is_said_about_code(started):
     assert "unknown" not in {each["check"] for each in json.loads(result.stdout)["findings"]}
 
 
-def test_many_are_counted_and_a_few_are_named(started):
-    assert _named(partition_of("w", str(n)) for n in range(5)).endswith("and 2 more")
+def test_many_are_counted_and_a_few_are_named():
+    group = Group()
+    for number in range(5):
+        group.note(f"w {number}", "why" if number else None)
+    assert group.told() == ("w 0", "w 1: why", "w 2: why", "and 2 more")
+
+
+def waiting(error="OSError: down", *, until=90_000, began=0, op="pay#0"):
+    return Waits((Wait(kind=STEP, op=op, until=until, began=began, error=error),))
+
+
+def test_steps_that_are_tried_again_are_told_by_step_and_error():
+    retrying = Retrying()
+    retrying.note(partition_of("w", "runs"), waiting(began=1))
+    retrying.note(partition_of("w", "never failed"), waiting(error=""))
+    assert retrying.finding(now=0).level == "ok"
+    for number in range(STORM - 1):
+        retrying.note(partition_of("w", str(number)), waiting(until=1_000 + number, op=f"branch#{number}/pay#0"))
+    assert retrying.finding(now=0).level == "ok"
+    retrying.note(partition_of("w", "last"), waiting(until=500))
+    found = retrying.finding(now=0)
+    assert found.level == "warn"
+    assert "10 executions wait for the next attempt of a step, 10 of them after one error" in found.told
+    assert found.examples == ("holdfast show w 0: 10 × step pay, OSError: down; the next attempt in 500 ms",)
+
+
+def test_a_distant_attempt_is_a_warning():
+    retrying = Retrying()
+    retrying.note(partition_of("w", "a"), waiting("Limited: 429", until=3_600_000))
+    assert retrying.finding(now=0).level == "warn"
+    assert retrying.finding(now=3_600_000).examples[0].endswith("Limited: 429; the next attempt now")
 
 
 async def test_a_home_without_a_file_has_nothing_to_examine():
@@ -179,7 +214,8 @@ async def test_a_home_without_a_file_has_nothing_to_examine():
 
 
 @pytest.mark.parametrize(
-    ("free_bytes", "log_bytes", "level"), [(2**40, 0, "ok"), (2**20, 0, "warn"), (2**40, 2**30, "warn")]
+    ("free_bytes", "log_bytes", "level"),
+    [(2**40, 0, "ok"), (2**20, 0, "warn"), (2**20 - 1, 0, "fail"), (2**40, 2**30, "warn")],
 )
 def test_a_full_disk_and_an_endless_log_are_warnings(free_bytes, log_bytes, level):
     facts = Checkup(
@@ -257,6 +293,6 @@ def test_actors_that_halted_and_messages_that_are_parked_are_counted(shop, worke
             break
     assert found["parked"]["level"] == "warn"
     assert "holdfast dlq ls" in found["parked"]["told"]
-    assert found["halted"]["told"].startswith("1 halted at a message that fails, Till 't 1'")
-    assert "holdfast actor show Till 't 1'" in found["halted"]["told"]
+    assert found["halted"]["told"].startswith("1 halted at a message that fails")
+    assert found["halted"]["examples"] == ["holdfast actor show Till 't 1'"]
     findings(shop, "--strict", exit_code=1)

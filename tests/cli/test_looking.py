@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.cli.conftest import load_twin
 
-from holdfast.cli.handovers import handovers_of
-from holdfast.cli.output import duration, plain, table
+from holdfast.cli.output import plain, table
+from holdfast.clock import duration
+from holdfast.workflows.handovers import handovers_of
 from holdfast.workflows.record import partition_of
 
 STATUS_KEYS = {
@@ -29,6 +30,21 @@ STATUS_KEYS = {
     "root",
     "blocked",
     "error_type",
+    "waits",
+}
+SHOWN_KEYS = {
+    "execution",
+    "timeline",
+    "traceback",
+    "lines_left_out",
+    "owner",
+    "owner_alive",
+    "owner_until",
+    "parked",
+    "waits_left_out",
+    "untaken",
+    "others",
+    "troubles",
 }
 LINE_KEYS = {"at", "kind", "name", "outcome", "attempts", "began", "took_ms", "error"}
 CANARY = "canary-4242"
@@ -119,11 +135,11 @@ def test_a_timeline_shows_attempts_and_their_errors(shop, worker):
 def test_a_timeline_in_json_has_stable_keys(busy):
     for id in ("good", "bad"):
         shown = busy.json("show", "checkout", id)
-        assert shown.keys() == {"execution", "timeline", "traceback", "owner", "owner_alive"}
+        assert shown.keys() == SHOWN_KEYS
         assert shown["execution"].keys() == STATUS_KEYS
         assert all(line.keys() == LINE_KEYS for line in shown["timeline"])
     paid = busy.json("show", "checkout", "good", "--payloads")
-    assert paid.keys() == {"execution", "timeline", "traceback", "owner", "owner_alive", "input", "result"}
+    assert paid.keys() == SHOWN_KEYS | {"input", "result"}
 
 
 def test_moments_are_iso_8601_in_utc(busy):
@@ -206,8 +222,8 @@ def test_an_answered_callback_is_shown_as_one(shop, worker):
 def test_what_has_not_begun_says_so(shop):
     shop.json("start", "approval", "7", "--id", "a")
     shown = shop.invoke("show", "approval", "a").output
-    assert "nothing has been recorded yet" in shown
-    assert "due" in shown
+    assert "it waits for a worker" in shown
+    assert "next: holdfast run" in shown
 
 
 def test_a_termination_is_seen(shop, worker):

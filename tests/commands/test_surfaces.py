@@ -29,7 +29,7 @@ from holdfast.commands.actor import (
     ShowActor,
     Unpark,
 )
-from holdfast.commands.callback import Complete, Fail, Heartbeat
+from holdfast.commands.callback import AnswerCallback, Complete, Fail, Heartbeat
 from holdfast.commands.context import Command
 from holdfast.commands.execution import (
     Cancel,
@@ -44,6 +44,7 @@ from holdfast.commands.execution import (
     Resume,
     Retry,
     RetryNow,
+    Show,
     Signal,
     Start,
     Status,
@@ -64,12 +65,14 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     Status: EXECUTION,
     ListExecutions: {},
     ReadHistory: EXECUTION,
+    Show: EXECUTION,
     Query: {**EXECUTION, "name": "n"},
     Signal: {**EXECUTION, "name": "n"},
     **dict.fromkeys((Cancel, Terminate, Pause, Resume, Delete, Move, Retry, RetryNow, Fork), EXECUTION),
     Complete: {"token": "t"},
     Fail: {"token": "t", "message": "m"},
     Heartbeat: {"token": "t"},
+    AnswerCallback: {**EXECUTION, "operation": "o"},
     Call: ACTOR | METHOD,
     Send: ACTOR | METHOD,
     RequestStatus: {**ACTOR, "request_id": "r"},
@@ -88,6 +91,7 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     Start: "start approval 7",
     Result: "result approval a",
     ListExecutions: "ls",
+    Show: "show approval a",
     Query: "query approval a asked",
     Signal: "signal approval a decision",
     Cancel: "cancel approval a",
@@ -102,6 +106,7 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     Complete: "callback complete t",
     Fail: "callback fail t lost",
     Heartbeat: "callback heartbeat t",
+    AnswerCallback: "callback answer approval a o",
     Call: "actor call Cart u total",
     Send: "actor send Cart u total",
     RequestStatus: "actor request Cart u r",
@@ -135,10 +140,11 @@ NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
 
 OTHER_LINES = {
     # no command of these, why
-    "show": "one execution as a timeline; see the exceptions",
+    "trace": "sends to a collector, from where the operator is",
     "timers ls": "reads every actor of the home",
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
+    "prune": "a command for each of many executions; app.select(...) in Python",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
     "bulk terminate": "the same",
@@ -223,7 +229,7 @@ def test_http_has_a_route_for_every_command():
 
 
 PLACES = {"workflow": "approval", "id": "a", "name": "asked", "actor": "Cart", "key": "k", "method": "total",
-          "event": "Placed", "place": "p", "message": "m", "token": "t"}  # fmt: skip
+          "event": "Placed", "place": "p", "message": "m", "token": "t", "operation": "o"}  # fmt: skip
 BODIES = {Fork: {"id": "b"}, Fail: {"message": "lost"}, Publish: {"order": "o"}}
 FIRST = {Redrive: ShowParked, DropParked: ShowParked}
 """What is performed before: whose message it is has to be known."""

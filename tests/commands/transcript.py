@@ -26,12 +26,13 @@ CHANGING = (
     (r'File "[^"]*/', 'File "<folder>/'),
     (r'"traceback": "([^"\\]|\\.)*"', '"traceback": "<any>"'),
     (r'"(owner|version|owner_alive|took_ms)": ("[^"]*"|null|true|false|\d+)', r'"\1": "<any>"'),
-    (r"\n  (owner|version) [^\n]*", ""),
+    (r'"waits": \[[^\]]*\]', '"waits": "<any>"'),
+    (r"\n  (owner|version|waits for) [^\n]*", ""),
     (r"<open>  \d+", "<open>  <version>"),
     (r"(of|from) process \S+", r"\1 process <any>"),
     (r" {3,}", "  "),
 )
-CHANGING_FIELDS = frozenset({"version", "owner", "took_ms", "due_at"})
+CHANGING_FIELDS = frozenset({"version", "owner", "took_ms", "due_at", "waits"})
 
 
 def steady(told: Any) -> Any:

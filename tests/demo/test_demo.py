@@ -22,13 +22,14 @@ import holdfast as hf
 from holdfast.cli import main
 from holdfast.cli.demo import Told, _as_lines, _rescued
 from holdfast.cli.invocation import own_command
-from holdfast.cli.show import inspect_execution
 from holdfast.demo import generate, payments, shop
 from holdfast.demo.audit import audit, home_url
 from holdfast.demo.loopback import HttpRefused, post
 from holdfast.demo.progress import Progress
 from holdfast.demo.run import Kill, Run, sample_orders
 from holdfast.ports import SqlCursor
+from holdfast.workflows.record import partition_of
+from holdfast.workflows.view import view_of
 
 ORDERS = 40
 SOURCES = Path(holdfast.__file__).parents[1]
@@ -235,7 +236,7 @@ def test_people_are_told_what_is_off(books):
 async def look(books) -> Told:
     found = await audit(books)
     async with hf.App("look", home=home_url(books)) as app:
-        shown = await inspect_execution(app, "checkout", "order-0001")
+        shown = await view_of(app.runtime(), partition_of("checkout", "order-0001"))
     kills = [Kill(1, ["order-0001"], 2), Kill(3, ["order-0002", "order-0003"], 4)]
     return Told(audit=found, run=Run(kills=kills, elapsed_seconds=12.3), shown=shown)
 

@@ -26,6 +26,7 @@ PLACES = {
     "event": "Placed",
     "place": "p",
     "message": "m",
+    "operation": "o",
     "token": "hf1.x.y",
 }
 
@@ -93,6 +94,7 @@ MATRIX = {
     ("GET", "/v1/workflows/approval"): "read",
     ("GET", "/v1/workflows/approval/a"): "read",
     ("GET", "/v1/workflows/approval/a/history"): "read",
+    ("GET", "/v1/workflows/approval/a/show"): "read",
     ("GET", "/v1/workflows/approval/a/queries/asked"): "read",
     ("GET", "/v1/actors/Cart/k/total"): "read",
     ("POST", "/v1/actors/Cart/k/total"): "read",
@@ -108,6 +110,7 @@ MATRIX = {
     ("POST", "/v1/actors/Nobody/k/total"): "write",
     ("POST", "/v1/events/Placed"): "write",
     ("DELETE", "/v1/workflows/approval/a"): "control",
+    ("POST", "/v1/workflows/approval/a/callbacks/o"): "control",
     ("GET", "/v1/actors"): "control",
     ("GET", "/v1/actors/Cart"): "control",
     ("GET", "/v1/actors/Cart/k"): "control",

@@ -21,6 +21,7 @@ THEIRS = {
     "method": "total",
     "event": "Placed",
     "place": "p",
+    "operation": "o",
 }
 PLACED = [route for route in ROUTES if route.right and ("{id}" in route.path or "{key}" in route.path)]
 UNPLACED = {

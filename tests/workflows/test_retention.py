@@ -367,3 +367,27 @@ async def test_an_execution_that_awaits_what_was_deleted_is_told_so(app, lasting
             await (await waiting.start(id="w")).result("60s")
             == "there is no execution 'l' of workflow 'lasting': it was deleted"
         )
+
+
+async def test_a_terminated_parent_is_not_deleted_before_its_children_are_released(app, lasting, reaches, monkeypatch):
+    @app.workflow
+    async def calls() -> str:
+        return await lasting()
+
+    async def never(*_):
+        pass
+
+    monkeypatch.setattr("holdfast.workflows.unclaimed._part_from_children", never)
+    async with app.worker():
+        parent = await calls.start(id="p")
+        await reaches(parent, "SUSPENDED")
+        await parent.terminate()
+        with pytest.raises(hf.InvalidState, match="no worker has released its children"):
+            await parent.delete()
+        monkeypatch.undo()
+    async with app.worker():
+        while (await parent.status()).due_at is not None:
+            await asyncio.sleep(0.01)
+        await parent.delete()
+        with pytest.raises(hf.NotFound):
+            await parent.status()

@@ -30,6 +30,7 @@ from holdfast.cli.init import init
 from holdfast.cli.listing import ls
 from holdfast.cli.moving import export, import_, seal
 from holdfast.cli.outbox import outbox
+from holdfast.cli.prune import prune
 from holdfast.cli.publish import publish
 from holdfast.cli.query import query
 from holdfast.cli.run import run
@@ -38,6 +39,7 @@ from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
 from holdfast.cli.timers import timers
+from holdfast.cli.trace import trace
 
 
 def _tell_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
@@ -81,9 +83,11 @@ for _command in (
     ls,
     show,
     query,
+    trace,
     debug,
     *control.COMMANDS,
     bulk,
+    prune,
     callback,
     publish,
     actor,

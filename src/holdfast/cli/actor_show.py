@@ -15,9 +15,10 @@ from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
 from holdfast.app import App
 from holdfast.cli.declaring import listing, on_actor
 from holdfast.cli.known import status_of
-from holdfast.cli.output import as_json, between, bold, coloured, duration, plain, shown_moment, table
+from holdfast.cli.output import as_json, bold, coloured, plain, shown_moment, table
 from holdfast.cli.session import Session, on_home, performed
 from holdfast.cli.values import now
+from holdfast.clock import between, duration
 from holdfast.commands import IN_HOME, perform
 from holdfast.commands.actor import STATUSES, ListActors, RequestStatus, ShowActor
 from holdfast.coordination.schedule import CronSchedule, Every, Schedule

@@ -8,10 +8,10 @@ from datetime import datetime
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
-from holdfast.cli.output import iso, plain, shown_moment, table
+from holdfast.cli.output import plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import moment as moment_of
-from holdfast.clock import moment
+from holdfast.clock import iso, moment
 from holdfast.commands.system import ListAudit
 from holdfast.coordination.audit import AuditRow
 

@@ -90,7 +90,7 @@ def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.C
 def retry(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
     """Continue executions that ended badly, from the operations that failed. Needs the app's code."""
     app = session.app()
-    _run(session, app, Chosen(selection, app.runtime, app.handle), "retry", retrying(), yes=yes, after=after)
+    run_on(session, app, Chosen(selection, app.runtime, app.handle), "bulk retry", retrying(), yes=yes, after=after)
 
 
 @on_chosen("cancel", "holdfast bulk cancel --home sqlite:///shop.db --tag customer=acme --reason 'they left' --yes")
@@ -99,7 +99,7 @@ def retry(session: Session, *, selection: Selection, yes: bool, after: str | Non
 def cancel(session: Session, *, selection: Selection, reason: str, yes: bool, after: str | None) -> None:
     """Ask unfinished executions to stop. Their clean-ups and sagas run first."""
     app, verb = session.any_app(), cancelling(reason)
-    _run(session, app, _chosen(selection, app), "cancel", verb, yes=yes, after=after)
+    run_on(session, app, chosen_in(selection, app), "bulk cancel", verb, yes=yes, after=after)
 
 
 @on_chosen("terminate", "holdfast bulk terminate --home sqlite:///shop.db --status BLOCKED --older-than 30d --yes")
@@ -108,7 +108,7 @@ def cancel(session: Session, *, selection: Selection, reason: str, yes: bool, af
 def terminate(session: Session, *, selection: Selection, reason: str, yes: bool, after: str | None) -> None:
     """End executions at once, without clean-up or compensation. Prefer cancel."""
     app, verb = session.any_app(), terminating(reason or "terminated")
-    _run(session, app, _chosen(selection, app), "terminate", verb, yes=yes, after=after)
+    run_on(session, app, chosen_in(selection, app), "bulk terminate", verb, yes=yes, after=after)
 
 
 @on_chosen("delete", "holdfast bulk delete --home sqlite:///shop.db --status COMPLETED --older-than 90d --yes")
@@ -116,7 +116,7 @@ def terminate(session: Session, *, selection: Selection, reason: str, yes: bool,
 def delete(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
     """Delete executions that have ended, with all they have stored. Unfinished ones stay."""
     app = session.any_app()
-    _run(session, app, _chosen(selection, app), "delete", deleting(), yes=yes, after=after)
+    run_on(session, app, chosen_in(selection, app), "bulk delete", deleting(), yes=yes, after=after)
 
 
 def _told(selection: Selection) -> str:
@@ -125,27 +125,41 @@ def _told(selection: Selection) -> str:
     return as_json({name: value for name, value in named if value})
 
 
-def _chosen(selection: Selection, app: App) -> Chosen:
+def chosen_in(selection: Selection, app: App) -> Chosen:
+    """What a selection chooses in a home, without the code of its workflows."""
     return Chosen(selection, app.runtime, Context(app, IN_HOME).handle)
 
 
-def _run(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, *, yes: bool, after: str | None) -> None:
+def run_on(
+    session: Session,
+    app: App,
+    chosen: Chosen,
+    action: str,
+    verb: Verb,
+    *,
+    yes: bool,
+    after: str | None,
+    left: tuple[str, ...] = (),
+) -> None:
+    """Do something with all that are chosen, or only tell. ``left`` are codes of errors that fail no command: what they
+    are about is left as it is, and told.
+    """
     if not yes:
         _only_tell(session, app, chosen, action, verb, after)
         return
     tally = Tally(cursor=after)
     try:
-        session.change(
-            f"bulk {action}", _told(chosen.selection), lambda _app: _change(session, chosen, verb, tally), app
-        )
+        session.change(action, _told(chosen.selection), lambda _app: _change(session, chosen, verb, tally), app)
     except (HoldfastError, KeyboardInterrupt):
         if tally.cursor is not None:
             echo(f"{tally.changed:,} {verb.done} so far; to continue: --after {tally.cursor}", err=True)
         raise
     lines = [f"{tally.changed:,} {verb.done}"]
     lines += [f"not {verb.done}: {each.workflow} {plain(each.id)}: {plain(each.message)}" for each in tally.failed]
-    session.answer({"action": action, "changed": tally.changed, "failed": tally.failed}, "\n".join(lines))
-    if tally.failed:
+    session.answer(
+        {"action": action.removeprefix("bulk "), "changed": tally.changed, "failed": tally.failed}, "\n".join(lines)
+    )
+    if any(each.code not in left for each in tally.failed):
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
@@ -157,6 +171,10 @@ async def _change(session: Session, chosen: Chosen, verb: Verb, tally: Tally) ->
             tally.cursor = page.cursor
             if seen := tally.changed + len(tally.failed):
                 ticker.tell(f"{tally.changed:,} {verb.done}, {len(tally.failed):,} not", seen)
+
+
+def _how(action: str) -> str:
+    return "add --yes" if action.startswith("bulk ") else "leave out --dry-run"
 
 
 def _failure(changed: Changed, error: Exception) -> Failure:
@@ -177,5 +195,7 @@ def _only_tell(session: Session, app: App, chosen: Chosen, action: str, verb: Ve
     lines = [f"{each['workflow']} {plain(each['id'])}  {each['status']}" for each in first]
     if count > len(first):
         lines.append(f"and {count - len(first):,} more")
-    lines.append(f"{count:,} would be {verb.done}: add --yes to do it" if count else "no executions")
-    session.answer({"action": action, "dry_run": True, "matching": count, "first": first}, "\n".join(lines))
+    lines.append(f"{count:,} would be {verb.done}: {_how(action)} to do it" if count else "no executions")
+    session.answer(
+        {"action": action.removeprefix("bulk "), "dry_run": True, "matching": count, "first": first}, "\n".join(lines)
+    )

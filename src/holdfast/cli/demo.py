@@ -19,14 +19,15 @@ from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.invocation import own_command
 from holdfast.cli.output import as_json, bold, coloured, echo
 from holdfast.cli.session import debug_option, examples, json_option
-from holdfast.cli.show import Shown, as_lines, inspect_execution
+from holdfast.cli.show import as_lines
 from holdfast.cli.values import usable
 from holdfast.demo import shop
 from holdfast.demo.audit import REJECTIONS, Audit, audit, home_url
 from holdfast.demo.progress import Progress
 from holdfast.demo.run import KILLS_AT, Run, run
 from holdfast.errors import ConfigurationError
-from holdfast.workflows.record import COMPLETED
+from holdfast.workflows.record import COMPLETED, partition_of
+from holdfast.workflows.view import View, view_of
 
 USUAL_ORDERS: Final = 300
 MOST_ORDERS: Final = 5_000
@@ -56,7 +57,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
     audit: Audit
     run: Run | None
-    shown: Shown | None
+    shown: View | None
 
     @property
     def problems(self) -> list[str]:
@@ -138,11 +139,13 @@ async def _perform(folder: Path, orders: int, progress: Progress) -> Told:
     ran = await run(folder, orders, progress)
     found = await audit(folder)
     async with App("holdfast", home=home_url(folder)) as app:
-        shown = [await inspect_execution(app, "checkout", order) for kill in ran.kills for order in kill.orders]
+        shown = [
+            await view_of(app.runtime(), partition_of("checkout", order)) for kill in ran.kills for order in kill.orders
+        ]
     return Told(audit=found, run=ran, shown=max(shown, key=_interest, default=None))
 
 
-def _interest(shown: Shown) -> tuple[bool, bool, int]:
+def _interest(shown: View) -> tuple[bool, bool, int]:
     """Prefers an order that was taken over, then confirmed, and that has a long history."""
     taken_over = any(line.kind == "takeover" for line in shown.timeline)
     return taken_over and shown.execution.status == COMPLETED, taken_over, len(shown.timeline)

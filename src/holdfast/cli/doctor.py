@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from holdfast.app import App
-from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_work
+from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_stopped_beside, check_work
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import coloured, plain
 from holdfast.cli.session import Session, examples, on_home
@@ -18,6 +18,7 @@ from holdfast.errors import StoreError
 
 SUMMARIES: Final = {OK: "all is well", WARN: "it works, but look at the warnings", FAIL: "something is wrong"}
 LEVELS: Final = (OK, WARN, FAIL)
+INDENT: Final = " " * 20
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -48,7 +49,9 @@ def doctor(session: Session, *, strict: bool) -> None:
     try:
         findings = asyncio.run(_examine(app, has_code=session.app_name is not None))
     except StoreError as error:
-        findings = [Finding(FAIL, "file" if app.home_url.startswith("sqlite:") else "store", str(error))]
+        is_file = app.home_url.startswith("sqlite:")
+        findings = [Finding(FAIL, "file" if is_file else "store", str(error))]
+        findings += check_stopped_beside(app.home_url) if is_file else []
     level = max((finding.level for finding in findings), key=LEVELS.index)
     report = Report(home=app.home_url, level=level, findings=findings)
     session.answer(report, "\n".join(_as_lines(report)))
@@ -59,16 +62,15 @@ def doctor(session: Session, *, strict: bool) -> None:
 async def _examine(app: App, *, has_code: bool) -> list[Finding]:
     async with app:
         known = app.registry.workflows.keys() if has_code else None
-        home = app.runtime().home
-        about_the_file = [finding async for finding in check_file(home)]
-        return [*about_the_file, *await check_work(home, app.runtime().clock, known)]
+        about_the_file = [finding async for finding in check_file(app.runtime().home)]
+        return [*about_the_file, *await check_work(app.runtime(), known)]
 
 
 def _as_lines(report: Report) -> Sequence[str]:
-    lines = [
-        f"{coloured(f'{finding.level:<4}', finding.level)}  {finding.check:<12}  {plain(finding.told)}"
-        for finding in report.findings
-    ]
+    lines: list[str] = []
+    for finding in report.findings:
+        lines.append(f"{coloured(f'{finding.level:<4}', finding.level)}  {finding.check:<12}  {plain(finding.told)}")
+        lines += [f"{INDENT}{plain(each)}" for each in finding.examples]
     return [
         f"holdfast doctor: {report.home}",
         *lines,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
-from holdfast.cli.output import between, coloured, duration, plain, shown_moment, table
+from holdfast.cli.output import coloured, plain, shown_moment, table
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.client import Selection, StatusPage
+from holdfast.clock import between, duration
 from holdfast.commands.execution import ListExecutions
 from holdfast.workflows.status import Status
 
-HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
+HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "WAITS FOR, OR ERROR")
 
 
 @click.command(
@@ -23,6 +24,7 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "ERROR")
         "holdfast ls --home sqlite:///shop.db --workflow checkout --status FAILED --since 2h",
         "holdfast ls -a shop:app --tag customer=acme --json",
         "holdfast ls -a shop:app --root checkout/order-17",
+        "holdfast ls -a shop:app --waits-for signal:approval",
     ),
 )
 @selecting
@@ -51,5 +53,6 @@ def _row(status: Status) -> tuple[str, ...]:
         took = duration(between(status.created_at, status.ended_at))
     else:
         took = f"{duration(between(status.created_at, now()))} so far"
-    error = plain(status.error or status.blocked or "")
+    waits = ", ".join(f"{each.kind} {each.name}" for each in status.waits)
+    error = plain(status.error or status.blocked or waits)
     return status.workflow, status.id, status.status, shown_moment(status.created_at), took, error

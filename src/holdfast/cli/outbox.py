@@ -8,9 +8,10 @@ import click
 
 from holdfast.app import App
 from holdfast.cli.declaring import listing
-from holdfast.cli.output import between, duration, plain, shown_moment, table
+from holdfast.cli.output import plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
+from holdfast.clock import between, duration
 from holdfast.commands.system import ListOutbox
 from holdfast.messaging.listing import QUEUES, WaitingEvent, WaitingPage
 

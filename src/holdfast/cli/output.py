@@ -44,10 +44,6 @@ BLANKS: Final = str.maketrans("\t\n\r", "   ")
 
 GAP: Final = "  "
 NARROWEST_COLUMNS: Final = 40
-MS_PER_SECOND: Final = 1_000
-MS_PER_MINUTE: Final = 60_000
-MS_PER_HOUR: Final = 3_600_000
-MS_PER_DAY: Final = 86_400_000
 
 
 def plain(text: str) -> str:
@@ -69,24 +65,6 @@ def echo(text: str, *, err: bool = False) -> None:
     click.echo("".join(printable_lines(piece) + colour for piece, colour in zip(pieces, colours, strict=True)), err=err)
 
 
-def duration(ms: float) -> str:
-    """A length of time for people, to about three digits.
-
-    >>> duration(7), duration(1310), duration(125_000), duration(11_520_000), duration(270_000_000)
-    ('7 ms', '1.31 s', '2 m 05 s', '3 h 12 m', '3 d 3 h')
-    """
-    whole = round(ms)
-    if whole < MS_PER_SECOND:
-        return f"{whole} ms"
-    if whole < MS_PER_MINUTE:
-        return f"{whole / MS_PER_SECOND:.{2 if whole < 10 * MS_PER_SECOND else 1}f} s"
-    if whole < MS_PER_HOUR:
-        return f"{whole // MS_PER_MINUTE} m {whole % MS_PER_MINUTE // MS_PER_SECOND:02} s"
-    if whole < MS_PER_DAY:
-        return f"{whole // MS_PER_HOUR} h {whole % MS_PER_HOUR // MS_PER_MINUTE:02} m"
-    return f"{whole // MS_PER_DAY} d {whole % MS_PER_DAY // MS_PER_HOUR} h"
-
-
 def dollars(amount: Decimal) -> str:
     """An amount for people: to the cent, or to a tenth of a cent where the amount is not in whole cents.
 
@@ -97,20 +75,10 @@ def dollars(amount: Decimal) -> str:
     return f"{rounded:.2f}" if rounded == rounded.quantize(Decimal("0.01")) else f"{rounded}"
 
 
-def between(earlier: datetime, later: datetime) -> float:
-    """Milliseconds from one moment to another."""
-    return (later - earlier).total_seconds() * MS_PER_SECOND
-
-
 def shown_moment(when: datetime, *, milliseconds: bool = False) -> str:
     """A moment for people, in UTC."""
     text = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
     return f"{text}.{when.microsecond // 1000:03}" if milliseconds else text
-
-
-def iso(when: datetime) -> str:
-    """A moment for machines, in UTC."""
-    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def colours_wanted() -> bool:

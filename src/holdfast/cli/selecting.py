@@ -12,6 +12,7 @@ import click
 from holdfast.cli.values import duration, execution, moment, now, tag
 from holdfast.client import Selection, select
 from holdfast.workflows.record import STATUSES, ExecutionRef
+from holdfast.workflows.waits import KINDS
 
 T = TypeVar("T")
 
@@ -31,6 +32,11 @@ _OPTIONS = (
     ),
     click.option("--parent", metavar="WORKFLOW/ID", type=execution, help="Only those that this execution has called."),
     click.option("--root", metavar="WORKFLOW/ID", type=execution, help="Only this execution and its descendants."),
+    click.option(
+        "--waits-for",
+        metavar="KIND[:NAME]",
+        help=f"Only those that wait for this: {', '.join(KINDS)}; or signal:approval, step:charge.",
+    ),
 )
 
 
@@ -39,7 +45,7 @@ def selecting(command: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(command)
     def selected(*args: Any, **kwargs: Any) -> T:
-        names = ("workflow", "status", "since", "until", "older_than", "tags", "parent", "root")
+        names = ("workflow", "status", "since", "until", "older_than", "tags", "parent", "root", "waits_for")
         return command(*args, selection=_selection(**{name: kwargs.pop(name) for name in names}), **kwargs)
 
     for option in reversed(_OPTIONS):
@@ -47,7 +53,7 @@ def selecting(command: Callable[..., T]) -> Callable[..., T]:
     return selected
 
 
-def _selection(
+def _selection(  # noqa: PLR0913 - one for each option
     *,
     workflow: str | None,
     status: str | None,
@@ -57,9 +63,19 @@ def _selection(
     tags: tuple[tuple[str, str], ...],
     parent: ExecutionRef | None,
     root: ExecutionRef | None,
+    waits_for: str | None,
 ) -> Selection:
     if older_than is not None:
         if until is not None:
             raise click.UsageError("--until and --older-than mean the same: give only one of them.")
         until = now() - timedelta(seconds=older_than)
-    return select(workflow, status=status, since=since, until=until, tags=dict(tags), parent=parent, root=root)
+    return select(
+        workflow,
+        status=status,
+        since=since,
+        until=until,
+        tags=dict(tags),
+        parent=parent,
+        root=root,
+        waits_for=waits_for,
+    )

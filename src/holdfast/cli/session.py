@@ -160,8 +160,8 @@ def check_home_is_there(url: str) -> None:
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).exists():
         raise ConfigurationError(
-            f"there is no database {path!r} here. Correct the URL or the folder, or start a worker or an execution, "
-            "which creates it"
+            f"there is no database {Path(path).absolute()}. Correct the URL or the folder, or start a worker or an "
+            "execution, which creates it"
         )
 
 

@@ -9,9 +9,10 @@ from typing import Final
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
-from holdfast.cli.output import between, bold, coloured, duration, plain, shown_moment, table
+from holdfast.cli.output import bold, coloured, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
+from holdfast.clock import between, duration
 from holdfast.commands.overview import Counted, HomeOverview, Overview
 from holdfast.commands.system import ListLeases, ListSchedules, ListWorkers
 from holdfast.messaging.schedules import ScheduleStatus

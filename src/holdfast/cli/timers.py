@@ -8,9 +8,10 @@ from holdfast.actors.admin.listing import SetTimer, list_timers
 from holdfast.app import App
 from holdfast.cli.actor_show import again
 from holdfast.cli.declaring import limit_option
-from holdfast.cli.output import between, duration, shown_moment, table
+from holdfast.cli.output import shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
+from holdfast.clock import between, duration
 
 HEADINGS = ("DUE (UTC)", "", "ACTOR", "KEY", "TIMER", "AGAIN")
 

@@ -184,6 +184,9 @@ class Unpark(OnActor[None], frozen=True, tag="actor-unpark"):
     place: str
     args: Raw = LEFT_OUT
 
+    def __str__(self) -> str:
+        return f"{self.actor} {self.key} {self.place}"
+
     async def perform(self, context: Context) -> None:
         args = None if self.args is LEFT_OUT else self.args
         await context.actor(self.actor, self.key).unpark(self.place, args=args)
@@ -193,6 +196,9 @@ class Discard(OnActor[None], frozen=True, tag="actor-discard"):
     """Drop a parked message, for good."""
 
     place: str
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.key} {self.place}"
 
     async def perform(self, context: Context) -> None:
         await context.actor(self.actor, self.key).discard(self.place)

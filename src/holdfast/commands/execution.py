@@ -6,20 +6,24 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.client import Selection, StatusPage, list_executions, select
+from holdfast.clock import moment
 from holdfast.codec import jsontext
 from holdfast.commands.arguments import NO_ARGUMENTS, arguments_of
 from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
 from holdfast.commands.right import Right
 from holdfast.items import Item
+from holdfast.workflows.diagnosis import diagnose
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Event
 from holdfast.workflows.launch import launch
 from holdfast.workflows.options import start_options
 from holdfast.workflows.record import ExecutionRef, partition_of
+from holdfast.workflows.view import View, view_of
 
 A = TypeVar("A")
 
@@ -81,6 +85,8 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
     limit: int = LISTED
     most_read: int | None = None
     """How many stored executions to look through at most; the page may be short then, although there are more."""
+    waits_for: str | None = None
+    """A kind of wait, or ``kind:name``."""
 
     @classmethod
     def of(cls, selection: Selection, *, after: str | None, limit: int) -> ListExecutions:
@@ -96,6 +102,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             selection.beginning,
             after,
             limit,
+            waits_for=None if selection.waits_for is None else str(selection.waits_for),
         )
 
     async def perform(self, context: Context) -> StatusPage:
@@ -110,6 +117,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             parent=self.parent,
             root=self.root,
             beginning=self.beginning,
+            waits_for=self.waits_for,
         )
         return await list_executions(
             context.app.runtime(), selection, after=self.after, limit=self.limit, most_read=self.most_read
@@ -148,6 +156,30 @@ class ReadHistory(OnExecution[History], frozen=True, tag="history"):
 
     async def perform(self, context: Context) -> History:
         return History(await context.handle(self.workflow, self.id).history())
+
+
+class Show(OnExecution[View], frozen=True, tag="show"):
+    """Look at one execution: what has happened, what it waits for, what is wrong with it, and what to do next.
+
+    ``payloads`` are inputs, results and arguments; ``tracebacks`` are those of all errors. ``most_lines`` limits the
+    timeline to its last ones. Callers see payloads, tracebacks and what errors say only with the right to inspect.
+    """
+
+    payloads: bool = False
+    tracebacks: bool = False
+    most_lines: int | None = None
+
+    async def perform(self, context: Context) -> View:
+        context.names.workflow(context.app, self.workflow)
+        runtime = context.app.runtime()
+        view = await view_of(
+            runtime,
+            partition_of(self.workflow, self.id),
+            payloads=self.payloads,
+            tracebacks=self.tracebacks,
+            most_lines=self.most_lines,
+        )
+        return replace(view, troubles=diagnose(view, moment(runtime.clock.now_ms())))
 
 
 class Query(OnExecution[Raw], frozen=True, tag="query"):
@@ -253,6 +285,7 @@ COMMANDS: Final[tuple[Named, ...]] = (
     Named("result", Result, Right.READ),
     Named("list", ListExecutions, Right.READ),
     Named("history", ReadHistory, Right.READ),
+    Named("show", Show, Right.READ),
     Named("query", Query, Right.READ, needs_code=True),
     Named("signal", Signal, Right.WRITE),
     Named("cancel", Cancel, Right.CONTROL, audited=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.commands.table import NAMED
 from holdfast.coordination.audit import audited
@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from holdfast.commands.context import Command, Context
 
 A = TypeVar("A")
-
-LAMBDA: Final = "lambda"
-"""Who a command was sent by that a function on AWS Lambda was invoked with: its policy decides who may invoke it."""
 
 
 async def perform_for(who: str, command: Command[A], context: Context, *, action: str = "") -> A:

@@ -76,8 +76,10 @@ class Action(Struct, frozen=True, kw_only=True):
 
 
 def request_id(form: Form, on: On) -> str:
-    """The id of a request: made with the form, so that a form that is sent twice is one request."""
-    return ids.derive("form", form.one("form"), *on)
+    """The id of a request: made with the form, so that a form that is sent twice is one request. Each button of a form
+    is a request of its own.
+    """
+    return ids.derive("form", form.one("form"), form.one("action"), *on)
 
 
 def text_of(form: Form, name: str, longest: int) -> str:

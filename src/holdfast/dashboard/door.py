@@ -16,6 +16,7 @@ from holdfast.dashboard.visit import Visit
 from holdfast.http.asgi import request_of
 from holdfast.http.authentication import Caller, caller_of
 from holdfast.http.exchange import read_whole
+from holdfast.http.lambda_site import ONE_PIECE, REQUEST
 from holdfast.http.limits import check_size
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Loopback, Request
@@ -59,7 +60,7 @@ class Door:
 
     def head(self, request: StarletteRequest) -> Request:
         """The request without its body. Raises ``Problem`` if it is too large, or for another host."""
-        head = request_of(request.scope)
+        head: Request = request.scope.get(REQUEST) or request_of(request.scope)
         check_size(head, self._options.limits)
         hosts = head.header_values("host")
         if self._settings.hosts and (len(hosts) != 1 or hosts[0].lower() not in self._settings.hosts):
@@ -93,6 +94,7 @@ class Door:
             root=root_of(request),
             title=self._settings.title or self._app.registry.app,
             note=sessions.noted(going_on, note) if note else "",
+            polls=ONE_PIECE in request.scope,
             is_fragment=FRAGMENT_HEADER in request.headers,
         )
 

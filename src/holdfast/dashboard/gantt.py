@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.dashboard.rendering import took
+from holdfast.workflows.history import Event
+from holdfast.workflows.waits import STEP
 
 if TYPE_CHECKING:
-    from holdfast.workflows.history import Event
+    from holdfast.workflows.view import Line, View
 
 WIDTH: Final = 1_000
 """The width of the chart in its own units."""
@@ -24,7 +26,7 @@ THINNEST: Final = 4.0
 TICKS: Final = 4
 MOST_ROWS: Final = 200
 WAIT: Final = "quiet"
-TONES: Final = {"done": "ok", "failed": "bad", "retrying": "warn", "received": "info"}
+TONES: Final = {"done": "ok", "failed": "bad", "retrying": "warn", "received": "info", "running": "running"}
 
 
 class Bar(Struct, frozen=True):
@@ -63,6 +65,37 @@ class Chart(Struct, frozen=True, kw_only=True):
     rows: list[Row]
     ticks: list[Tick]
     left_out: int
+
+
+def events_of(view: View, now: datetime) -> list[Event]:
+    """What the chart draws of a view: what was recorded, and the steps that run now."""
+    found = [_event(line) for line in view.timeline if line.at is not None]
+    running = (each for each in view.execution.waits if each.kind == STEP and each.began is not None)
+    return found + [
+        Event(
+            at=now,
+            kind=STEP,
+            name=each.operation or each.name,
+            outcome="running",
+            began=each.began,
+            attempts=each.attempt or 1,
+        )
+        for each in running
+    ]
+
+
+def _event(line: Line) -> Event:
+    assert line.at is not None, "only what has a time is drawn"
+    return Event(
+        at=datetime.fromisoformat(line.at),
+        kind=line.kind,
+        name=line.name,
+        outcome=line.outcome,
+        began=None if line.began is None else datetime.fromisoformat(line.began),
+        attempts=line.attempts,
+        error=line.error,
+        traceback=None if line.traceback is UNSET else line.traceback,
+    )
 
 
 def chart_of(events: Sequence[Event], begun: datetime, until: datetime) -> Chart:

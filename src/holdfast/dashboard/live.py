@@ -89,6 +89,8 @@ class Streams:
 
     def respond(self, visit: Visit) -> Response:
         """The stream of a page. Raises ``Problem`` if there are too many, ``InvalidInput`` for an unknown page."""
+        if visit.polls:
+            raise Problem(404, "no_route", "nothing is streamed here: pages ask for news themselves")
         own = sum(each.session == visit.session.id for each in self._open)
         if len(self._open) >= MOST_STREAMS or own >= MOST_STREAMS_OF_SESSION:
             raise Problem(503, "overloaded", "too many pages are open: this one looks again by itself")

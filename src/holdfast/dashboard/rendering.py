@@ -88,21 +88,23 @@ def static_version() -> str:
 # ── Filters ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _as_moment(time: datetime | int) -> datetime:
+def _as_moment(time: datetime | int | str) -> datetime:
+    if isinstance(time, str):
+        return datetime.fromisoformat(time)
     return time if isinstance(time, datetime) else moment(time)
 
 
-def iso(time: datetime | int) -> str:
-    """A time, which may be in milliseconds, for machines."""
+def iso(time: datetime | int | str) -> str:
+    """A time, which may be in milliseconds or in ISO 8601, for machines."""
     return _as_moment(time).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def exact(time: datetime | int) -> str:
+def exact(time: datetime | int | str) -> str:
     """A time for people, to the millisecond, in UTC."""
     return _as_moment(time).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
 
-def ago(time: datetime | int, now_ms: int) -> str:
+def ago(time: datetime | int | str, now_ms: int) -> str:
     """How long ago a time was, or how far ahead it is.
 
     >>> ago(0, 90_000), ago(7_200_000, 0)

@@ -40,6 +40,22 @@ class Served(Publishes, Protocol):
     telemetry: Telemetry
 
 
+class Reader(Protocol):
+    """A caller who is shown something, whatever shows it."""
+
+    @property
+    def app(self) -> Served: ...
+
+    @property
+    def tenant(self) -> str:
+        """The prefix that the caller is confined to; empty for none."""
+        ...
+
+    def may(self, right: Right) -> bool:
+        """Whether the caller has this right."""
+        ...
+
+
 class Options(Struct, frozen=True, kw_only=True):
     """How an API is served. Without ``authenticate`` it serves only requests over the loopback interface."""
 

@@ -1,12 +1,14 @@
-"""Routes of callbacks: a caller needs only the token to answer."""
+"""Routes of callbacks: a caller needs only the token to answer, and an operator none."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
-from holdfast.commands.callback import Complete, Fail, Heartbeat
+from holdfast.commands.callback import CALLBACK_FAILED, AnswerCallback, Complete, Fail, Heartbeat
 from holdfast.http.api import Call
-from holdfast.http.messages import Response, empty_response
+from holdfast.http.messages import Response, empty_response, json_response
 
 
 async def verify(call: Call) -> None:
@@ -25,7 +27,7 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """The failure that the other side reports."""
 
     message: str
-    type: str = "CallbackFailed"
+    type: str = CALLBACK_FAILED
 
 
 async def fail(call: Call) -> Response:
@@ -41,3 +43,21 @@ async def heartbeat(call: Call) -> Response:
     call.query()
     await call.perform(Heartbeat(call.names["token"]))
     return empty_response()
+
+
+class Answer(Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of an operator: a value, or an error."""
+
+    value: Any = None
+    error: str | None = None
+    type: str = CALLBACK_FAILED
+
+
+async def answer(call: Call) -> Response:
+    """Answer a callback that an execution waits for, by its operation."""
+    call.query()
+    workflow, id, operation = call.names["workflow"], call.names["id"], call.names["operation"]
+    given = call.fields(Answer)
+    await call.perform(AnswerCallback(workflow, id, operation, given.value, given.error, given.type))
+    told = {"workflow": workflow, "id": id, "operation": operation, "action": "answer"}
+    return json_response(200, told)

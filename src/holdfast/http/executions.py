@@ -28,7 +28,7 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.right import Right
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler
+from holdfast.http.api import IDEMPOTENCY_KEY, Call, Handler, Reader
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
 from holdfast.http.problems import OWN_WORDS, fault, type_of_error
@@ -39,6 +39,7 @@ from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Event
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result
 from holdfast.workflows.status import status_of
+from holdfast.workflows.view import by_type
 from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def start(call: Call) -> Response:
 async def look(call: Call) -> Response:
     """The status of an execution, and its result; with ``wait``, once it has ended or the time is up."""
     wait_seconds = call.wait_seconds(call.query("wait"), 0.0)
-    head = await call.perform(Status(*_place(call)))
+    head = await call.perform(Status(*place_in(call)))
     return json_response(200, _execution(call, await _stands(call, head, wait_seconds)))
 
 
@@ -104,13 +105,18 @@ def _execution(call: Call, head: Item) -> dict[str, Any]:
 
 def plain_status(call: Call, status: standing.Status) -> dict[str, Any]:
     """A status as JSON. The text of an error is included only if the app declares its type; else its type is."""
-    error = status.error
-    if error is not None:
-        type = status.error_type or ""
-        declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
-        error = masked(error) if declared else type_of_error(error)
-    told: dict[str, Any] = msgspec.to_builtins(replace(status, error=error))
+    seen = replace(status, error=told_error(call, status), waits=by_type(status.waits))
+    told: dict[str, Any] = msgspec.to_builtins(seen)
     return told
+
+
+def told_error(call: Reader, status: standing.Status) -> str | None:
+    """What a caller without the right to inspect is told of the error of an execution."""
+    if status.error is None:
+        return None
+    type = status.error_type or ""
+    declared = type in OWN_WORDS or call.app.registry.errors.declares(type)
+    return masked(status.error) if declared else type_of_error(status.error)
 
 
 async def history(call: Call) -> Response:
@@ -120,7 +126,7 @@ async def history(call: Call) -> Response:
     tracebacks = call.query("tracebacks").flag("tracebacks")
     if tracebacks:
         call.check_right(Right.INSPECT)
-    found = await call.perform(ReadHistory(*_place(call)))
+    found = await call.perform(ReadHistory(*place_in(call)))
     return json_response(200, {"events": [_event(each, tracebacks=tracebacks) for each in found.events]})
 
 
@@ -133,7 +139,7 @@ def _event(event: Event, *, tracebacks: bool) -> Event:
 
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
-    query = call.query("status", "since", "until", "tag", "parent", "root", "after", "limit")
+    query = call.query("status", "since", "until", "tag", "parent", "root", "waits_for", "after", "limit")
     cursors = await cursors_of(call)
     command = ListExecutions(
         call.names.get("workflow"),
@@ -146,6 +152,7 @@ async def list_all(call: Call) -> Response:
         beginning=call.tenant,
         after=cursors.opened(query.one("after")),
         limit=query.count("limit", LISTED),
+        waits_for=query.one("waits_for"),
     )
     page = await listed(call, command)
     told = [plain_status(call, each) for each in page.executions]
@@ -157,7 +164,7 @@ async def ask(call: Call) -> Response:
     call.query()
     name = call.names["name"]
     try:
-        answer = await call.perform(Query(*_place(call), name))
+        answer = await call.perform(Query(*place_in(call), name))
     except HoldfastError:
         raise
     except Exception as error:
@@ -169,7 +176,7 @@ async def signal(call: Call) -> Response:
     """Send a named value to an execution."""
     call.query()
     id = call.own_id("Message-Id")
-    await call.perform(Signal(*_place(call), call.names["name"], call.value(), id))
+    await call.perform(Signal(*place_in(call), call.names["name"], call.value(), id))
     return _done(call, "signal", 202)
 
 
@@ -183,7 +190,7 @@ async def cancel(call: Call) -> Response:
     """Ask an execution to stop: its clean-up and its sagas run first."""
     call.query()
     reason = call.fields(Reason).reason or ""
-    await call.perform(Cancel(*_place(call), reason))
+    await call.perform(Cancel(*place_in(call), reason))
     return _done(call, "cancel", 202)
 
 
@@ -191,7 +198,7 @@ async def terminate(call: Call) -> Response:
     """End an execution at once."""
     call.query()
     reason = call.fields(Reason).reason or "terminated"
-    await call.perform(Terminate(*_place(call), reason))
+    await call.perform(Terminate(*place_in(call), reason))
     return _done(call, "terminate")
 
 
@@ -201,7 +208,7 @@ def change(command: type[OnExecution[None]], status: int = 200) -> Handler:
 
     async def performed(call: Call) -> Response:
         call.query()
-        await call.perform(command(*_place(call)))
+        await call.perform(command(*place_in(call)))
         return _done(call, action, status)
 
     return performed
@@ -224,7 +231,7 @@ async def fork(call: Call) -> Response:
     """Start a new execution from the history of another one."""
     call.query()
     wanted = call.fields(ForkFields)
-    made = await call.perform(Fork(*_place(call), wanted.id, wanted.before))
+    made = await call.perform(Fork(*place_in(call), wanted.id, wanted.before))
     return _told(call, await call.perform(Status(made.workflow, made.id)))
 
 
@@ -232,6 +239,6 @@ def _done(call: Call, action: str, status: int = 200) -> Response:
     return json_response(status, {"workflow": call.names["workflow"], "id": call.names["id"], "action": action})
 
 
-def _place(call: Call) -> tuple[str, str]:
+def place_in(call: Call) -> tuple[str, str]:
     """The workflow and the id in the path."""
     return call.names["workflow"], check_id(call.names["id"])

@@ -19,6 +19,7 @@ from holdfast.http.problems import Problem, fault, problem_of
 from holdfast.http.routes import Found, find
 from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
+from holdfast.tracing import within
 
 CLIENT_GONE: Final = 499
 """The status for telemetry when no client is left to read it."""
@@ -67,7 +68,8 @@ async def respond(
             call.request = replace(request, body=body)
         if route.admit is not None:
             route.admit(call)
-        response = await route.handle(call)
+        with within("".join(request.header_values("traceparent"))):  # of several there is none: they are no context
+            response = await route.handle(call)
     except ClientGone:
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - the caller gets a response to any error

@@ -22,7 +22,7 @@ from holdfast.commands.actor import (
     ShowActor,
     Unpark,
 )
-from holdfast.commands.callback import Complete, Fail, Heartbeat
+from holdfast.commands.callback import AnswerCallback, Complete, Fail, Heartbeat
 from holdfast.commands.execution import (
     Cancel,
     Delete,
@@ -35,6 +35,7 @@ from holdfast.commands.execution import (
     Resume,
     Retry,
     RetryNow,
+    Show,
     Signal,
     Start,
     Status,
@@ -44,7 +45,7 @@ from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, 
 from holdfast.commands.overview import Overview
 from holdfast.commands.right import Right
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
-from holdfast.http import actors, callbacks, events, executions, metrics, repairs, system
+from holdfast.http import actors, callbacks, events, executions, metrics, repairs, showing, system
 from holdfast.http.api import Call, Handler, Served
 from holdfast.http.messages import Response, json_response
 from holdfast.http.problems import Problem
@@ -127,6 +128,7 @@ ROUTES: Final = (
     _route("POST", _EXECUTION, Start, executions.start),
     _route("DELETE", _EXECUTION, Delete, executions.change(Delete)),
     _route("GET", f"{_EXECUTION}/history", ReadHistory, executions.history),
+    _route("GET", f"{_EXECUTION}/show", Show, showing.show),
     _route("GET", f"{_EXECUTION}/queries/{{name}}", Query, executions.ask),
     _route("POST", f"{_EXECUTION}/signals/{{name}}", Signal, executions.signal),
     _route("POST", f"{_EXECUTION}/cancel", Cancel, executions.cancel),
@@ -137,6 +139,7 @@ ROUTES: Final = (
     _route("POST", f"{_EXECUTION}/retry", Retry, executions.change(Retry)),
     _route("POST", f"{_EXECUTION}/retry-now", RetryNow, executions.change(RetryNow, 202)),
     replace(_route("POST", f"{_EXECUTION}/fork", Fork, executions.fork), admit=executions.may_fork),
+    _route("POST", f"{_EXECUTION}/callbacks/{{operation}}", AnswerCallback, callbacks.answer),
     replace(_route("POST", _CALLBACK, Complete, callbacks.complete), verify=callbacks.verify),
     replace(_route("POST", f"{_CALLBACK}/fail", Fail, callbacks.fail), verify=callbacks.verify),
     replace(_route("POST", f"{_CALLBACK}/heartbeat", Heartbeat, callbacks.heartbeat), verify=callbacks.verify),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from holdfast.http.asgi import AsgiApi, Mounted, Servable
     from holdfast.http.authentication import Authenticate
     from holdfast.http.limits import HttpLimits
     from holdfast.runtime.lambda_ import Called, LambdaHandler
+
+    class ServedFunction(Called, Servable, Protocol):
+        """An app that runs as a function and is served."""
 
 
 def asgi(
@@ -39,7 +44,13 @@ def asgi(
     return AsgiApi(app, options, works=worker, mounted=dashboard)
 
 
-def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: HttpLimits | None = None) -> LambdaHandler:
+def lambda_handler(
+    app: ServedFunction,
+    *,
+    http: Authenticate | None = None,
+    limits: HttpLimits | None = None,
+    dashboard: Mounted | None = None,
+) -> LambdaHandler:
     """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
 
     It handles wake-ups and messages from SQS, sweeps, and direct invocations: see the page "On AWS Lambda". The app is
@@ -48,7 +59,7 @@ def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: Htt
     With ``http`` it also answers the requests of a function URL, API Gateway or a load balancer, with the routes of
     ``asgi``, within ``limits``. ``http`` identifies callers, as ``authenticate`` does there: ``hf.BearerTokens``,
     ``hf.iam_caller``, or a function of your own. Callbacks and health are then open to all callers. Without ``http``
-    such requests raise ``ConfigurationError``.
+    such requests raise ``ConfigurationError``. ``dashboard`` is an ``hf.Dashboard``, for the same callers.
     """
     # An app without a function, or without HTTP, loads nothing of this.
     from holdfast.runtime.lambda_ import (  # noqa: PLC0415 - see above, it is loaded when it is used
@@ -58,9 +69,12 @@ def lambda_handler(app: Called, *, http: Authenticate | None = None, limits: Htt
 
     app.published = published_version(os.environ)
     if http is None:
+        if dashboard is not None:
+            raise ConfigurationError("a dashboard behind Lambda needs callers that are known: give http= too")
         return LambdaHandler(app)
     from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.lambda_front import HttpFront  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
-    return LambdaHandler(app, HttpFront(app, Options(authenticate=http, limits=limits or HttpLimits())))
+    options = Options(authenticate=http, limits=limits or HttpLimits())
+    return LambdaHandler(app, HttpFront(app, options, dashboard))

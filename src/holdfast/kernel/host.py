@@ -242,12 +242,13 @@ class Host:
                 wake(partition, self.home, self)
             elif not holds(self, partition):  # a copy in memory may be stale: another worker may hold it now
                 self._post(partition, writes)
+        if conclusion.due_at is None:
+            self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
+        if conclusion.report is not None:
+            conclusion.report()
         if conclusion.due_at is not None:
             self._check_again(entity.partition)
             return
-        self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
-        if conclusion.report is not None:
-            conclusion.report()
         self.watchers.notify(entity.partition, conclusion)
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:

@@ -32,7 +32,7 @@ class Conclusion(Struct, frozen=True, gc=False):
 
     ``posts`` are messages to others. If the end expires, they are written with it: it cannot be found by looking later.
     Else they are written afterwards, if they can be: an entity that waits for one also looks by itself. ``report`` is
-    called once the end is durable: it logs what the entity failed with.
+    called once it is durable: it tells of what the entity ended with.
     """
 
     status: str

@@ -38,12 +38,14 @@ PAGE: Final = 100
 class BusHead(Struct, frozen=True, omit_defaults=True):
     """The body of the head. ``origin`` identifies this app in this home, and never changes.
 
-    ``failures`` is the number of attempts in a row that the bus has failed. Nothing is sent to it before ``until_ms``.
+    ``failures`` is the number of attempts in a row that the bus has failed, ``reason`` what the last of them was
+    answered. Nothing is sent to it before ``until_ms``.
     """
 
     origin: str
     failures: int = 0
     until_ms: int = 0
+    reason: str = ""
 
 
 class Unroutable(Struct, frozen=True):

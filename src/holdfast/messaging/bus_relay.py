@@ -33,14 +33,20 @@ FARTHEST_MS: Final = 10 * 60 * 1000
 """The longest pause. One that another process recorded may come from a clock that is far ahead (G9)."""
 
 
-class BusQueue(Relay):
-    """A queue of the bus that this process empties. ``known`` is what its head said when it was claimed."""
+LONGEST_REASON_CHARACTERS: Final = 200
 
-    __slots__ = ("known",)
+
+class BusQueue(Relay):
+    """A queue of the bus that this process empties. ``known`` is what its head said when it was claimed, ``reason``
+    why the bus has not accepted an event last.
+    """
+
+    __slots__ = ("known", "reason")
 
     def __init__(self, partition: str, model: Model) -> None:
         super().__init__(partition, model)
         self.known = BusHead("")
+        self.reason = ""
 
 
 class BusQueues(Relaying, frozen=True, kw_only=True):
@@ -56,6 +62,7 @@ class BusQueues(Relaying, frozen=True, kw_only=True):
     async def load(self, entity: BusQueue, unloaded: Unloaded, host: Host, /) -> None:
         """See ``Stages``. All processes of the home keep the same pause."""
         entity.known = decode_head(unloaded.head.body)
+        entity.reason = entity.known.reason
         farthest = host.clock.now_ms() + FARTHEST_MS
         self.patience.learn(entity.known.failures, min(entity.known.until_ms, farthest))
         await super().load(entity, unloaded, host)
@@ -69,8 +76,10 @@ class BusQueues(Relaying, frozen=True, kw_only=True):
         if kept := await self._send(page.items, entity, host) if page.items else ():
             host.telemetry.emit("bus_failed", partition=entity.partition, count=len(kept), error=kept[0].reason)
             self.patience.failed(host.clock.now_ms(), host.home.owner)
+            entity.reason = kept[0].reason[:LONGEST_REASON_CHARACTERS]
             return await self.rest(entity, host)
         self.patience.succeeded()
+        entity.reason = ""
         return AGAIN if page.items else Idle(None, host.limits.linger_seconds)
 
     async def _send(self, items: Sequence[Item], queue: BusQueue, host: Host) -> list[NotTaken]:
@@ -97,7 +106,8 @@ class BusQueues(Relaying, frozen=True, kw_only=True):
         """See ``Stages``: rest until there are more events, or until the next attempt is due."""
         patience, now = self.patience, host.clock.now_ms()
         due_at = max(patience.until_ms, now) if entity.full else None
-        return Rest(WAITING, due_at, body=encode(BusHead(entity.known.origin, patience.failures, patience.until_ms)))
+        head = BusHead(entity.known.origin, patience.failures, patience.until_ms, entity.reason)
+        return Rest(WAITING, due_at, body=encode(head))
 
 
 def _unroutable(item: Item, entry: Entry, reason: str) -> Item:

@@ -46,12 +46,13 @@ LEASE: Final = "LEASE"
 
 
 class Terms(Struct, frozen=True):
-    """The body of a lease: its length as requested, in milliseconds."""
+    """The body of a lease: its length as requested, in milliseconds, and when its owner got it."""
 
     ttl_ms: int
+    since_ms: int = 0
 
 
-_terms_of = stored(Terms, "the terms of a lease")
+terms_of: Final = stored(Terms, "the terms of a lease")
 
 
 class Won(Struct, frozen=True):
@@ -153,7 +154,7 @@ class Acquisition:
 
     async def _try(self, sort: str) -> Won | None:
         asked_at, now = self._loop.time(), self.runtime.clock.now_ms()
-        terms = msgspec.json.encode(Terms(self.ttl_ms))
+        terms = msgspec.json.encode(Terms(self.ttl_ms, now))
         outcome = await claim(
             self.runtime.home.store,
             self.partition,
@@ -215,7 +216,7 @@ class Acquisition:
         seen = self._sightings.get(sort)
         if seen is None or seen.item.owner is None:
             return None
-        ttl_ms = _terms_of(seen.item.body).ttl_ms
+        ttl_ms = terms_of(seen.item.body).ttl_ms
         return seen.item if self._loop.time() - seen.at > (ttl_ms + SKEW_MARGIN_MS) / 1000 else None
 
     def _until_lapse(self) -> float:

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from holdfast.clock import moment
 from holdfast.coordination.census import MOST_READS, entries_named
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.keys import check_limit
-from holdfast.patterns.acquiring import LEASE
+from holdfast.patterns.acquiring import LEASE, terms_of
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -31,7 +31,7 @@ class LeaseStatus(Struct, frozen=True, kw_only=True):
 
     ``HELD`` is one whose owner has it until ``until``, ``LAPSED`` one whose owner has died or not renewed it: the next
     caller takes it over. ``owner`` is the process that has it, ``alive`` whether that process lives, as far as this
-    machine knows. ``fence`` is the number that grows with every owner (G3).
+    machine knows, and ``since`` when it got it. ``fence`` is the number that grows with every owner (G3).
     """
 
     kind: str
@@ -42,6 +42,7 @@ class LeaseStatus(Struct, frozen=True, kw_only=True):
     alive: bool | None
     fence: int
     until: datetime | None
+    since: datetime | None = None
 
 
 class LeasePage(Struct, frozen=True):
@@ -94,7 +95,16 @@ def _status(kind: str, item: Item, runtime: Runtime) -> LeaseStatus:
         alive=alive,
         fence=item.epoch,
         until=None if item.lease_until is None else moment(item.lease_until),
+        since=None if owner is None else _since(item),
     )
+
+
+def _since(item: Item) -> datetime | None:
+    try:
+        since_ms = terms_of(item.body).since_ms
+    except StoreUnusable:
+        return None
+    return moment(since_ms) if since_ms else None
 
 
 def _check(what: str, given: str | None, known: tuple[str, ...]) -> None:

@@ -57,6 +57,7 @@ class Tried(Struct, frozen=True, gc=False, tag="tried", omit_defaults=True):
     again_at: int
     fingerprint: str = ""
     deaths: int = 0
+    began: int = 0
 
 
 class Intended(Struct, frozen=True, gc=False, tag="intended", omit_defaults=True):
@@ -76,12 +77,13 @@ class Progressed(Struct, frozen=True, gc=False, tag="progressed"):
 
 
 class Received(Struct, frozen=True, gc=False, tag="received", omit_defaults=True):
-    """A message was taken from the inbox. ``id`` is the sender's, for dropping repeats."""
+    """A message was taken from the inbox. ``id`` is the sender's, for dropping repeats, ``trace`` its context."""
 
     id: str
     name: str
     at: int
     value: Raw = Raw(b"null")
+    trace: str = ""
 
 
 class Cancelled(Struct, frozen=True, gc=False, tag="cancelled", omit_defaults=True):
@@ -156,18 +158,31 @@ class Truncated(Struct, frozen=True, gc=False, tag="truncated", omit_defaults=Tr
     afresh: str = ""
 
 
+class Before(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How an execution had ended before it was retried: when it had been started or retried (0: started), when it
+    ended, with which status and which type of error.
+    """
+
+    since: int
+    at: int
+    status: str
+    error: str = ""
+
+
 class Reopened(Struct, frozen=True, gc=False, tag="reopened", omit_defaults=True):
     """The execution had ended badly and was retried. The first ``keep`` standing entries before this one stay.
 
     Of the later ones, messages and notes stay. What was finished is kept back until the body asks for it again (G2).
     Nothing stays of the operations ``failed``, which are tried again by their whole policy; those of them that are
-    ``anew`` go by another key from now on, because what they did under the old one was undone.
+    ``anew`` go by another key from now on, because what they did under the old one was undone. ``ended`` is the end
+    that no longer is one.
     """
 
     keep: int
     at: int
     failed: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
+    ended: Before | None = None
 
 
 class Aside(Struct, frozen=True, gc=False, tag="aside"):

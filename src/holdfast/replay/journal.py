@@ -7,7 +7,7 @@ taking over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.coordination.lease import Fenced
@@ -50,6 +50,8 @@ class Journal:
     """What is recorded of one run, and what is about to be.
 
     ``record`` only buffers; ``commit`` makes the buffer durable. ``entries`` are those loaded from the store.
+    ``told`` is called with what a commit has made durable.
+
     ``deaths`` is how many processes in a row have died of it, as far as is recorded.
     """
 
@@ -67,6 +69,7 @@ class Journal:
         "epoch",
         "partition",
         "position",
+        "told",
     )
 
     def __init__(
@@ -83,6 +86,7 @@ class Journal:
         self.deaths = 0
         self.entries: Sequence[Entry] = ()
         self.buffer: list[Entry] = []
+        self.told: Callable[[Sequence[Entry]], None] | None = None
         self._pending: tuple[Pending, ...] = ()
         self._resumed: tuple[Resumed, ...] = ()
 
@@ -173,6 +177,8 @@ class Journal:
             except Refused as refused:
                 raise Fenced(f"{self.partition}: {refused}") from None
             self.count += len(entries)
+            if self.told is not None:
+                self.told(entries)
             if self.deaths:
                 self.deaths = deaths_in_a_row(entries, self.deaths)
         for part in parts:

@@ -83,9 +83,13 @@ class Asked(Struct, frozen=True, gc=False):
 
 
 class Program(Protocol):
-    """What runs inside a turn. It never touches the store: values go in, values come out."""
+    """What runs inside a turn. It never touches the store: values go in, values come out.
+
+    ``recorded`` is called with entries of its journal that are durable now, if anything asks for them.
+    """
 
     run: int
+    recorded: Callable[[Sequence[Entry]], None] | None
 
     def at_rest(self, notes: tuple[Note, ...], count: int) -> bytes | UnsetType:
         """The head's body as a release shall leave it, if it is not as the store has it. It holds ``notes``, which no

@@ -94,6 +94,11 @@ class DueTimer(Timer):
         return f"{self.delay_ms} ms"
 
     @property
+    def began_at(self) -> int:
+        """Since when it waits, in milliseconds."""
+        return self.due_at - self.delay_ms
+
+    @property
     def resolves(self) -> Any:
         """The future that a sleep awaits; of another timer what its callback gets, if anything."""
         return self._handle.argument

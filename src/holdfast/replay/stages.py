@@ -79,6 +79,7 @@ class Replaying(Struct, frozen=True, gc=False):
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
             report_stall(entity.partition, began, host)  # a long replay is no fault of the body
         journal.entries = []
+        journal.told = program.recorded
         entity.work = Work(program, journal)
         crash_limit.check(journal, program, host)
         entity.unloaded = None

@@ -47,6 +47,8 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
             work.arrivals.append(effect.failed(error))
             return
         journal.advance()
+        if journal.told is not None:
+            journal.told([arrival.entry])
         if host.telemetry.is_detailed and isinstance(arrival.entry, Done):
             seconds = max(0, arrival.entry.at - arrival.entry.began) / 1000
             host.telemetry.detail("step_ended", step=effect.step, outcome="done", seconds=seconds)

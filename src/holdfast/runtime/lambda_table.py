@@ -15,7 +15,7 @@ from typing import Any, Final, Union, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.commands import COMMANDS, Command, perform
+from holdfast.commands import COMMANDS, Command, Context, perform_for
 from holdfast.commands.actor import Call, Sent
 from holdfast.commands.execution import OnExecution, Result, Start
 from holdfast.commands.shown import shown
@@ -33,6 +33,9 @@ class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unkno
 
 Order = Command[Any] | WakeUp | Sweep
 """What a function can be asked to do."""
+
+LAMBDA: Final = "lambda"
+"""Who has sent a command to a function, for the audit: the policy of the function decides who may."""
 
 NOT_HERE: Final = frozenset({Result})
 """Commands that a function does not take. It would be billed for the wait, and ``status`` answers the result."""
@@ -65,7 +68,7 @@ async def begin(command: Command[Any], own_id: str, app: Publishes) -> Any:
     """Perform a command. A started execution is checked again: a repeat may come because its first turn was not
     finished.
     """
-    answer = await perform(command, app, own_id=own_id)
+    answer = await perform_for(LAMBDA, command, Context(app, own_id=own_id))
     if isinstance(command, Start):
         runtime = app.runtime()
         if runtime.host is not None and (answer.due_at or 0) <= runtime.clock.now_ms():

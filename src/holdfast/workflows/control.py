@@ -156,6 +156,8 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
             break
         except Refused:
             continue  # it was changed meanwhile: look again
+    if (tracer := runtime.telemetry.tracer) is not None:
+        runtime.telemetry.trace(tracer.ended, partition, ended, TERMINATED)
     closed = await head_of(runtime, partition)
     entries = await _closed(runtime, closed, record.run)
     wake(partition, runtime.home, runtime.host)

@@ -17,7 +17,7 @@ from holdfast.failure import describe
 from holdfast.items import HEAD, AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update, Write, parts_of
 from holdfast.paging import Pages
 from holdfast.persist import write_for_caller
-from holdfast.replay.entries import EMPTY, Done, Failed
+from holdfast.replay.entries import EMPTY, Done, Failed, Pending
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
@@ -29,6 +29,7 @@ from holdfast.workflows.record import (
     ENDED,
     NO_VALUE,
     OPEN,
+    TERMINATED,
     AwaitedEnded,
     ExecutionRecord,
     Message,
@@ -49,12 +50,14 @@ async def delete(runtime: Runtime, partition: str) -> None:
     """Delete an execution that has ended, with its journal and all it has stored; its id is free then.
 
     Executions waiting for it by handle are told first how it ended. Raises ``NotFound``, and ``InvalidState`` if it is
-    open, or its parent is and has not heard yet.
+    open, or its parent is and has not heard yet, or it was terminated and its children are not released yet: its
+    journal alone knows them.
     """
     head = await head_of(runtime, partition)
     if head.status not in ENDED:
         raise InvalidState(f"{describe_partition(partition)} is {head.status}: only what has ended can be deleted")
     recorded = await load(runtime.home.store, partition)
+    _refuse_if_it_has_children(recorded)
     await _refuse_if_awaited(runtime, recorded.record.parent, partition)
     await _tell(runtime, recorded)
     as_seen = AllOf((RevisionIs(head.revision), EpochIs(head.epoch), StatusIn(ENDED)))
@@ -77,6 +80,20 @@ async def delete(runtime: Runtime, partition: str) -> None:
 
 def _is_deleted(there: Item | None, head: Item) -> bool:
     return there is not None and there.revision == head.revision + 1 and there.status == DELETED
+
+
+def _refuse_if_it_has_children(recorded: Recorded) -> None:
+    """A terminated execution is due until a worker has released its children: which they are only its journal says."""
+    head, entries = recorded.head, recorded.entries
+    if head.status != TERMINATED or head.due_at is None:
+        return
+    ended = {each.op for each in entries if isinstance(each, (Done, Failed))}
+    begun = {op for each in entries if isinstance(each, Pending) for op in each.operations}
+    if begun - ended:
+        raise InvalidState(
+            f"{describe_partition(head.partition)} was terminated, and no worker has released its children yet. Run a "
+            "worker that has its code, and delete it then"
+        )
 
 
 async def _refuse_if_awaited(runtime: Runtime, parent: Parent | None, partition: str) -> None:

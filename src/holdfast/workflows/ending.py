@@ -121,7 +121,8 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             posts.append((starter.partition, writes))
         if self.activation.queries:
             record = replace(record, queries=last_answers(self.activation))
-        report = partial(self._report, status, record) if status in LOGGED or telemetry.is_detailed else None
+        listens = status in LOGGED or telemetry.is_detailed or telemetry.tracer is not None
+        report = partial(self._report, status, record) if listens else None
         return Conclusion(status, encode_record(record), expires_at=expires_at, posts=posts, report=report)
 
     def _report(self, status: str, record: ExecutionRecord) -> None:
@@ -130,6 +131,9 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         if telemetry.is_detailed:
             took_ms = (record.ended_at or record.created_at) - record.created_at
             telemetry.detail("finished", partition=self.partition, status=status, seconds=took_ms / 1000)
+        if (tracer := telemetry.tracer) is not None:
+            telemetry.trace(tracer.recorded, self.partition, record, record.tail)
+            telemetry.trace(tracer.ended, self.partition, record, status)
         if status in LOGGED:
             _log_failure(status, record, self.live.host.home)
 
@@ -156,7 +160,14 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             seed="",
             starts_at=0,
         )
-        return Conclusion(records.READY, encode_record(record), due_at=now)
+        report = None if self.live.host.telemetry.tracer is None else self._report_run
+        return Conclusion(records.READY, encode_record(record), due_at=now, report=report)
+
+    def _report_run(self) -> None:
+        """The next run is durable, and nothing else keeps the last entries of this one."""
+        telemetry = self.live.host.telemetry
+        if (tracer := telemetry.tracer) is not None:
+            telemetry.trace(tracer.recorded, self.partition, self.record, self.record.tail)
 
 
 def _log_failure(status: str, record: ExecutionRecord, home: Home) -> None:

@@ -28,7 +28,7 @@ from holdfast.replay.requests import DueTimer, Operation, Request
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.clearing import clearing
 from holdfast.workflows.ending import Ending
-from holdfast.workflows.live import Live
+from holdfast.workflows.live import Live, recorder
 from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.step import retry_now
@@ -101,6 +101,7 @@ class Execution:
         "_workflow",
         "activation",
         "is_saved",
+        "recorded",
         "run",
     )
 
@@ -114,6 +115,7 @@ class Execution:
         self._record = record
         self._workflow = workflow
         self._live = live
+        self.recorded = recorder(live)
         self._seen = dict.fromkeys(record.seen) if record.seen else NONE
         self._awaited_by = dict.fromkeys(record.awaited_by) if record.awaited_by else NONE
         self._look_again: tuple[Operation, ...] = ()
@@ -234,8 +236,8 @@ class Execution:
     def read(self, message: Item) -> Arrival | None:
         now = self._live.now_ms()
         match decode_message(message.body):
-            case Signal(id, name, value):
-                return Arrival(Received(id, name, now, value))
+            case Signal(id, name, value, trace):
+                return Arrival(Received(id, name, now, value, trace))
             case CancelRequest(reason, id):
                 return Arrival(Cancelled(now, reason, id=id))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
@@ -286,7 +288,7 @@ class Execution:
         if request is None:
             return None
         if isinstance(request, DueTimer):
-            return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint))
+            return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint, began=request.began_at))
         if self._live.notes_on(op).pauses(now):
             return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)

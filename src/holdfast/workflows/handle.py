@@ -15,6 +15,7 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
 from holdfast.keys import check_id, check_printable, check_text
+from holdfast.tracing import here
 from holdfast.workflows import control
 from holdfast.workflows.deleting import delete
 from holdfast.workflows.finding import head_of
@@ -138,7 +139,7 @@ class Handle(Generic[R]):
         refuse_in_step("handle.signal()")
         check_printable("a signal's name", name)  # of senders outside: in a body it may be what earlier code recorded
         data = encode_untyped(value, f"the value of signal {name!r}", self._connect().limit_bytes)
-        await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data)))
+        await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data), here()))
 
     async def cancel(self, reason: str = "", *, id: str | None = None) -> None:
         """Ask it to stop: ``CancelledError`` is raised where it waits, clean-up and sagas run, then it is CANCELLED.

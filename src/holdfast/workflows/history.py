@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of an execution's timeline; payloads are not in it.
 
-    ``at`` is when it was recorded, ``began`` when the last attempt of a step, or an awaited execution, did.
+    ``at`` is when it was recorded, ``began`` when the last attempt of a step, a sleep, or an awaited execution did.
     ``traceback`` is where the error was raised: the frames of users' code, with their lines.
     """
 

@@ -27,6 +27,7 @@ from holdfast.kernel.unit import Unit, current_unit
 from holdfast.kernel.wake import wake, wake_at
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Cancelled
+from holdfast.tracing import here
 from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.record import (
     CANCELLED,
@@ -61,6 +62,7 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
 
     Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
     execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
+    ``trace`` is the context of who starts it; if empty, that of the code that runs.
     """
 
     id: str
@@ -71,6 +73,7 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     root: str = ""
     timeout_ms: int | None = None
     starts_at: int = 0
+    trace: str = ""
 
 
 async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
@@ -132,8 +135,10 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             return _same_execution(there, order)
 
 
-async def cancel_before_start(home: Home, workflow: DeclaredWorkflow, order: Launch, reason: str, clock: Clock) -> bool:
-    """Cancel an execution before it begins: its place is taken by one that has ended. False if it is there already.
+async def cancel_before_start(
+    home: Home, workflow: DeclaredWorkflow, order: Launch, reason: str, clock: Clock
+) -> ExecutionRecord | None:
+    """Cancel an execution before it begins: its place is taken by one that has ended. ``None`` if it is there already.
 
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
     """
@@ -147,8 +152,8 @@ async def cancel_before_start(home: Home, workflow: DeclaredWorkflow, order: Lau
     try:
         await write_for_caller(home.store, Put(ended, ABSENT), ours=partial(eq, ended))
     except Refused:
-        return False
-    return True
+        return None
+    return record
 
 
 def _new_head(
@@ -179,6 +184,7 @@ def _new_head(
         parent=order.parent,
         starter=order.starter,
         root=order.root,
+        trace=order.trace or here(),
         starts_at=0 if starts_at == now else starts_at,
         deadline_at=None if timeout_ms is None else starts_at + timeout_ms,
         published=home.versions.own if home.versions is not None and workflow.is_pinned else "",

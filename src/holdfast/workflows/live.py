@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
@@ -20,6 +20,7 @@ from holdfast.replay.program import AnyEffect, Arrival
 from holdfast.workflows.messages import send
 from holdfast.workflows.noted import NOTHING, Noted
 from holdfast.workflows.record import AwaitRequest, Message, await_sort, operation_key, post
+from holdfast.workflows.trace_ids import traceparent_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -67,6 +68,12 @@ class Live(Struct, frozen=True):
     def operation_key(self, op: str) -> str:
         """What identifies an operation across all executions, attempts, machines and homes."""
         return operation_key(self.partition, self.record, self.name_of(op))
+
+    def traceparent(self) -> str:
+        """The context of what the execution sends and starts; empty if it is not traced and has no caller that is."""
+        if (tracer := self.host.telemetry.tracer) is not None:
+            return tracer.context(self.partition, self.record)
+        return traceparent_of(self.partition, self.record) if self.record.trace else ""
 
     def name_of(self, op: str) -> str:
         """The name from which an operation's key is derived: its identity, unless a retry has started it again."""
@@ -140,6 +147,14 @@ class Live(Struct, frozen=True):
             began=began,
         )
         return Arrival(entry)
+
+
+def recorder(live: Live) -> Callable[[Sequence[Entry]], None] | None:
+    """What makes spans of entries that have become durable, if anything does."""
+    telemetry = live.host.telemetry
+    if (tracer := telemetry.tracer) is None:
+        return None
+    return lambda entries: telemetry.trace(tracer.recorded, live.partition, live.record, entries)
 
 
 class Command(Protocol):

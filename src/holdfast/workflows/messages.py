@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from holdfast.codec.jsontext import canonical
 from holdfast.coordination.inbox import USED, Sender
-from holdfast.errors import NotFound, Refused
+from holdfast.errors import NotFound, Refused, StoreUnavailable
 from holdfast.items import StatusIn, Update
 from holdfast.kernel.wake import wake
-from holdfast.persist import write_for_caller
+from holdfast.persist import write_for_caller, write_fresh
 from holdfast.replay.entries import Cancelled, Received
 from holdfast.workflows.history import load
 from holdfast.workflows.record import (
@@ -29,12 +29,14 @@ from holdfast.workflows.record import (
     Message,
     Parent,
     Signal,
+    answer_writes,
     callback_sort,
     decode_message,
     post,
 )
 
 if TYPE_CHECKING:
+    from holdfast.items import Item, Put
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
     from holdfast.workflows.callback_tokens import TokenScope
@@ -82,6 +84,27 @@ async def was_received(store: Store, partition: str, message: Signal | CancelReq
         case Signal(id=id):
             ids_here = (entry.id for entry in recorded.entries if isinstance(entry, Received))
             return id in recorded.record.seen or id in ids_here
+
+
+async def answer_once(scope: TokenScope, answer: CallbackAnswer, home: Home, host: Host | None, now: int) -> bool:
+    """Answer a callback of an open execution, durably, once; false if it has another answer or has timed out (G11)."""
+    message, mark, due = answer_writes(scope.partition, answer, now)
+    try:
+        await write_fresh(home.store, message, mark, due, ours=lambda there: _is_answer(there, message))
+    except Refused:
+        return await was_answered(home.store, scope, answer)
+    wake(scope.partition, home, host)
+    return True
+
+
+def _is_answer(there: Item | None, answer: Put) -> bool:
+    """Whether an answer to which the store said nothing has been applied, given what is in its way now."""
+    if there is None or (there.sort == answer.item.sort and there.status != USED):
+        return there == answer.item
+    raise StoreUnavailable(
+        "the store did not say whether it took this answer of a callback. The execution has gone on since: with this "
+        "answer, or with another that came before it; see its history"
+    )
 
 
 async def was_answered(store: Store, scope: TokenScope, answer: CallbackAnswer) -> bool:

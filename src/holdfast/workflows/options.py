@@ -40,6 +40,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
         parent: Parent | None = None,
         starter: Parent | None = None,
         root: str = "",
+        trace: str = "",
     ) -> Launch:
         """What to start now. ``new_id`` and ``tags`` are for those that name none. Raises ``InvalidInput``."""
         starts_at = now + self.delay_ms if self.at_ms is None else self.at_ms
@@ -56,6 +57,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
             root=root,
             timeout_ms=self.timeout_ms,
             starts_at=starts_at,
+            trace=trace,
         )
 
 

@@ -183,7 +183,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     ``queries`` are the answers of the body's queries when it ended. ``starter`` is the operation that has
     started it and left it to itself; an awaited one has a ``parent``.
 
-    ``waits`` is what its last owner has told of where the body stands. Nothing depends on it.
+    ``waits`` is what its last owner has told of where the body stands. Nothing depends on it. ``trace`` is the
+    ``traceparent`` that came with the start.
     """
 
     workflow: str
@@ -219,6 +220,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     parked: bool = False
     queries: dict[str, Raw] = {}
     waits: Waits | None = None
+    trace: str = ""
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
@@ -278,12 +280,13 @@ decode_result: Final = stored(RecordedResult, "the result of an execution")
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Signal(Struct, frozen=True, tag="signal"):
-    """A named value for the body. ``id`` tells repeats apart."""
+class Signal(Struct, frozen=True, tag="signal", omit_defaults=True):
+    """A named value for the body. ``id`` tells repeats apart, ``trace`` is its sender's context."""
 
     id: str
     name: str
     value: Raw
+    trace: str = ""
 
 
 NO_LONGER_AWAITED: Final = "its parent no longer waits for it"

@@ -23,7 +23,7 @@ from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
 from holdfast.registrations import Registrations
-from holdfast.replay.entries import Done, Failed, Renewed, Reopened, encode_entries, renamed
+from holdfast.replay.entries import Before, Done, Failed, Renewed, Reopened, encode_entries, renamed
 from holdfast.replay.journal import segment_sort
 from holdfast.workflows.failing import Failure, failure_of
 from holdfast.workflows.history import Recorded, load
@@ -134,7 +134,7 @@ def child_partition(recorded: Recorded, op: str) -> str:
 
 def _writes(recorded: Recorded, failure: Failure, anew: Sequence[str], now: int) -> tuple[Put, Update]:
     head, record = recorded.head, recorded.record
-    reopened = Reopened(failure.place, now, failure.ops, tuple(anew))
+    reopened = Reopened(failure.place, now, failure.ops, tuple(anew), _before(head, record))
     segment = Item(
         partition=head.partition,
         sort=segment_sort(record.run, recorded.segments),
@@ -151,6 +151,11 @@ def _writes(recorded: Recorded, failure: Failure, anew: Sequence[str], now: int)
         add_revision=1,
     )
     return Put(segment, ABSENT), update
+
+
+def _before(head: Item, record: ExecutionRecord) -> Before:
+    error = "" if record.error is None else record.error.type
+    return Before(record.timed_from, record.ended_at or record.created_at, head.status, error)
 
 
 def _open_again(record: ExecutionRecord, now: int) -> ExecutionRecord:

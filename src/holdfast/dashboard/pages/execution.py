@@ -1,29 +1,32 @@
-"""One execution: what has happened, what it waits for, and what can be done about it."""
+"""One execution: what has happened, what it waits for, what is wrong with it, and what can be done about it."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from holdfast import ids
+from msgspec import UNSET
+
 from holdfast.clock import moment
-from holdfast.codec import jsontext
+from holdfast.commands.execution import Show
 from holdfast.dashboard.acting import offered
-from holdfast.dashboard.gantt import chart_of
+from holdfast.dashboard.actions import ACTION_NAMED
+from holdfast.dashboard.gantt import chart_of, events_of
 from holdfast.dashboard.pages.actors import text_of
 from holdfast.dashboard.rendering import render
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
-from holdfast.workflows.history import last_traceback, load, timeline
-from holdfast.workflows.record import NO_VALUE, OPEN, check_id, partition_of
-from holdfast.workflows.status import status_of
+from holdfast.http.showing import readable
+from holdfast.workflows.record import OPEN, check_id
+from holdfast.workflows.waits import SIGNAL
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.dashboard.visit import Visit
+    from holdfast.workflows.view import View
 
-MOST_EVENTS: Final = 500
+MOST_LINES: Final = 500
+LABELS: Final = {action.name: action.label for action in ACTION_NAMED.values() if action.of == "execution"}
 
 
 async def execution(visit: Visit) -> Response:
@@ -33,39 +36,29 @@ async def execution(visit: Visit) -> Response:
     if not workflow or id is None:
         raise InvalidInput("say which execution: ?workflow=...&id=...")
     check_place(visit.caller, check_id(id))
-    runtime = visit.app.runtime()
-    recorded = await load(runtime.home.store, partition_of(workflow, id))
-    status, events = status_of(recorded.head), timeline(recorded.entries)
-    until = status.ended_at or moment(visit.now_ms)
+    may = visit.may_inspect
+    command = Show(workflow, id, payloads=may, tracebacks=may, most_lines=MOST_LINES)
+    view = readable(visit, await visit.read(command))
+    status, now = view.execution, moment(visit.now_ms)
+    events = events_of(view, now)
     begun = min([status.created_at, *(event.began or event.at for event in events)])
-    traceback = last_traceback(recorded)
     return render(
         visit,
         "execution.html",
+        view=view,
         status=status,
-        chart=chart_of(events, begun, until),
-        events=events[-MOST_EVENTS:],
-        events_left_out=max(0, len(events) - MOST_EVENTS),
-        traceback=traceback if visit.may_inspect else None,
-        hides_traceback=traceback is not None and not visit.may_inspect,
-        payloads=_payloads(recorded.record.input, recorded.record.result) if visit.may_inspect else {},
-        owner=recorded.head.owner,
-        owner_alive=recorded.head.owner is not None and runtime.home.doorbell.alive(recorded.head.owner),
+        chart=chart_of(events, begun, status.ended_at or now),
+        payloads=_payloads(view),
+        values={n: text_of(line.value) for n, line in enumerate(view.timeline) if line.value is not UNSET},
         actions=offered(visit, "execution", status.status),
-        operations=[event.name for event in events if event.kind == "step"],
+        labels=LABELS,
+        operations=[line.name for line in view.timeline if line.kind == "step"],
+        signals=[each.name for each in status.waits if each.kind == SIGNAL],
         is_open=status.status in OPEN,
-        form_id=ids.new_id(),
     )
 
 
-def _payloads(input: Any, result: Any) -> dict[str, str]:
+def _payloads(view: View) -> dict[str, str]:
     """Input and result as text, without secrets and tokens."""
-    found = {"Input": payload_text(bytes(input))}
-    return found if result == NO_VALUE else found | {"Result": payload_text(bytes(result))}
-
-
-def payload_text(data: bytes) -> str:
-    """JSON for people, cut if it is very long."""
-    if jsontext.nests_too_deep(data):
-        return "nested too deep to be shown"
-    return text_of(json.loads(data))
+    found = {"Input": view.input, "Result": view.result}
+    return {name: text_of(value) for name, value in found.items() if value is not UNSET}

@@ -20,6 +20,7 @@ from holdfast.workflows.live import Live
 from holdfast.workflows.once import MayHaveHappened
 from holdfast.workflows.record import (
     CANCEL,
+    CANCELLED,
     CLOSED,
     DELETED,
     LEAVE,
@@ -165,6 +166,7 @@ class CallChild(Struct, frozen=True):
                 live.partition, record.run, operation.id, record.nonce, on_end=options.on_parent_end or CANCEL
             ),
             root=root_of(record, live.partition),
+            trace=live.traceparent(),
         )
 
     def _is_anothers(self, there: Item | None, order: Launch) -> bool:
@@ -189,7 +191,11 @@ class CallChild(Struct, frozen=True):
             head = await store.get(partition)
             if head is not None and (head.status in CLOSED or self._is_anothers(head, order)):
                 return
-            if await cancel_before_start(live.host.home, self.workflow, order, NO_LONGER_AWAITED, live.host.clock):
+            clock, telemetry = live.host.clock, live.host.telemetry
+            if ended := await cancel_before_start(live.host.home, self.workflow, order, NO_LONGER_AWAITED, clock):
+                if (tracer := telemetry.tracer) is not None:
+                    telemetry.trace(tracer.recorded, partition, ended, ended.tail)
+                    telemetry.trace(tracer.ended, partition, ended, CANCELLED)
                 return
 
 
@@ -210,6 +216,7 @@ class StartDetached(Struct, frozen=True):
             new_id=_id_of(operation, live),
             tags={},
             starter=Parent(live.partition, live.record.run, operation.id, live.record.nonce),
+            trace=live.traceparent(),
         )
         try:
             await launch(live.host.home, live.host, self.workflow, order, live.host.clock)

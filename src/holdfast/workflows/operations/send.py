@@ -37,7 +37,7 @@ class SendSignal(Struct, frozen=True):
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         id = live.operation_key(operation.id) if self.id is None else self.id
-        message = Signal(id, self.name, Raw(self.value))
+        message = Signal(id, self.name, Raw(self.value), live.traceparent())
         return Effect(operation.id, lambda: _send(self.partition, message, operation, live))
 
     def withdrawn(self, _operation: Operation, _live: Live, /) -> Sequence[AnyEffect]:

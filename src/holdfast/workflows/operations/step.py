@@ -137,6 +137,8 @@ async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Se
     attempt = Attempt(command, operation, live)
     began = operation.began = live.now_ms()
     operation.beat = 0
+    if (tracer := live.host.telemetry.tracer) is not None:
+        live.host.telemetry.trace(tracer.attempt, live.partition, live.record, operation.id, attempt.number, began)
     try:
         result = await contained(_invoke(attempt, seat))
         data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
@@ -170,7 +172,7 @@ def _failure(command: CallStep, operation: Operation, live: Live, error: BaseExc
         return live.failed(operation, recorded, attempts=attempt + deaths, began=began)
     live.host.telemetry.emit("step_retried", partition=live.partition, op=operation.id, attempt=attempt)
     now = live.now_ms()
-    tried = Tried(operation.id, now, attempt, recorded, now + delay_ms, operation.fingerprint, deaths)
+    tried = Tried(operation.id, now, attempt, recorded, now + delay_ms, operation.fingerprint, deaths, began)
     live.amend(operation.id, tried=tried, died=0, intended=False)
     return Arrival(tried)
 
