@@ -21,7 +21,7 @@ from holdfast.cli.logs import begin_log, log_format_option, log_level_option
 from holdfast.cli.output import as_json, echo
 from holdfast.cli.reloading import Reloader, check_command
 from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, home_option, json_option
-from holdfast.cli.supervisor import EXTRA_SECONDS, Supervisor
+from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
@@ -39,8 +39,6 @@ TEXTS: Final[dict[str, str]] = {
     "metrics": "metrics for Prometheus at {url}",
     "worker_started": "worker {place} is process {pid}",
     "worker_died": "worker {place} died ({reason}); the next one starts in {restart_in_seconds} s",
-    "changed": "changed: {files}; the worker starts again",
-    "waiting": "the worker has ended ({reason}); it starts again when a source file changes",
     "stopping": "process {pid} is stopping; a second signal ends it at once",
     "worker_stopped": "worker {place} (process {pid}) has stopped",
     "stopped": "process {pid} has stopped",
@@ -189,18 +187,6 @@ def _worker_command(session: Session, grace: float, log_level: str, log_format: 
     flags = (("--json", session.json), ("--debug", session.debug))
     options += [*(flag for flag, wanted in flags if wanted), *more]
     return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
-
-
-def _command_of_place(common: list[str], metrics_host: str, metrics_port: int | None) -> Callable[[int], list[str]]:
-    """The command of each worker: every one has a port of its own."""
-
-    def command(place: int) -> list[str]:
-        if metrics_port is None:
-            return common
-        port = metrics_port + place - 1 if metrics_port else 0
-        return [*common, "--metrics-host", metrics_host, "--metrics-port", str(port)]
-
-    return command
 
 
 async def _supervise(
