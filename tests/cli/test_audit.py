@@ -78,7 +78,7 @@ CHANGES = [
 NO_CHANGES = {
     "overview", "schedules", "leases", "workers", "backup", "restore", "dashboard", "trace",
     "ls", "show", "result", "actor ls", "actor show", "dlq ls", "dlq show", "outbox ls", "timers ls", "audit",
-    "debug", "doctor", "trace", "start", "signal", "actor call", "actor send", "callback complete", "callback fail",
+    "debug", "doctor", "start", "signal", "actor call", "actor send", "callback complete", "callback fail",
     "callback heartbeat", "query", "publish", "actor request",
     "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
     "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
