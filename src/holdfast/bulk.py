@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.client import Selection, StatusPage, list_executions
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.kernel.runtime import Connect
-from holdfast.keys import check_text
+from holdfast.keys import check_reason
 from holdfast.paging import Pages
 from holdfast.workflows.handle import Handle
 from holdfast.workflows.record import ENDED, OPEN
@@ -39,13 +39,13 @@ def retrying() -> Verb:
 
 def cancelling(reason: str = "") -> Verb:
     """Ask those that have not ended to stop."""
-    check_text("the reason of a cancellation", reason)
+    check_reason("a cancellation", reason)
     return Verb("cancelled", OPEN, lambda handle: handle.cancel(reason))
 
 
 def terminating(reason: str = "terminated") -> Verb:
     """End those that have not ended."""
-    check_text("the reason of a termination", reason)
+    check_reason("a termination", reason)
     return Verb("terminated", OPEN, lambda handle: handle.terminate(reason))
 
 

@@ -21,6 +21,10 @@ entity contains that of another, partitions stay below its 2,048 bytes and sort 
 
 LONGEST_NAME_CHARACTERS: Final = 100
 
+LONGEST_REASON_BYTES: Final = 1_024
+LONGEST_SIGNAL_NAME_BYTES: Final = 1_024
+"""They are kept in heads and journals, which are read whole."""
+
 LARGEST_PAGE: Final = 1_000
 """The most that one page of a list may have."""
 
@@ -106,6 +110,24 @@ def check_text(what: str, text: str) -> str:
         given.encode()
     except UnicodeEncodeError:
         raise InvalidInput(f"{what} holds half a surrogate pair, which is no text: {given!r}") from None
+    return text
+
+
+def check_reason(what: str, reason: str) -> str:
+    """The reason for an end, which is kept and shown: text, bounded. Raises ``InvalidInput``."""
+    return _check_bytes(f"the reason of {what}", check_text(f"the reason of {what}", reason), LONGEST_REASON_BYTES)
+
+
+def check_signal_name(name: str) -> str:
+    """The name of a signal that is sent from outside: printable text, bounded. Raises ``InvalidInput``."""
+    check_printable("a signal's name", check_text("a signal's name", name))
+    return _check_bytes("a signal's name", name, LONGEST_SIGNAL_NAME_BYTES)
+
+
+def _check_bytes(what: str, text: str, most_bytes: int) -> str:
+    size_bytes = len(text.encode())
+    if size_bytes > most_bytes:
+        raise InvalidInput(f"{what} has {size_bytes:,} bytes of UTF-8, and at most {most_bytes:,}: {text[:60]!r}…")
     return text
 
 

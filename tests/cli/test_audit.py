@@ -76,7 +76,7 @@ CHANGES = [
     ("actor park", "Cart none"),
 ]
 NO_CHANGES = {
-    "overview", "schedules", "leases", "workers", "backup", "restore", "dashboard",
+    "overview", "schedules", "leases", "workers", "backup", "restore", "dashboard", "trace",
     "ls", "show", "result", "actor ls", "actor show", "dlq ls", "dlq show", "outbox ls", "timers ls", "audit",
     "debug", "doctor", "start", "signal", "actor call", "actor send", "callback complete", "callback fail",
     "callback heartbeat", "query", "publish", "actor request",

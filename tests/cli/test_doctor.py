@@ -13,13 +13,13 @@ from holdfast.backends.sqlite.checkup import Checkup
 from holdfast.cli.checks import check_file, check_work
 from holdfast.cli.checks.file import _check_permissions, _check_space
 from holdfast.cli.checks.finding import Group
-from holdfast.cli.checks.retrying import STORM, Retrying
+from holdfast.cli.checks.waiting import STORM, Waiting
 from holdfast.clock import SystemClock
 from holdfast.commands.overview import OVERDUE_MS
 from holdfast.items import Item, Put, Update
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
 from holdfast.workflows.record import decode_record, encode_record, partition_of
-from holdfast.workflows.waits import STEP, Wait, Waits
+from holdfast.workflows.waits import SIGNAL, STEP, Wait, Waits
 
 
 def findings(shop, *options, exit_code=0):
@@ -182,30 +182,53 @@ def test_many_are_counted_and_a_few_are_named():
     assert group.told() == ("w 0", "w 1: why", "w 2: why", "and 2 more")
 
 
-def waiting(error="OSError: down", *, until=90_000, began=0, op="pay#0"):
-    return Waits((Wait(kind=STEP, op=op, until=until, began=began, error=error),))
+def waits(error="OSError: down", *, until=90_000, began=0, beat=0, op="pay#0"):
+    return Waits((Wait(kind=STEP, op=op, until=until, began=began, beat=beat, error=error),))
+
+
+def found_at(now, noted):
+    waiting = Waiting(now)
+    for id, each in noted.items():
+        waiting.note(partition_of("w", id), each)
+    return {each.check: each for each in waiting.findings()}
 
 
 def test_steps_that_are_tried_again_are_told_by_step_and_error():
-    retrying = Retrying()
-    retrying.note(partition_of("w", "runs"), waiting(began=1))
-    retrying.note(partition_of("w", "never failed"), waiting(error=""))
-    assert retrying.finding(now=0).level == "ok"
+    noted = {"runs": waits(began=1), "never failed": waits(error="")}
+    assert found_at(0, noted)["retries"].told == "no step waits for its next attempt"
     for number in range(STORM - 1):
-        retrying.note(partition_of("w", str(number)), waiting(until=1_000 + number, op=f"branch#{number}/pay#0"))
-    assert retrying.finding(now=0).level == "ok"
-    retrying.note(partition_of("w", "last"), waiting(until=500))
-    found = retrying.finding(now=0)
+        noted[f"{number}"] = waits(until=1_000 + number, op=f"branch#{number}/pay#0")
+    assert found_at(0, noted)["retries"].level == "ok"
+    found = found_at(0, {**noted, "last": waits(until=500)})["retries"]
     assert found.level == "warn"
     assert "10 executions wait for the next attempt of a step, 10 of them after one error" in found.told
     assert found.examples == ("holdfast show w 0: 10 × step pay, OSError: down; the next attempt in 500 ms",)
 
 
 def test_a_distant_attempt_is_a_warning():
-    retrying = Retrying()
-    retrying.note(partition_of("w", "a"), waiting("Limited: 429", until=3_600_000))
-    assert retrying.finding(now=0).level == "warn"
-    assert retrying.finding(now=3_600_000).examples[0].endswith("Limited: 429; the next attempt now")
+    noted = {"a": waits("Limited: 429", until=3_600_000)}
+    assert found_at(0, noted)["retries"].level == "warn"
+    assert found_at(3_600_000, noted)["retries"].examples[0].endswith("Limited: 429; the next attempt now")
+
+
+def test_a_step_that_tells_nothing_is_named_unless_its_heart_beats():
+    noted = {"hangs": waits(began=1), "beats": waits(began=1, beat=300_000)}
+    assert found_at(300_001, noted)["silent"].examples == (
+        "holdfast show w hangs: step pay has told nothing for 5 m 00 s",
+    )
+    assert found_at(30_000, noted)["silent"].examples == ()
+
+
+def test_a_signal_whose_name_looks_mistyped_is_a_warning():
+    noted = {
+        "mistyped": Waits((Wait(kind=SIGNAL, op="approved"),), untaken=("aproved", "payment")),
+        "early": Waits((Wait(kind=SIGNAL, op="approved"),), untaken=("payment",)),
+    }
+    found = found_at(0, noted)["signals"]
+    assert (found.level, found.examples) == (
+        "warn",
+        ("holdfast show w mistyped: it waits for signal approved, and aproved came",),
+    )
 
 
 async def test_a_home_without_a_file_has_nothing_to_examine():

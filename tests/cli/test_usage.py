@@ -91,6 +91,7 @@ def test_all_commands_are_there() -> None:
         "start",
         "terminate",
         "timers ls",
+        "trace",
         "workers",
     ]
 

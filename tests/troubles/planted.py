@@ -18,6 +18,7 @@ from holdfast.testing.faulty_bus import with_bus
 CLOSED = os.environ["PLANTED_CLOSED"]
 HOME = os.environ["HOLDFAST_URL"]
 DECLARED = os.environ.get("PLANTED_CODE", "new")
+LIMITS = hf.Limits(lease_ms=int(os.environ["PLANTED_LEASE_MS"]))
 BEHIND_MS = int(os.environ.get("PLANTED_BEHIND_MS", "0"))
 
 
@@ -39,7 +40,7 @@ class Behind:
         return time.time_ns() // 1_000_000 - BEHIND_MS
 
 
-app = hf.App("shop", home=with_bus(HOME, BusOverHttp()), clock=Behind())
+app = hf.App("shop", home=with_bus(HOME, BusOverHttp()), clock=Behind(), limits=LIMITS)
 
 
 PRICES = {"tea": 3}

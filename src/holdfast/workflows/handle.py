@@ -14,7 +14,7 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.codec.typed import encode_untyped
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState, WaitTimeout
-from holdfast.keys import check_id, check_printable, check_text
+from holdfast.keys import check_id, check_reason, check_signal_name, check_text
 from holdfast.tracing import here
 from holdfast.workflows import control
 from holdfast.workflows.deleting import delete
@@ -137,7 +137,7 @@ class Handle(Generic[R]):
             await send_from_body(activation, SendSignal(self._partition, name, data, id))
             return
         refuse_in_step("handle.signal()")
-        check_printable("a signal's name", name)  # of senders outside: in a body it may be what earlier code recorded
+        check_signal_name(name)  # of senders outside: in a body it may be what earlier code recorded
         data = encode_untyped(value, f"the value of signal {name!r}", self._connect().limit_bytes)
         await self._send(Signal(ids.new_id() if id is None else id, name, Raw(data), here()))
 
@@ -157,11 +157,12 @@ class Handle(Generic[R]):
             await send_from_body(activation, SendCancel(self._partition, reason))
             return
         refuse_in_step("handle.cancel()")
+        check_reason("a cancellation", reason)  # as with a signal's name
         await self._send(CancelRequest(reason, ids.new_id() if id is None else id))
 
     async def terminate(self, reason: str = "terminated") -> None:
         """End it at once, without clean-up or compensation. Children that it awaits are cancelled afterwards."""
-        await control.terminate(self._connect(), self._partition, check_text("the reason of a termination", reason))
+        await control.terminate(self._connect(), self._partition, check_reason("a termination", reason))
 
     async def pause(self) -> None:
         """Let it start nothing new until ``resume``, or until it is cancelled or runs past its timeout."""
@@ -202,8 +203,9 @@ class Handle(Generic[R]):
     async def delete(self) -> None:
         """Delete it, with its journal and all it has stored; its id is free then. Only what has ended can be deleted.
 
-        Executions waiting for it by handle are told first. Raises ``NotFound``, and ``InvalidState`` if it is open, or
-        its parent is and has not heard yet how it ended.
+        Executions waiting for it by handle are told first. Raises ``NotFound``, and ``InvalidState`` if it is open, if
+        its parent is and has not heard yet how it ended, or if it was terminated and no worker has cancelled its
+        children yet.
         """
         await delete(self._connect(), self._partition)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.actors.record import actor_of, describe_partition, key_of
 from holdfast.actors.turn.failure import Halt, Park, TryAgain, attempts_in
+from holdfast.clock import duration
 from holdfast.logs import log, told_error, told_traceback
 from holdfast.texts import printable
 
@@ -29,7 +30,7 @@ def log_failure(
     match verdict:
         case TryAgain():
             seconds = (failure.again_at - now) / 1000
-            told = f"the next in {seconds:.3g} s: {told_error(error, home)}"
+            told = f"the next in {duration(seconds * 1000)}: {told_error(error, home)}"
         case Halt():
             told = f"and its actor halts there\n{told_traceback(error, home)}"
         case Park():

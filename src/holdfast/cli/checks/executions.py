@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.cli.checks.finding import OK, WARN, Finding, Group, show
-from holdfast.cli.checks.retrying import Retrying
+from holdfast.cli.checks.waiting import Waiting
 from holdfast.clock import duration
 from holdfast.commands.overview import BAD_ENDS, LATELY_MS, OVERDUE_MS
 from holdfast.errors import StoreUnusable
@@ -46,7 +46,7 @@ class Executions(Struct):
     broken: Group
     failed: Group
     failed_before: int
-    retrying: Retrying
+    waiting: Waiting
 
     def note(self, head: Item) -> None:
         """One more."""
@@ -74,7 +74,7 @@ class Executions(Struct):
         elif head.status == COMPENSATION_FAILED:
             self.broken.note(what, _error(record))
         elif head.status in CLAIMABLE:
-            self.retrying.note(head.partition, record.waits)
+            self.waiting.note(head.partition, record.waits)
         elif (record.ended_at or 0) >= self.now - LATELY_MS:
             self.failed.note(what, _error(record))
         else:
@@ -87,7 +87,7 @@ def _error(record: ExecutionRecord) -> str | None:
 
 async def count_executions(home: Home, now: int) -> Executions:
     """The executions of a home. Where it counts them by an index, only those are read that are not over and well."""
-    found = Executions(now, Counter(), Counter(), Counter(), Group(), Group(), Group(), Group(), 0, Retrying())
+    found = Executions(now, Counter(), Counter(), Counter(), Group(), Group(), Group(), Group(), 0, Waiting(now))
     if home.census is None:
         async for head in heads(home.store, PARTITION_PREFIX):
             found.statuses[head.status] += 1
@@ -109,7 +109,7 @@ async def check_executions(home: Home, counted: Executions, known: Collection[st
         _check_crashes(counted.parked),
         *_check_undos(counted.broken),
         _check_failed(counted),
-        counted.retrying.finding(counted.now),
+        *counted.waiting.findings(),
         *about_code,
         await _check_overdue(home.store, counted.now),
     ]

@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.clock import duration
 from holdfast.codec.typed import codec_for
 from holdfast.containment import contained, contained_call
 from holdfast.errors import ConfigurationError, InvalidInput, StepInterrupted, StepTimeout
@@ -182,7 +183,7 @@ def _log_failure(
 ) -> None:
     record, most = live.record, command.step.policy.retry.max_attempts
     name = printable(f"workflow {record.workflow} {record.id}: step {operation.id}")
-    after = "no other is made" if delay_ms is None else f"the next in {delay_ms / 1000:.3g} s"
+    after = "no other is made" if delay_ms is None else f"the next in {duration(delay_ms)}"
     level = logging.INFO if delay_ms is None and attempt == 1 else logging.WARNING  # a body may await a refusal
     log(level, "%s failed, attempt %d of %d, %s: %s", name, attempt, most, after, told_error(error, live.host.home))
 
