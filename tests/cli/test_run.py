@@ -229,39 +229,3 @@ def test_the_collector_is_patient_while_it_serves_and_as_before_afterwards():
         assert gc.get_threshold()[0] == COLLECT_AFTER_OBJECTS > before[0][0]
         assert gc.get_freeze_count() > before[1]
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
-
-
-def test_changed_code_is_taken_up_and_code_that_does_not_import_is_waited_for(shop, running, capfd):
-    process = running("--reload")
-    process.next("ready")
-    shop.json("start", "checkout", '["visa"]', "--id", "a", "--wait")
-    code = shop.path("shop.py").read_text()
-    shop.path("shop.py").write_text(code + "\n\nraise RuntimeError('half written')\n")
-    assert process.next("changed")["files"] == ["shop.py"]
-    assert process.next("waiting")["reason"] == "exit status 1"
-    shop.path("shop.py").write_text(code)
-    process.next("ready")
-    process.signal(signal.SIGTERM)
-    assert process.end() == 0
-    assert "half written" in capfd.readouterr().err
-
-
-def test_open_executions_that_new_code_would_block_are_told(shop, running, capfd):
-    process = running("--reload")
-    process.next("ready")
-    shop.json("start", "parcel", "--id", "p")
-    while shop.json("ls")["executions"][0]["status"] != "SUSPENDED":
-        pass
-    code = shop.path("shop.py").read_text()
-    shop.path("shop.py").write_text(code.replace("await tell(callback.token)", "pass"))
-    process.next("ready")
-    process.signal(signal.SIGTERM)
-    assert process.end() == 0
-    assert "the new code would block parcel p: " in capfd.readouterr().err
-
-
-def test_a_worker_of_a_killed_reloader_ends_too(shop, running):
-    process = running("--reload")
-    process.next("ready")
-    process.process.kill()
-    process.end()  # its worker shares its standard output, and has ended as well

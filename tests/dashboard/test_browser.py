@@ -283,8 +283,6 @@ def pages_are_read(site, tab, scheme):
         assert tab.js(NAMELESS) == [], page
         assert tab.js("document.documentElement.scrollWidth <= innerWidth"), f"{page} fits its width"
         assert tab.js("document.querySelectorAll('h1, main, header').length") == 3
-    if scheme == "dark":
-        shoot(tab, "dark")
     tab.emulate("light", 390, 844)
     for page in ("overview", "executions", one):
         tab.open(f"{site.url}/{page}")

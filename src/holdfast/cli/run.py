@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,9 +19,9 @@ from holdfast.app import App
 from holdfast.cli.listening import callers_of, listening, tokens_option, url_of
 from holdfast.cli.logs import begin_log, log_format_option, log_level_option
 from holdfast.cli.output import as_json, echo
-from holdfast.cli.reload import Reloader, check_command
+from holdfast.cli.reloading import Reloader, check_command
 from holdfast.cli.session import APP_VARIABLE, Session, debug_option, examples, home_option, json_option
-from holdfast.cli.supervisor import EXTRA_SECONDS, Supervisor
+from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
@@ -38,11 +39,14 @@ TEXTS: Final[dict[str, str]] = {
     "metrics": "metrics for Prometheus at {url}",
     "worker_started": "worker {place} is process {pid}",
     "worker_died": "worker {place} died ({reason}); the next one starts in {restart_in_seconds} s",
-    "changed": "changed: {files}; the worker starts again",
-    "waiting": "the worker has ended ({reason}); it starts again when a source file changes",
     "stopping": "process {pid} is stopping; a second signal ends it at once",
     "worker_stopped": "worker {place} (process {pid}) has stopped",
     "stopped": "process {pid} has stopped",
+    "changed": "changed: {files}",
+    "import_failed": "the app does not import; no worker runs until a file changes: {error}",
+    "would_block": "warning: this code would block {workflow} {id}: {reason}",
+    "replayed": "replayed {replayed} open executions (are there more? {more}): this code would block {would_block}",
+    "not_replayed": "warning: open executions were not replayed with this code: {error}",
 }
 """Each event of ``holdfast run``: its ``event`` in JSON, and what people read."""
 
@@ -57,6 +61,7 @@ COLLECT_AFTER_OBJECTS: Final = 10_000
     epilog=examples(
         "holdfast run shop:app",
         "holdfast run shop:app --workers 4 --grace 30s",
+        "holdfast run shop:app --reload",
         "holdfast run shop:app --home sqlite:////var/lib/shop/shop.db",
     ),
 )
@@ -83,9 +88,7 @@ COLLECT_AFTER_OBJECTS: Final = 10_000
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of --metrics-port.")
 @tokens_option
-@click.option(
-    "--reload", is_flag=True, help="Start again when a source file below this folder changes; for development."
-)
+@click.option("--reload", is_flag=True, help="For development: start again when the code of the app changes.")
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when standard input ends: the supervisor is gone.")
 @home_option
 @json_option
@@ -114,13 +117,17 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     continue where they were. The first signal stops gracefully, the second at once.
     """
     session = Session(app_name=app, home=home, json=as_json, debug=debug)
+    report = _reporter(for_machines=as_json)
+    options = ["--metrics"] if metrics else []
+    if tokens is not None:
+        options += ["--tokens", str(tokens)]
+    common = _worker_command(session, grace, log_level, log_format, options)
+    command = partial(_with_port, common, metrics_host, metrics_port)
     if reload:
-        _refuse_with_reload(several=workers != 1, measured=metrics or metrics_port is not None)
-        _run_reloading(session, grace, log_level, log_format)
+        _reload(session, partial(Supervisor, command, workers, grace, report), report, workers)
         return
     found = session.app()
     _refuse_nothing_to_do(found, app)
-    report = _reporter(for_machines=as_json)
     begin_log(log_level, log_format)
     callers = None if metrics_port is None else callers_of(metrics_host, tokens)
     if workers == 1:
@@ -133,31 +140,30 @@ def run(  # noqa: PLR0913 - each is an option of the command line
             found.run(_serve(found, report, port, supervised=supervised), grace=grace)
         report("stopped", pid=os.getpid())
         return
-    if found.home_url.startswith("memory:"):
-        raise ConfigurationError(f"{found.home_url} lives in one process; several workers need a SQLite home")
+    _refuse_memory(found.home_url, workers)
     session.run(look_whether_it_opens, found)
-    options = ["--metrics"] if metrics else []
-    if tokens is not None:
-        options += ["--tokens", str(tokens)]
-    common = _worker_command(session, grace, log_level, log_format, options)
-    command = _command_of_place(common, metrics_host, metrics_port)
     report("started", pid=os.getpid(), workers=workers, home=found.home_url)
     asyncio.run(_supervise(command, workers, grace, report, supervised=supervised))
     report("stopped", pid=os.getpid())
 
 
-def _refuse_with_reload(*, several: bool, measured: bool) -> None:
-    if several or measured:
-        raise click.UsageError("--reload is for one worker without metrics.")
-
-
-def _run_reloading(session: Session, grace: float, log_level: str, log_format: str) -> None:
+def _reload(session: Session, supervisor: Callable[[], Supervisor], report: Report, workers: int) -> None:
     assert session.app_name is not None
-    report = _reporter(for_machines=session.json)
-    command = _worker_command(session, grace, log_level, log_format, [])
     check = check_command(session.app_name, session.home)
-    asyncio.run(Reloader(command, check, Path.cwd(), 2 * grace + EXTRA_SECONDS, report).run())
+    asyncio.run(Reloader(check, partial(_refuse_memory, workers=workers), supervisor, report).run())
     report("stopped", pid=os.getpid())
+
+
+def _refuse_memory(home: str, workers: int) -> None:
+    if workers > 1 and home.startswith("memory:"):
+        raise ConfigurationError(f"{home} lives in one process; several workers need a SQLite home")
+
+
+def _with_port(command: Sequence[str], host: str, port: int | None, place: int) -> list[str]:
+    """The command of the worker at a place, which has a port of its own."""
+    if port is None:
+        return list(command)
+    return [*command, "--metrics-host", host, "--metrics-port", str(port + place - 1 if port else 0)]
 
 
 def _refuse_nothing_to_do(app: App, name: str) -> None:
@@ -181,18 +187,6 @@ def _worker_command(session: Session, grace: float, log_level: str, log_format: 
     flags = (("--json", session.json), ("--debug", session.debug))
     options += [*(flag for flag, wanted in flags if wanted), *more]
     return [sys.executable, "-m", "holdfast.cli", "run", session.app_name, *options]
-
-
-def _command_of_place(common: list[str], metrics_host: str, metrics_port: int | None) -> Callable[[int], list[str]]:
-    """The command of each worker: every one has a port of its own."""
-
-    def command(place: int) -> list[str]:
-        if metrics_port is None:
-            return common
-        port = metrics_port + place - 1 if metrics_port else 0
-        return [*common, "--metrics-host", metrics_host, "--metrics-port", str(port)]
-
-    return command
 
 
 async def _supervise(

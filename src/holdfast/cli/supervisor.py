@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from holdfast.clock import elapsed_seconds
@@ -23,6 +23,19 @@ EXTRA_SECONDS: Final = 5.0
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 Report = Callable[..., None]
+
+
+@contextlib.contextmanager
+def handling(signals: Sequence[signal.Signals], handle: Callable[[], None]) -> Generator[None]:
+    """Call ``handle`` for each of these signals, on the running loop."""
+    loop = asyncio.get_running_loop()
+    for number in signals:
+        loop.add_signal_handler(number, handle)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 def delay_seconds(failures: int) -> float:
@@ -54,24 +67,25 @@ class Supervisor:
 
     async def run(self) -> None:
         """Start, watch, and return when every process has ended."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled)
+        with handling(SIGNALS, self.signalled):
+            await self.keep()
+
+    async def keep(self) -> None:
+        """As ``run``, for a caller that passes signals on to ``signalled``."""
         patience: asyncio.TimerHandle | None = None
         try:
             async with asyncio.TaskGroup() as places:
                 for place in range(1, self._count + 1):
                     places.create_task(self._keep(place))
                 await self._stopping.wait()
-                patience = loop.call_later(self._patience_seconds, self._kill)
+                patience = asyncio.get_running_loop().call_later(self._patience_seconds, self._kill)
         finally:
             if patience is not None:
                 patience.cancel()
             self._kill()
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
 
-    def _signalled(self) -> None:
+    def signalled(self) -> None:
+        """Ask every process to stop; the second time, kill them."""
         if self._stopping.is_set():
             self._kill()
         else:

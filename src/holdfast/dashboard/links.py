@@ -29,9 +29,9 @@ def on_text(*on: str) -> str:
     """What an action is on, as a field of a form carries it.
 
     >>> on_text("checkout", "order-17")
-    '["checkout", "order-17"]'
+    '["checkout","order-17"]'
     """
-    return json.dumps(on)
+    return json.dumps(on, separators=(",", ":"))
 
 
 def safe_way_back(root: str, given: str) -> str:
