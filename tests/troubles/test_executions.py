@@ -67,6 +67,7 @@ def test_two_versions_of_code(shop):
     told = shop.look("doctor", "show packing packing-1")
     assert "the journal says that reserve#0 (step) came next, but the code now waits for weigh#0" in told
     assert "Deploy the code that it needs" in told
+    assert "next: holdfast debug packing packing-1" in told
     assert "came next, but the code now waits for weigh#0" in shop.click("Executions", "packing packing-1")
 
 
@@ -76,6 +77,7 @@ def test_a_body_that_spins(shop):
     told = shop.look("doctor", "show spinning spinning-1")
     assert re.search(r"it goes round at planted\.py:\d+", told)
     assert "await what it is to wait for" in told
+    assert "next: holdfast debug spinning spinning-1" in told
     assert "it goes round at planted.py:" in shop.click("Executions", "spinning spinning-1")
 
 

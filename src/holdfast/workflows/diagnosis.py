@@ -16,6 +16,7 @@ from holdfast.workflows.record import (
     ENDED,
     FAILED,
     PAUSED,
+    PINNED,
     READY,
     RUNNING,
     TERMINATED,
@@ -125,13 +126,21 @@ def _parked(view: View) -> Trouble:
 
 
 def _blocked(view: View) -> Trouble:
+    why = f"{view.execution.blocked}. Deploy the code that it needs, and a worker continues within a minute"
+    if PINNED in (view.execution.blocked or ""):
+        return Trouble(
+            tone=BAD,
+            title="BLOCKED: it needs other code",
+            text=f"{why}; or, if that code is gone, move it to the code of your app.",
+            commands=("move", "terminate"),
+            line=_line(view, "move"),
+        )
     return Trouble(
         tone=BAD,
         title="BLOCKED: it needs other code",
-        text=f"{view.execution.blocked}. Deploy the code that it needs, and a worker continues within a minute; or "
-        "change the code so that it fits. If it is pinned to code that is gone, move it to the code of your app.",
-        commands=("move", "terminate"),
-        line=_line(view, "move"),
+        text=f"{why}. A replay under pdb shows where the code and what is recorded part.",
+        commands=("terminate",),
+        line=_line(view, "debug"),
     )
 
 

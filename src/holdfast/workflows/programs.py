@@ -71,7 +71,7 @@ class Workflows(Struct, frozen=True):
         if not workflow.is_version(wanted := pinned_to(record)):
             named = f", which {record.published} has" if record.published else ""
             raise Blocked(
-                f"{records.describe_partition(head.partition)} is pinned to version {wanted}{named}; this worker has "
+                f"{records.describe_partition(head.partition)} {records.PINNED} {wanted}{named}; this worker has "
                 f"{workflow.version}. Run a worker with the old code, move it, or make the workflow compatible",
                 run=record.run,
                 published=record.published,

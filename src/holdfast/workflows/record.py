@@ -289,6 +289,11 @@ class Signal(Struct, frozen=True, tag="signal", omit_defaults=True):
     trace: str = ""
 
 
+PINNED: Final = "is pinned to version"
+"""What the reason says of an execution that is blocked because the worker has another version of its pinned code. Only
+such an execution can be moved.
+"""
+
 NO_LONGER_AWAITED: Final = "its parent no longer waits for it"
 """Why a parent cancels its child."""
 

@@ -125,7 +125,7 @@ def _check_blocked(blocked: Group) -> Finding:
         return Finding(OK, "blocked", "no execution waits for code that fits")
     told = (
         f"{blocked.count:,} executions wait for code that fits. They continue by themselves once a worker has it: roll "
-        "back, deploy code that fits, or holdfast move. holdfast ls --status BLOCKED lists them"
+        "back, deploy code that fits, or holdfast move what is pinned. holdfast ls --status BLOCKED lists them"
     )
     return Finding(WARN, "blocked", told, blocked.told())
 
